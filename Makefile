@@ -1,0 +1,48 @@
+# make demo   installs Transbeam into .venv and runs it end to end on real text
+# make test   installs the test tools and runs the tests
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# What a change of means: install again.
+RECIPE := setup.py constraints.txt
+
+.PHONY: demo test test-all check format bench docs clean
+
+demo: $(VENV)/.installed
+	$(BIN)/transbeam run configs/demo.yaml
+
+test: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/.test-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.test-installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test-installed
+	$(BIN)/python -m bench
+
+docs: $(VENV)/.test-installed
+	$(BIN)/python -m pytest tests/docs
+
+clean:
+	rm -rf $(VENV) build *.egg-info runs
+
+$(VENV)/.installed: $(RECIPE)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.test-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test]'
+	touch $@

@@ -1,0 +1,21 @@
+"""The errors a user can cause, each printed without a traceback (exit code 2).
+
+A message says where, what was found, what was expected and what to do. Anything
+that is not a `UserError` is a bug: it keeps its traceback and exits with 1.
+"""
+
+
+class UserError(Exception):
+    """Something the user can mend. Base of the three families below."""
+
+
+class ConfigError(UserError):
+    """A configuration that cannot be read or does not make sense."""
+
+
+class DataError(UserError):
+    """A corpus or a record that cannot be used."""
+
+
+class ArtifactError(UserError):
+    """A file or folder of a run that is missing, altered or made for something else."""

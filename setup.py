@@ -1,0 +1,58 @@
+"""Transbeam: from your own corpus to a served Transformer, on the TensorFlow stack."""
+
+from pathlib import Path
+
+from setuptools import setup
+
+HERE = Path(__file__).parent
+VERSION: dict[str, str] = {}
+exec((HERE / "configs/version.py").read_text("utf-8"), VERSION)
+
+ROOMS = [
+    "configs",
+    "pipeline",
+    "pipeline.objectives",
+    "pipeline.tokenizers",
+    "model",
+    "model.layers",
+    "model.layers.positions",
+    "trainer",
+    "serving",
+]
+
+setup(
+    name="transbeam",
+    version=VERSION["VERSION"],
+    description=__doc__,
+    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.11",
+    packages=ROOMS,
+    py_modules=["transbeam"],
+    package_data={"configs": ["*.yaml", "*/*.yaml"]},
+    entry_points={"console_scripts": ["transbeam = transbeam:main"]},
+    # Why each of them: docs/adr/0002-dependencies.md. Exact versions: constraints.txt.
+    install_requires=[
+        "tensorflow>=2.21,<2.22",
+        "keras>=3.15",
+        "keras-nlp>=0.32",
+        "tensorflow-text>=2.21,<2.22",
+        "apache-beam>=2.77",
+        "pyyaml>=6",
+        "ai-edge-litert>=2.3",
+        "matplotlib>=3.10",
+        "rich>=14",
+        "tokenizers>=0.23",
+    ],
+    extras_require={
+        "test": [
+            "hypothesis",
+            "import-linter",
+            "pyright",
+            "pytest",
+            "pytest-randomly",
+            "pytest-xdist",
+            "ruff",
+        ]
+    },
+)
