@@ -1,0 +1,1 @@
+"""From a corpus to TFRecords and their manifest, as an Apache Beam job."""

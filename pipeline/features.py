@@ -1,0 +1,130 @@
+"""The record contract: what a training record holds.
+
+The data job writes these features, the manifest carries them, and the trainer
+compares them with what it needs before the first step. Pipeline and model meet
+here and nowhere else.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from configs.run import RunConfig
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One named array of fixed shape in every record.
+
+    Attributes:
+        name: Key in the `tf.train.Example`, and the model input it becomes.
+        dtype: `"int32"` (stored as an int64 list) or `"float32"`.
+        shape: Shape of one record's value.
+        meaning: One sentence for people.
+    """
+
+    name: str
+    dtype: Literal["int32", "float32"]
+    shape: tuple[int, ...]
+    meaning: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "shape": list(self.shape)}
+
+
+def packed_features(sequence_length: int) -> tuple[Feature, ...]:
+    """Several documents side by side in one record."""
+    shape = (sequence_length,)
+    return (
+        Feature("token_ids", "int32", shape, "ids of the pieces as the model sees them"),
+        Feature(
+            "document_ids",
+            "int32",
+            shape,
+            "which document of the record a token belongs to, from 1; 0 is padding",
+        ),
+        Feature(
+            "position_ids",
+            "int32",
+            shape,
+            "place within the document, from 0; 0 on padding",
+        ),
+    )
+
+
+def masked_features(
+    sequence_length: int, predictions_per_record: int
+) -> tuple[Feature, ...]:
+    """The contract of masked language modelling.
+
+    Example:
+    >>> [feature.name for feature in masked_features(128, 20)][3:]
+    ['masked_positions', 'masked_ids', 'masked_weights']
+    """
+    shape = (predictions_per_record,)
+    return (
+        *packed_features(sequence_length),
+        Feature(
+            "masked_positions",
+            "int32",
+            shape,
+            "where the asked-for tokens stand, ascending; 0 in unused slots",
+        ),
+        Feature("masked_ids", "int32", shape, "what really stands there"),
+        Feature("masked_weights", "float32", shape, "1 for a real slot, 0 for an unused"),
+    )
+
+
+def contract(config: RunConfig) -> tuple[Feature, ...]:
+    """The features of the records that a configuration asks for."""
+    length = config.data.sequence_length
+    return masked_features(length, config.objective.predictions_per_record(length))
+
+
+def from_json(rows: Sequence[Mapping[str, Any]]) -> tuple[Feature, ...]:
+    """Reads the contract back from a manifest."""
+    return tuple(
+        Feature(row["name"], row["dtype"], tuple(row["shape"]), row["meaning"])
+        for row in rows
+    )
+
+
+def differences(found: Sequence[Feature], expected: Sequence[Feature]) -> list[str]:
+    """What keeps records of one contract from being read under another.
+
+    Example:
+    >>> differences(masked_features(64, 10), masked_features(128, 10))[0]
+    'token_ids: int32 (64,) there, int32 (128,) expected'
+    """
+    there = {feature.name: feature for feature in found}
+    here = {feature.name: feature for feature in expected}
+
+    def kind(feature: Feature | None) -> str:
+        return "nothing" if feature is None else f"{feature.dtype} {feature.shape}"
+
+    return [
+        f"{name}: {kind(there.get(name))} there, {kind(here.get(name))} expected"
+        for name in dict.fromkeys([*here, *there])
+        if kind(there.get(name)) != kind(here.get(name))
+    ]
+
+
+def check_arrays(arrays: Mapping[str, np.ndarray], features: Sequence[Feature]) -> None:
+    """Holds arrays of records `(records, *shape)` against the contract.
+
+    Raises:
+        ValueError: An array is missing, unknown, or of another dtype or shape; that
+            is a bug of the objective, not of the user.
+    """
+    if set(arrays) != {feature.name for feature in features}:
+        raise ValueError(f"arrays {sorted(arrays)} do not match the record contract")
+    for feature in features:
+        array = arrays[feature.name]
+        if array.dtype != feature.dtype or array.shape[1:] != feature.shape:
+            raise ValueError(
+                f"{feature.name}: {array.dtype} {array.shape[1:]}, "
+                f"expected {feature.dtype} {feature.shape}"
+            )

@@ -1,0 +1,119 @@
+"""`manifest.json`: what the records are, how many, made from what. Written last."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.errors import ArtifactError
+from pipeline.features import Feature, from_json
+from pipeline.shards import Shard, check_shard
+
+FORMAT = 1
+FILE = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A folder of records, as the trainer sees it.
+
+    Attributes:
+        folder: Where the manifest lies.
+        features: The record contract.
+        shards: The files, by split and number.
+        vocabulary: `size`, `sha256` and the tokenizer's `fingerprint`.
+        counts: Documents, tokens and records by stage and reason.
+    """
+
+    folder: Path
+    features: tuple[Feature, ...]
+    shards: tuple[Shard, ...]
+    vocabulary: Mapping[str, Any]
+    counts: Mapping[str, Any]
+
+    def split(self, name: str) -> list[Shard]:
+        """The non-empty shards of a split.
+
+        Raises:
+            ArtifactError: The split has no record.
+        """
+        shards = [s for s in self.shards if s.split == name and s.records]
+        if not shards:
+            raise ArtifactError(
+                f"{self.folder / FILE}: the {name} split has no record. Give the "
+                "corpus more documents, or change data.validation_fraction"
+            )
+        return shards
+
+    def check_files(self) -> None:
+        """Holds every shard against its checksum; see `check_shard`."""
+        for shard in self.shards:
+            check_shard(self.folder, shard)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Reads the manifest of a folder of records.
+
+    Raises:
+        ArtifactError: There is none, it is cut off, or it is of a newer format.
+    """
+    path = folder / FILE
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ArtifactError(
+            f"{path}: missing: the data job has not finished here. Run "
+            "`transbeam data CONFIG`"
+        ) from None
+    except ValueError as error:
+        raise ArtifactError(f"{path}: not a whole JSON file ({error})") from error
+    if (found := content.get("format")) != FORMAT:
+        raise ArtifactError(
+            f"{path}: format {found!r}, this version of Transbeam reads {FORMAT}"
+        )
+    return Manifest(
+        folder=folder,
+        features=from_json(content["features"]),
+        shards=tuple(Shard(**row) for row in content["shards"]),
+        vocabulary=content["vocabulary"],
+        counts=content["counts"],
+    )
+
+
+def add_up(rows: Iterable[Mapping[str, Any]], key: str) -> dict[str, int]:
+    """Adds a count over all units, name by name."""
+    total: Counter[str] = Counter()
+    for row in rows:
+        total.update(row[key])
+    return dict(sorted(total.items()))
+
+
+def counts_of(
+    prepared: Sequence[Mapping[str, Any]], built: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The counts of a whole job, from those of its units.
+
+    `read` is what came in; it equals documents + filtered + quarantined.
+    """
+    documents = add_up(prepared, "documents")
+    filtered = add_up(prepared, "filtered")
+    quarantined = add_up(prepared, "quarantined")
+    records: Counter[str] = Counter()
+    for unit in built:
+        for shard in unit["shards"]:
+            records[shard["split"]] += shard["records"]
+    return {
+        "read": sum(map(sum, (documents.values(), filtered.values(), quarantined.values()))),
+        "documents": documents,
+        "filtered": filtered,
+        "quarantined": quarantined,
+        "characters": add_up(prepared, "characters"),
+        "tokens": add_up(built, "tokens"),
+        "unknown_tokens": add_up(built, "unknown_tokens"),
+        "empty_after_tokenizing": add_up(built, "empty_documents"),
+        "records": dict(sorted(records.items())),
+        "padding": add_up(built, "padding"),
+        "predictions": add_up(built, "predictions"),
+    }

@@ -1,0 +1,1 @@
+"""What a record asks of the model, one file per objective."""

@@ -1,0 +1,48 @@
+"""Random numbers that depend on what they are for, never on when they are drawn.
+
+Every number is a hash of `(seed, stage, document, counter)`. The same document
+therefore gets the same numbers on any runner, in any bundle, after any restart, and
+millions of them are drawn at once.
+"""
+
+import hashlib
+
+import numpy as np
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def stage_key(seed: int, stage: str) -> int:
+    """A 64-bit key for one purpose of one run.
+
+    Example:
+    >>> stage_key(0, "masking") == stage_key(0, "masking") != stage_key(1, "masking")
+    True
+    """
+    digest = hashlib.blake2b(f"{seed}/{stage}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def uniform(key: int, documents: np.ndarray, counters: np.ndarray) -> np.ndarray:
+    """Uniform numbers in [0, 1), one for each pair of document and counter.
+
+    Args:
+        key: From `stage_key`.
+        documents: uint64, any shape. The documents' 64-bit hashes.
+        counters: Integers that broadcast with `documents`; a token's place, say.
+
+    Returns:
+        float64 of the broadcast shape, with 53 random bits each.
+    """
+    bits = _mix(
+        _mix(documents.astype(np.uint64) ^ np.uint64(key))
+        + (counters.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+    )
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mix(bits: np.ndarray) -> np.ndarray:
+    """SplitMix64's finaliser (Steele, Lea & Flood, 2014): every bit moves every bit."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -1,0 +1,52 @@
+"""Writing TFRecord files that are either whole or not there."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import tensorflow as tf
+
+from configs.errors import ArtifactError
+from configs.files import writing
+from pipeline.shards import Shard, sha256
+
+
+def write_shard(
+    folder: Path, path: str, split: str, records: Iterable[bytes]
+) -> Shard:
+    """Writes records under a temporary name and moves the file into place at the end.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written.
+    """
+    final = folder / path
+    with writing(final):
+        final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = final.with_name(f".{final.name}.{os.getpid()}.tmp")
+    count = 0
+    try:
+        with _tensorflow_errors(final):
+            with tf.io.TFRecordWriter(str(temporary)) as writer:
+                for record in records:
+                    writer.write(record)
+                    count += 1
+        with writing(final):
+            with open(temporary, "rb") as stream:
+                os.fsync(stream.fileno())
+            shard = Shard(path, split, count, temporary.stat().st_size, sha256(temporary))
+            os.replace(temporary, final)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return shard
+
+
+@contextmanager
+def _tensorflow_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise ArtifactError(
+            f"{path}: cannot be written: {error.message}. Free some space or choose "
+            "another folder with --run, then run the same command again"
+        ) from error

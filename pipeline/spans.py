@@ -1,0 +1,39 @@
+"""A source file and a stretch of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the corpus as it was when it was listed.
+
+    Attributes:
+        name: Its name within the corpus, the same on every machine.
+        path: Where it lies here.
+        size: Bytes.
+        modified: Time of the last change, in nanoseconds.
+    """
+
+    name: str
+    path: str
+    size: int
+    modified: int
+
+    @classmethod
+    def at(cls, path: Path, name: str) -> "SourceFile":
+        status = path.stat()
+        return cls(name, str(path), status.st_size, status.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The bytes `start` to `end` (excluded) of a file."""
+
+    file: SourceFile
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
