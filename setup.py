@@ -42,6 +42,7 @@ setup(
         "ai-edge-litert>=2.3",
         "matplotlib>=3.10",
         "rich>=14",
+        "tensorboard>=2.20",
         "tokenizers>=0.23",
     ],
     extras_require={

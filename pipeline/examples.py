@@ -1,5 +1,6 @@
 """Arrays and documents as serialized `tf.train.Example`s, and back."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def encode_records(
     """One Example per row of the arrays, which must match the record contract."""
     check_arrays(arrays, features)
     columns = {
-        feature.name: arrays[feature.name].reshape(len(arrays[feature.name]), -1).tolist()
+        feature.name: arrays[feature.name].reshape(-1, math.prod(feature.shape)).tolist()
         for feature in features
     }
     for row in zip(*columns.values(), strict=True):

@@ -1,36 +1,49 @@
 """What went wrong in a worker, told as if it had happened here.
 
-Beam passes an exception on in one of two shapes: the same class with words added
-(one process), or a RuntimeError whose text is the worker's traceback (several
-processes). Either way the user should read the worker's message and nothing else.
+Beam passes a worker's exception on in one of several shapes: with words added to it,
+or as a RuntimeError whose text is the worker's traceback, once or twice. So a user's
+error travels as a marked line of JSON, which is found again in any of them.
 """
 
+import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from configs import errors
 
-_IN_TRACEBACK = re.compile(
-    r"^(?:configs\.errors\.)?(ConfigError|DataError|ArtifactError): (.*?)"
-    r"(?: \[while running .*?)?$",
-    re.MULTILINE | re.DOTALL,
-)
-_ADDED = re.compile(r" \[while running .*\Z", re.DOTALL)
+_OPEN, _CLOSE = "<<user error ", ">>"
+_MARKED = re.compile(re.escape(_OPEN) + r"(\[.*?\])" + re.escape(_CLOSE))
 
 
-def user_error_of(error: BaseException) -> errors.UserError | None:
-    """The user's error behind an exception of a Beam run, or None for a bug.
+class WorkerFailure(Exception):
+    """A user's error on its way through Beam."""
+
+
+@contextmanager
+def marked_user_errors() -> Iterator[None]:
+    """Marks the user's errors raised inside, for `user_error_of` to find.
 
     Example:
-    >>> beam_error = RuntimeError(
-    ...     "Traceback …\\nconfigs.errors.DataError: no text [while running 'Read-1']"
-    ... )
+    >>> try:
+    ...     with marked_user_errors():
+    ...         raise errors.DataError("no text")
+    ... except WorkerFailure as failure:
+    ...     beam_error = RuntimeError(f"Traceback …: {failure} [while running 'Read']")
     >>> user_error_of(beam_error)
     DataError('no text')
     """
-    if isinstance(error, errors.UserError):
-        return type(error)(_ADDED.sub("", str(error)))
-    matches = _IN_TRACEBACK.findall(str(error))
-    if not matches:
+    try:
+        yield
+    except errors.UserError as error:
+        told = json.dumps([type(error).__name__, str(error)])
+        raise WorkerFailure(f"{_OPEN}{told}{_CLOSE}") from error
+
+
+def user_error_of(error: BaseException) -> errors.UserError | None:
+    """The user's error behind an exception of a Beam run, or None for a bug."""
+    found = _MARKED.search(str(error))
+    if found is None:
         return None
-    name, message = matches[-1]
-    return getattr(errors, name)(_ADDED.sub("", message))
+    name, message = json.loads(found[1])
+    return getattr(errors, name)(message)

@@ -20,7 +20,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from configs.errors import DataError
 from configs.quiet import quiet_import
 from configs.run import RunConfig
+from pipeline.failures import marked_user_errors
+from pipeline.manifest import counts_of
 from pipeline.sources import Unit
+from pipeline.states import read_states
 from pipeline.tokenizers.artifact import METADATA_FILE, save_tokenizer
 from pipeline.tokenizers.learning import learn_wordpiece
 
@@ -55,7 +58,9 @@ class PrepareDocuments(beam.DoFn):
     def process(self, unit: Unit) -> Iterator[Counter[str]]:
         from pipeline.prepare import prepare_unit
 
-        yield prepare_unit(unit, self.job.config, self.job.folder, self.splitter)
+        with marked_user_errors():
+            counts = prepare_unit(unit, self.job.config, self.job.folder, self.splitter)
+        yield counts
 
 
 class AddCounts(beam.CombineFn):
@@ -88,11 +93,12 @@ class LearnVocabulary(beam.DoFn):
         self.units = units
 
     def process(self, counts: Counter[str]) -> Iterator[str]:
-        check_quarantine(self.job, self.units)
         folder = self.job.folder / "tokenizer"
-        if not (folder / METADATA_FILE).is_file():  # the last file to be written
-            config = self.job.config.tokenizer
-            save_tokenizer(folder, learn_wordpiece(counts, config), config)
+        with marked_user_errors():
+            check_quarantine(self.job, self.units)
+            if not (folder / METADATA_FILE).is_file():  # the last file to be written
+                config = self.job.config.tokenizer
+                save_tokenizer(folder, learn_wordpiece(counts, config), config)
         yield str(folder)
 
 
@@ -110,9 +116,10 @@ class BuildRecords(beam.DoFn):
         from pipeline.build import build_unit
         from pipeline.tokenizers.artifact import load_tokenizer
 
-        if self.tokenizer is None:
-            self.tokenizer = load_tokenizer(Path(vocabulary))
-        build_unit(unit, self.job.config, self.job.folder, self.tokenizer)
+        with marked_user_errors():
+            if self.tokenizer is None:
+                self.tokenizer = load_tokenizer(Path(vocabulary))
+            build_unit(unit, self.job.config, self.job.folder, self.tokenizer)
         yield unit.index
 
 
@@ -149,9 +156,6 @@ def check_quarantine(job: Job, units: int) -> None:
     Raises:
         DataError: More than the configured share was quarantined, or nothing is left.
     """
-    from pipeline.manifest import counts_of
-    from pipeline.states import read_states
-
     counts = counts_of(read_states(job.folder, "documents", units), [])
     quarantined = sum(counts["quarantined"].values())
     allowed = job.config.data.maximum_quarantine_fraction

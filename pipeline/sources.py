@@ -88,19 +88,22 @@ def read_unit(unit: Unit, source: Source) -> Iterator[Document | Rejected]:
         DataError: A file has gone or changed its size since it was listed.
     """
     for span in unit.spans:
-        _check_unchanged(span.file)
-        match source:
-            case TextSource():
-                yield from plain_text.read(span, source.document)
-            case PythonDocsSource():
-                yield from python_docs.read(span.file)
+        try:
+            _check_unchanged(span.file)
+            match source:
+                case TextSource():
+                    yield from plain_text.read(span, source.document)
+                case PythonDocsSource():
+                    yield from python_docs.read(span.file)
+        except OSError as error:
+            raise DataError(
+                f"{span.file.path}: cannot be read: {error.strerror}. Mend its rights "
+                "or take it out of the corpus"
+            ) from error
 
 
 def _check_unchanged(file: SourceFile) -> None:
-    try:
-        size = Path(file.path).stat().st_size
-    except OSError as error:
-        raise DataError(f"{file.path}: cannot be read: {error.strerror}") from error
+    size = Path(file.path).stat().st_size
     if size != file.size:
         raise DataError(
             f"{file.path}: changed while the job ran ({file.size} bytes when listed, "

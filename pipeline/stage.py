@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -101,6 +102,7 @@ def _run(
     config: RunConfig, folder: Path, units: list[Unit], workers: int, console: Console
 ) -> None:
     quiet_import("apache_beam")
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
     from pipeline.job import Job, run_job
 
     workers = min(workers, len(units))

@@ -1,0 +1,32 @@
+"""A worker's error reaches the user as it was meant."""
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from configs.errors import DataError
+from pipeline.failures import marked_user_errors, user_error_of
+
+MESSAGE = "corpus.txt: 3 of 4 lines are broken [see 'quarantine']\nmend them"
+
+
+def fail(element: int) -> int:
+    with marked_user_errors():
+        raise DataError(MESSAGE) if element else KeyError("a bug")
+
+
+@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+@pytest.mark.parametrize("element", [0, 1])
+def test_through_a_runner(mode: str, element: int, capfd) -> None:
+    options = PipelineOptions(
+        ["--runner=FnApiRunner", f"--direct_running_mode={mode}"]
+    )
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (which one is the question)
+        with beam.Pipeline(options=options) as pipeline:
+            _ = pipeline | beam.Create([element]) | beam.Map(fail)
+    error = user_error_of(caught.value)
+    if element:
+        assert isinstance(error, DataError)
+        assert str(error) == MESSAGE
+    else:
+        assert error is None

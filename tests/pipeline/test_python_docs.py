@@ -1,0 +1,69 @@
+"""Docstrings are read from source files; nothing is imported."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.data import PythonDocsSource
+from configs.errors import DataError
+from pipeline.documents import Document, Rejected
+from pipeline.sources import list_files, plan_units, read_unit
+
+SOURCE = '''"""What the module does."""
+raise RuntimeError("this must never run")
+
+
+class Thing:
+    """A thing.
+
+        Indented.
+    """
+
+    async def act(self):
+        """Acts."""
+
+    def silent(self): ...
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch) -> Path:
+    folder = tmp_path / "made_up_package"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "__init__.py").write_text(SOURCE)
+    (folder / "deep/broken.py").write_text("def (:\n")
+    (folder / "deep/latin.py").write_bytes(
+        b'# -*- coding: latin-1 -*-\n"""Caf\xe9."""\n'
+    )
+    (folder / "data.txt").write_text('"""not Python"""')
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+def test_docstrings_with_their_lines(package: Path) -> None:
+    source = PythonDocsSource(packages=("made_up_package",))
+    files = list_files(source)
+    assert [file.name for file in files] == [
+        "made_up_package/__init__.py",
+        "made_up_package/deep/broken.py",
+        "made_up_package/deep/latin.py",
+    ]
+    (unit,) = plan_units(files, source, 10**6)
+    found = list(read_unit(unit, source))
+    init = "made_up_package/__init__.py"
+    assert found[:3] == [
+        Document("What the module does.", init, 1),
+        Document("A thing.\n\nIndented.", init, 5),
+        Document("Acts.", init, 11),
+    ]
+    assert isinstance(found[3], Rejected)
+    assert found[3].reason == "not Python that parses"
+    assert found[4] == Document("Café.", "made_up_package/deep/latin.py", 1)
+    assert "made_up_package" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "os.path", "sys", "../etc"])
+def test_what_is_no_package(name: str) -> None:
+    with pytest.raises(DataError, match="is not an installed top-level package"):
+        list_files(PythonDocsSource(packages=(name,)))

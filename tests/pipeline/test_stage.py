@@ -1,0 +1,239 @@
+"""The data stage as a whole: same bytes, nothing lost, and loud when it must be."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs.errors import ArtifactError, DataError
+from pipeline import shard_writer
+from pipeline.examples import parse_records
+from pipeline.features import contract
+from pipeline.manifest import Manifest, read_manifest
+from pipeline.stage import data, finished_data
+from pipeline.tokenizers import load_tokenizer
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Everything that makes a data set, by file."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for pattern in ("manifest.json", "records/*", "tokenizer/*", "documents/*")
+        for path in folder.glob(pattern)
+    }
+
+
+def records(manifest: Manifest, split: str) -> dict[str, np.ndarray]:
+    files = [str(manifest.folder / shard.path) for shard in manifest.split(split)]
+    dataset = tf.data.TFRecordDataset(files).batch(10_000)
+    (batch,) = (parse_records(serialized, manifest.features) for serialized in dataset)
+    return {name: tensor.numpy() for name, tensor in batch.items()}
+
+
+def test_same_bytes_for_one_and_two_workers(invoke) -> None:
+    data(invoke("one", workers=1))
+    data(invoke("two", workers=2))
+    one, two = contents(invoke("one").run_folder / "data"), None
+    two = contents(invoke("two").run_folder / "data")
+    assert len([name for name in one if name.startswith("records/train")]) > 2
+    assert one == two
+
+
+def test_same_bytes_after_a_kill(invoke) -> None:
+    invocation = invoke("killed", workers=2)
+    data(invoke("whole"))
+    command = [sys.executable, "-m", "pipeline", str(invocation.config_file)]
+    job = subprocess.Popen(
+        [*command, "--run", str(invocation.run_folder), "--workers=2", "--quiet"],
+        start_new_session=True,
+    )
+    state = invocation.run_folder / "data/state"
+    while job.poll() is None and not list(state.glob("documents-*.json")):
+        time.sleep(0.01)
+    os.killpg(job.pid, signal.SIGKILL)
+    job.wait()
+    assert not (invocation.run_folder / "data/manifest.json").exists()
+    done = {path: path.stat().st_mtime_ns for path in state.glob("documents-*.json")}
+    assert done
+    # Half of a file that a writer was busy with when it was killed.
+    (invocation.run_folder / "data/records").mkdir(exist_ok=True)
+    half = invocation.run_folder / "data/records/.train-00000.tfrecord.1.tmp"
+    half.write_bytes(b"half")
+
+    data(invocation)
+    assert not half.exists()
+    assert contents(invocation.run_folder / "data") == contents(
+        invoke("whole").run_folder / "data"
+    )
+
+
+def test_order_of_files_on_the_disk_does_not_show(invoke, corpus: Path) -> None:
+    data(invoke("before"))
+    for path in sorted(corpus.iterdir(), reverse=True):
+        text = path.read_bytes()
+        path.unlink()
+        path.write_bytes(text)
+    data(invoke("after"))
+    assert contents(invoke("before").run_folder / "data") == contents(
+        invoke("after").run_folder / "data"
+    )
+
+
+def test_nothing_is_lost(invoke, corpus: Path) -> None:
+    (corpus / "odd.txt").write_bytes(b"short\n\ncaf\xe9\n\nlong enough to be kept\n")
+    invocation = invoke("run", "data.cleaning.minimum_characters=10")
+    counts = data(invocation)["counts"]
+    assert counts["read"] == 123
+    assert counts["quarantined"] == {"not UTF-8": 1}
+    assert counts["filtered"] == {"shorter than 10 characters": 1}
+    assert sum(counts["documents"].values()) == 121
+    (entry,) = (
+        json.loads(line)
+        for file in (invocation.run_folder / "data/quarantine").iterdir()
+        for line in file.read_text().splitlines()
+    )
+    assert entry == {
+        "reason": "not UTF-8",
+        "source": "odd.txt",
+        "offset": 10,
+        "excerpt": "\\xe9\n",
+    }
+
+
+def test_records_hold_the_words_of_the_corpus(invoke, corpus: Path) -> None:
+    invocation = invoke()
+    data(invocation)
+    manifest = read_manifest(invocation.run_folder / "data")
+    tokenizer = load_tokenizer(invocation.run_folder / "data/tokenizer")
+    found: Counter[int] = Counter()
+    for split in ("train", "validation"):
+        arrays = records(manifest, split)
+        row, slot = np.nonzero(arrays["masked_weights"])
+        ids = arrays["token_ids"]
+        ids[row, arrays["masked_positions"][row, slot]] = arrays["masked_ids"][row, slot]
+        found.update(ids[ids > tokenizer.mask_id].tolist())
+    texts = [
+        text for file in corpus.iterdir() for text in file.read_text().split("\n\n")
+    ]
+    expected = Counter(tokenizer.tokenize(tf.constant(texts)).flat_values.numpy().tolist())
+    assert found == expected
+
+
+def test_manifest_tells_the_truth(invoke) -> None:
+    invocation = invoke()
+    result = data(invocation)
+    manifest = read_manifest(invocation.run_folder / "data")
+    assert manifest.features == contract(invocation.config)
+    manifest.check_files()
+    for split in ("train", "validation"):
+        arrays = records(manifest, split)
+        assert len(arrays["token_ids"]) == result["counts"]["records"][split]
+        padding = (arrays["document_ids"] == 0).sum()
+        assert padding == result["counts"]["padding"][split]
+        assert arrays["masked_weights"].sum() == result["counts"]["predictions"][split]
+    content = json.loads((invocation.run_folder / "data/manifest.json").read_text())
+    assert [row["name"] for row in content["sources"]] == [
+        "part-0.txt",
+        "part-1.txt",
+        "part-2.txt",
+    ]
+    assert content["config"]["data.sequence_length"] == 32
+    assert not (invocation.run_folder / "data/state").exists()
+
+
+def test_splits_do_not_share_a_text(invoke, corpus: Path) -> None:
+    for path in corpus.glob("part-0.txt"):
+        shutil.copy(path, corpus / "copy.txt")
+    invocation = invoke()
+    data(invocation)
+    texts = {}
+    for split in ("train", "validation"):
+        files = (invocation.run_folder / "data/documents").glob(f"{split}-*")
+        texts[split] = {
+            tf.train.Example.FromString(raw).features.feature["text"].bytes_list.value[0]
+            for file in files
+            for raw in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
+        }
+    assert len(texts["train"]) + len(texts["validation"]) == 120
+    assert not texts["train"] & texts["validation"]
+
+
+def test_done_stage_is_skipped_and_a_changed_one_made_anew(invoke) -> None:
+    first = data(invoke())
+    manifest = invoke().run_folder / "data/manifest.json"
+    written = manifest.stat().st_mtime_ns
+    assert data(invoke()) == first
+    assert manifest.stat().st_mtime_ns == written
+    second = data(invoke("run", "seed=4"))
+    assert second["records_sha256"] != first["records_sha256"]
+    (kept,) = (invoke().run_folder / "superseded").iterdir()
+    assert (kept / "manifest.json").stat().st_mtime_ns == written
+
+
+def test_data_of_another_vocabulary_is_refused_by_name(invoke) -> None:
+    data(invoke())
+    other = invoke("run", "tokenizer.vocabulary_size=100")
+    with pytest.raises(ArtifactError, match=r"vocabulary_size: 120 there, 100 here"):
+        finished_data(other.config, other.run_folder)
+
+
+def test_too_much_quarantine_stops_the_job(invoke, corpus: Path) -> None:
+    (corpus / "binary.txt").write_bytes(b"\n\n".join([b"\x00\xff"] * 3))
+    invocation = invoke()
+    with pytest.raises(DataError, match=r"3 of 123 .* \(3 × binary\).* allows 0.01"):
+        data(invocation)
+    assert not (invocation.run_folder / "data/stage.json").exists()
+    data(invoke("run", "data.maximum_quarantine_fraction=0.1"))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_vocabulary_too_large_for_the_corpus(invoke, workers: int) -> None:
+    invocation = invoke("run", "tokenizer.vocabulary_size=5000", workers=workers)
+    with pytest.raises(DataError, match=r"tokenizer\.vocabulary_size"):
+        data(invocation)
+
+
+def test_full_disk(invoke, monkeypatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    invocation = invoke()
+    with monkeypatch.context() as patched:
+        patched.setattr(shard_writer.os, "fsync", full)
+        with pytest.raises(ArtifactError, match="no space is left"):
+            data(invocation)
+    assert not list(invocation.run_folder.rglob("*.tfrecord"))
+    assert not list(invocation.run_folder.rglob("*.tmp"))
+    data(invocation)
+
+
+def test_everything_filtered(invoke) -> None:
+    with pytest.raises(DataError, match="no document is left for training"):
+        data(invoke("run", "data.cleaning.minimum_characters=100000"))
+
+
+def test_altered_and_truncated_shards(invoke) -> None:
+    invocation = invoke()
+    data(invocation)
+    manifest = read_manifest(invocation.run_folder / "data")
+    path = manifest.folder / manifest.split("train")[0].path
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(ArtifactError, match=r"bytes, the manifest says .* truncated"):
+        manifest.check_files()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ArtifactError, match="altered"):
+        manifest.check_files()
+    path.unlink()
+    with pytest.raises(ArtifactError, match="missing"):
+        manifest.check_files()
