@@ -50,7 +50,9 @@ class DataConfig:
     """From the corpus to packed records of a fixed length."""
 
     source: Source = option("Where the text comes from.")
-    cleaning: CleaningConfig = option("Which documents to keep.", default=CleaningConfig)
+    cleaning: CleaningConfig = option(
+        "Which documents to keep.", default=CleaningConfig
+    )
     validation_fraction: float = option(
         "Share of the documents, by hash of their text, held out for validation.",
         default=0.05,

@@ -20,7 +20,8 @@ class ToleranceConfig:
         "The same for int8 TFLite, as a root mean square.", default=0.25, minimum=0.0
     )
     dynamic_int8_agreement: float = option(
-        "Smallest share of equal first guesses, int8 against Keras.",
+        "Smallest share of [MASK]s with the same first guess, int8 and Keras; "
+        "a tie within `dynamic_int8` counts.",
         default=0.9,
         minimum=0.0,
         maximum=1.0,

@@ -102,7 +102,9 @@ class EncoderConfig:
     position: LearnedPosition | SinusoidalPosition = option(
         "How a token's place is told.", default=LearnedPosition
     )
-    attention: FullAttention = option("How tokens look at each other.", default=FullAttention)
+    attention: FullAttention = option(
+        "How tokens look at each other.", default=FullAttention
+    )
     norm: LayerNorm = option("Which norm, and where.", default=LayerNorm)
     feedforward: DenseFeedForward = option(
         "What happens to each token alone.", default=DenseFeedForward

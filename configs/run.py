@@ -20,7 +20,9 @@ class RunConfig:
     name: str = option("Names the run and its folder.")
     seed: int = option("All randomness of the run comes from it.", default=0, minimum=0)
     data: DataConfig = option("From the corpus to records.")
-    tokenizer: WordPieceConfig = option("How text becomes ids.", default=WordPieceConfig)
+    tokenizer: WordPieceConfig = option(
+        "How text becomes ids.", default=WordPieceConfig
+    )
     objective: MaskedConfig = option("What to predict.", default=MaskedConfig)
     model: EncoderConfig = option("The network.", default=EncoderConfig)
     training: TrainingConfig = option("How it learns.")

@@ -15,11 +15,15 @@ class AdamWConfig:
     """
 
     kind: Literal["adamw"] = "adamw"
-    beta_1: float = option("Decay of the mean.", default=0.9, minimum=0.0, maximum=0.9999)
+    beta_1: float = option(
+        "Decay of the mean.", default=0.9, minimum=0.0, maximum=0.9999
+    )
     beta_2: float = option(
         "Decay of the mean square.", default=0.98, minimum=0.0, maximum=0.99999
     )
-    epsilon: float = option("Added to the root.", default=1e-6, minimum=1e-12, maximum=1.0)
+    epsilon: float = option(
+        "Added to the root.", default=1e-6, minimum=1e-12, maximum=1.0
+    )
     weight_decay: float = option(
         "Share of a weight taken off per step, times the learning rate.",
         default=0.01,
@@ -36,7 +40,9 @@ class CosineSchedule:
     """Linear warm-up to the peak, then half a cosine down."""
 
     kind: Literal["cosine"] = "cosine"
-    peak: float = option("Largest learning rate.", default=1e-3, minimum=1e-9, maximum=10.0)
+    peak: float = option(
+        "Largest learning rate.", default=1e-3, minimum=1e-9, maximum=10.0
+    )
     warmup_steps: int = option("Steps to reach it.", default=100, minimum=0)
     final_fraction: float = option(
         "What is left of the peak at the last step.",
@@ -52,8 +58,12 @@ class TrainingConfig:
 
     steps: int = option("Optimizer updates.", minimum=1)
     batch_size: int = option("Records per update.", default=32, minimum=1)
-    optimizer: AdamWConfig = option("What turns gradients into updates.", default=AdamWConfig)
-    schedule: CosineSchedule = option("The learning rate over time.", default=CosineSchedule)
+    optimizer: AdamWConfig = option(
+        "What turns gradients into updates.", default=AdamWConfig
+    )
+    schedule: CosineSchedule = option(
+        "The learning rate over time.", default=CosineSchedule
+    )
     precision: Literal["float32", "mixed_bfloat16"] = option(
         "Number format of the matrix products. Variables stay float32.",
         default="float32",
@@ -71,7 +81,9 @@ class TrainingConfig:
         default=8,
         minimum=1,
     )
-    keep_checkpoints: int = option("How many of the last to keep.", default=2, minimum=1)
+    keep_checkpoints: int = option(
+        "How many of the last to keep.", default=2, minimum=1
+    )
 
     def __post_init__(self) -> None:
         if self.schedule.warmup_steps > self.steps:

@@ -1,4 +1,4 @@
-"""A small corpus and the configuration of a run over it."""
+"""Fixtures of a small corpus and the configuration of a run over it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +10,7 @@ from configs.command import Invocation
 from configs.console import Console
 from configs.load import load_run
 
-WORDS = (
-    "the model reads a batch of tokens and returns the loss of each layer while the "
-    "optimizer updates every weight after the gradient is clipped to its norm"
-).split()
+WORDS = ["the", "model", "reads", "a", "batch", "of", "tokens", "and", "returns", "the", "loss", "of", "each", "layer", "while", "the", "optimizer", "updates", "every", "weight", "after", "the", "gradient", "is", "clipped", "to", "its", "norm"]
 
 YAML = """
 name: small
@@ -37,8 +34,7 @@ training: {steps: 4, batch_size: 4, schedule: {warmup_steps: 1}, evaluate_every:
 def paragraphs(count: int) -> list[str]:
     """Different paragraphs of 3 to 40 words, the same on every call."""
     return [
-        " ".join(WORDS[(i * 7 + j * (i % 5 + 1)) % len(WORDS)] for j in range(3 + i % 38))
-        + f" {i}"
+        " ".join(WORDS[(i * 7 + j) % len(WORDS)] for j in range(3 + i % 38)) + f" {i}"
         for i in range(count)
     ]
 

@@ -1,0 +1,212 @@
+"""What every command line shares: its arguments, and how it ends.
+
+A room's `__main__` is a parser, one line to read the arguments and a call of the
+stage, inside `run_main`:
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        return run_main(_main, argv)
+"""
+
+import argparse
+import json
+import os
+import select
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.console import Console
+from configs.errors import UserError
+from configs.files import os_problem
+from configs.load import load_run
+from configs.run import RunConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """One call of a command: what to do, where, and who listens."""
+
+    config: RunConfig
+    config_file: Path
+    overrides: tuple[str, ...]
+    run_folder: Path
+    console: Console
+    workers: int
+
+    def command(self, name: str) -> str:
+        """The line to type for another command on the same run, for messages.
+
+        Example:
+        >>> invocation = Invocation(
+        ...     config=None, config_file=Path("demo.yaml"), overrides=("seed=3",),
+        ...     run_folder=Path("runs/demo"), console=Console(), workers=1,
+        ... )
+        >>> invocation.command("data")
+        'transbeam data demo.yaml --run runs/demo --set seed=3'
+        """
+        words = [
+            "transbeam",
+            name,
+            str(self.config_file),
+            "--run",
+            str(self.run_folder),
+        ]
+        for override in self.overrides:
+            words += ["--set", override]
+        return shlex.join(words)
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds CONFIG, `--set` and `--json`: enough for a command that only reads."""
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        dest="overrides",
+        action="append",
+        default=[],
+        help="replace a key, such as training.steps=100; may be given again",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout, and everything else on stderr",
+    )
+
+
+def add_common_arguments(
+    parser: argparse.ArgumentParser, *, workers: bool = False
+) -> None:
+    """Adds what the commands share that work in a run's folder.
+
+    Args:
+        parser: Gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
+        workers: Whether `--workers` makes sense for the command.
+    """
+    add_config_arguments(parser)
+    parser.add_argument(
+        "--run",
+        metavar="DIR",
+        dest="run_folder",
+        type=Path,
+        help="the run's folder; runs/NAME if left out, by the name in CONFIG",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="print warnings and errors only"
+    )
+    if workers:
+        parser.add_argument(
+            "--workers",
+            metavar="N",
+            type=_at_least_one,
+            help="processes to work with; one for each usable core if left out",
+        )
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def read_invocation(arguments: argparse.Namespace) -> Invocation:
+    """Loads the configuration that the parsed arguments ask for.
+
+    Args:
+        arguments: Of a parser that went through `add_common_arguments`.
+
+    Raises:
+        ConfigError: The configuration is not right.
+    """
+    config = load_run(arguments.config, arguments.overrides)
+    return Invocation(
+        config=config,
+        config_file=arguments.config,
+        overrides=tuple(arguments.overrides),
+        run_folder=arguments.run_folder or Path("runs", config.name),
+        console=Console(quiet=arguments.quiet, json=arguments.json),
+        workers=getattr(arguments, "workers", None) or usable_cores(),
+    )
+
+
+def usable_cores() -> int:
+    """The cores this process may use, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_main(
+    function: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None
+) -> int:
+    """Runs a command to its exit code.
+
+    | what happens                          | exit code | traceback |
+    |---------------------------------------|-----------|-----------|
+    | the function returns                  | its value | no        |
+    | the user's mistake, or a full disk    | 2         | no        |
+    | the user's Ctrl-C                     | 130       | no        |
+    | the reader of stdout is gone          | 141       | no        |
+    | anything else: a bug                  | 1         | yes       |
+
+    With `--json` among the arguments a mistake is also an object with the key
+    `error`, alone on stdout.
+
+    Args:
+        function: Takes the arguments, returns the exit code.
+        argv: The arguments without the program's name; the process's own if left out.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    _never_fail_to_print()
+    try:
+        code = function(argv)
+        sys.stdout.flush()
+    except UserError as error:
+        return _end(argv, f"error: {error}", str(error), 2)
+    except KeyboardInterrupt:
+        told = "what is finished is kept; run the same command again to go on"
+        return _end(argv, f"interrupted: {told}", "interrupted", 130)
+    except BrokenPipeError:
+        if not _stdout_is_gone():
+            raise
+        return 141
+    except OSError as error:
+        problem = os_problem(error)
+        if problem is None:
+            raise
+        message = f"{error.filename or 'the disk'}: {problem}."
+        return _end(argv, f"error: {message}", message, 2)
+    return code
+
+
+def _never_fail_to_print() -> None:
+    """A terminal that lacks a character gets its number, and the command goes on."""
+    stdout: Any = sys.stdout
+    if hasattr(stdout, "reconfigure"):
+        stdout.reconfigure(errors="backslashreplace")
+
+
+def _end(argv: Sequence[str], told: str, error: str, code: int) -> int:
+    print(told, file=sys.stderr, flush=True)
+    if "--json" in argv:
+        print(json.dumps({"error": error}, indent=2), flush=True)
+    return code
+
+
+def _stdout_is_gone() -> bool:
+    """Whether a broken pipe was stdout's (as in `... | head`) and not some socket's."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors are told unasked
+    if not poll.poll(0):
+        return False
+    # Python flushes stdout once more at its exit: let that go nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    return True

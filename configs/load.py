@@ -1,0 +1,185 @@
+"""One YAML file → `RunConfig`, and back.
+
+    run.yaml:3: model.num_layer: unknown key. Did you mean 'num_layers'? ...
+
+Every error names the file, the line and the dotted key. `--set model.num_layers=8`
+goes the same way as the file and passes the same checks.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from configs.bind import bind_section
+from configs.run import RunConfig
+from configs.schema import plain
+from configs.version import VERSION
+from configs.yaml_nodes import (
+    Node,
+    Scalar,
+    Section,
+    complain,
+    compose,
+    found,
+    is_blank,
+    resolve,
+)
+
+
+def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    r"""Reads a run's configuration.
+
+    Args:
+        path: The YAML file, in UTF-8.
+        overrides: `KEY=VALUE` texts as given to `--set`: a dotted key, and a value as
+            it would stand in the file. Later ones win.
+
+    Raises:
+        ConfigError: Anything about the file or an override that is not right.
+
+    Example:
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "run.yaml")
+    ...     _ = file.write_text(
+    ...         "name: tiny\n"
+    ...         "data: {source: {kind: text, path: corpus.txt}}\n"
+    ...         "training: {steps: 100, schedule: {peak: 6e-4}}\n"
+    ...     )
+    ...     run = load_run(file, ["model.num_layers=2"])
+    >>> run.model.num_layers, run.training.schedule.peak
+    (2, 0.0006)
+    """
+    return parse_run(_read(path), str(path), overrides)
+
+
+def parse_run(text: str, file: str, overrides: Sequence[str] = ()) -> RunConfig:
+    """The same for text at hand; `file` is its name in error messages."""
+    root = compose(text, lambda line: f"{file}:{line}")
+    if root is None:
+        raise complain(
+            file, "", "the file is empty; `transbeam explain` lists the keys"
+        )
+    if not isinstance(root, Section):
+        what = f"expected a section (keys and values), found {found(root)}"
+        raise complain(root.where, "", what)
+    for override in overrides:
+        root = _override(root, override)
+    return bind_section(RunConfig, root, path="")
+
+
+def _read(path: str | Path) -> str:
+    try:
+        # A byte order mark is no part of the text.
+        return Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise complain(str(path), "", "there is no such file") from None
+    except IsADirectoryError:
+        raise complain(str(path), "", "is a folder; a YAML file is needed") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = f"0x{error.object[error.start]:02x}"
+        what = f"byte {byte} is not UTF-8; save the file as UTF-8"
+        raise complain(f"{path}:{line}", "", what) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise complain(str(path), "", f"cannot be read: {reason}") from None
+
+
+def _override(root: Section, override: str) -> Section:
+    where = f"--set {override}"
+    dotted, equals, text = override.partition("=")
+    names = dotted.strip().split(".")
+    if not equals or not all(names):
+        what = "expected KEY=VALUE, such as --set training.steps=100"
+        raise complain(where, "", what)
+    value = compose(text, lambda _: where, dotted.strip()) or Scalar(
+        where, "", quoted=False
+    )
+    return _put(root, names, value, where, path="")
+
+
+def _put(
+    section: Section, names: list[str], value: Node, where: str, path: str
+) -> Section:
+    """The section with a value put below it; the sections on the way are made."""
+    name, *rest = names
+    if rest:
+        inner = section.nodes.get(name)
+        inner_path = f"{path}.{name}" if path else name
+        if inner is None or is_blank(inner):
+            inner = Section(where, {})
+        if not isinstance(inner, Section):
+            what = f"{found(inner)} stands there ({inner.where}), not a section"
+            raise complain(where, inner_path, what)
+        value = _put(inner, rest, value, where, inner_path)
+    return Section(section.where, {**section.nodes, name: value})
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `resolve` reads back as it was, with lists indented."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text_node(_: _Dumper, text: str) -> yaml.ScalarNode:
+    # Unquoted or in single quotes PyYAML reads U+0085 and its like as a line's end.
+    is_safe = text.isprintable() and isinstance(resolve(text), str)
+    style = None if is_safe else '"'
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text_node)
+
+
+def dump_run(config: RunConfig) -> str:
+    """The configuration as YAML with every default written out; reloads as equal."""
+    header = f"# Every key of the run, as resolved by Transbeam {VERSION}.\n"
+    # A width without end: folded lines are harder to search and to compare.
+    body = yaml.dump(
+        plain(config),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=math.inf,
+    )
+    return header + body
+
+
+def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:
+    """Dotted keys → plain values: what fingerprints and comparisons are made of.
+
+    Args:
+        config: The run.
+        sections: Names of the top-level keys to keep; all of them if there is none.
+
+    Example:
+    >>> from configs.data import DataConfig, TextSource
+    >>> from configs.training import TrainingConfig
+    >>> run = RunConfig(
+    ...     name="tiny",
+    ...     data=DataConfig(source=TextSource(path="corpus.txt")),
+    ...     training=TrainingConfig(steps=100),
+    ... )
+    >>> flatten(run, "seed", "objective")["objective.masking_fraction"]
+    0.15
+    """
+    values = plain(config)
+    kept = {name: values[name] for name in sections} if sections else values
+    return dict(_leaves(kept, prefix=""))
+
+
+def _leaves(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            inner = cast("dict[str, Any]", value)
+            yield from _leaves(inner, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

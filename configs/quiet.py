@@ -1,0 +1,90 @@
+"""Imports the heavy libraries without the noise they make on the way in.
+
+TensorFlow writes to file descriptor 2 from C++ before any log level applies, and
+Apache Beam logs through the root logger, which installs a handler there and makes
+every other library talk from then on.
+"""
+
+import contextlib
+import importlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator
+
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
+
+
+def quiet_environment() -> dict[str, str]:
+    """The environment for a child process that is to start as quietly.
+
+    What the user has set stays.
+
+    Example:
+    >>> "TF_CPP_MIN_LOG_LEVEL" in quiet_environment()
+    True
+    """
+    return _QUIET | dict(os.environ)
+
+
+def quiet_import(*modules: str) -> None:
+    """Imports modules by name; afterwards `import` finds them loaded.
+
+    To be called by an entry point before anything else imports them. What an import
+    writes is dropped if it succeeds and shown if it raises.
+
+    Args:
+        modules: Dotted names, such as `tensorflow`.
+
+    Raises:
+        ImportError: Or whatever else the import raises.
+
+    Example:
+    >>> quiet_import("json", "xml.dom")
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    with _stderr_held_back(), _root_logger_untouched():
+        for module in modules:
+            imported = importlib.import_module(module)
+            if module == "tensorflow":
+                # The first look for a GPU complains where there is none.
+                imported.config.list_physical_devices()
+
+
+@contextlib.contextmanager
+def _stderr_held_back() -> Generator[None, None, None]:
+    if sys.stderr is None:  # started with stderr closed: there is nothing to hold
+        yield
+        return
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            sys.stderr.flush()
+            held.seek(0)
+            with open(stderr, "wb", closefd=False) as shown:
+                shutil.copyfileobj(held, shown)
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+@contextlib.contextmanager
+def _root_logger_untouched() -> Generator[None, None, None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    # With a handler in place, `logging.warning` does not install one of its own.
+    root.handlers[:] = [logging.NullHandler()]
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)

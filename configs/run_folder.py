@@ -1,0 +1,291 @@
+"""The folder of a run: which stages are in it, and what each was made from.
+
+    runs/demo/run.yaml                     the configuration, every default written out
+    runs/demo/data/stage.json              the stage is finished; its inputs and result
+    runs/demo/training/unfinished.json     begun; the same inputs let it go on
+    runs/demo/superseded/data-<print>/     made with other inputs, kept whole
+
+A stage is done exactly when its `stage.json` is there: it is written last, in one
+step. A stage made from other inputs is moved aside and never overwritten: changing a
+key must not cost anyone a trained model.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from configs.errors import ArtifactError
+from configs.files import write_atomically, write_json, writing
+from configs.load import dump_run
+from configs.run import RunConfig
+from configs.version import VERSION
+
+__all__ = [
+    "Stage",
+    "fingerprint",
+    "lock",
+    "save_config",
+    "write_atomically",
+    "write_json",
+    "writing",
+]
+
+FORMAT = 1
+
+
+def fingerprint(inputs: Mapping[str, Any]) -> str:
+    """16 hex digits that stand for the inputs, whatever the order of their keys.
+
+    Example:
+    >>> fingerprint({"seed": 1, "steps": 2}) == fingerprint({"steps": 2, "seed": 1})
+    True
+    >>> len(fingerprint({}))
+    16
+    """
+    return hashlib.sha256(_canonical(inputs).encode()).hexdigest()[:16]
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+class Stage:
+    """One stage of a run, in a folder of its own.
+
+    *Inputs* are all that the stage's outcome depends on: a mapping of dotted keys to
+    plain JSON values, mostly from `configs.load.flatten`, and the fingerprints of the
+    stages before. The *result* is what the stage has to say of what it made: a
+    mapping of JSON values.
+
+    Args:
+        run_folder: The run's folder.
+        name: The stage, and its folder below the run's: `data`, `training`, `export`.
+        command: The whole command line that makes the stage, for error messages.
+
+    Example:
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> stage = Stage(Path(folder.name), "data", "transbeam data demo.yaml")
+    >>> stage.result_if_done({"seed": 17}) is None
+    True
+    >>> stage.begin({"seed": 17})
+    >>> stage.finish({"seed": 17}, {"records": 3})
+    >>> stage.result_if_done({"seed": 17})
+    {'records': 3}
+    >>> stage.differences({"seed": 18})
+    ['seed: 17 there, 18 here']
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, run_folder: Path, name: str, command: str):
+        self.run_folder = Path(run_folder)
+        self.name = name
+        self.command = command
+
+    @property
+    def path(self) -> Path:
+        return self.run_folder / self.name
+
+    @property
+    def _finished_file(self) -> Path:
+        return self.path / "stage.json"
+
+    @property
+    def _unfinished_file(self) -> Path:
+        return self.path / "unfinished.json"
+
+    def result_if_done(self, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The result, if the stage is finished and was made from these inputs."""
+        if not self._finished_file.exists():
+            return None
+        record = self.load()
+        return record["result"] if _is_made_from(record, inputs) else None
+
+    def differences(self, inputs: Mapping[str, Any]) -> list[str]:
+        """How the inputs of what is there, finished or not, differ from these.
+
+        Returns:
+            Lines such as `tokenizer.vocabulary_size: 4096 there, 8192 here`; none if
+            nothing is there or nothing differs.
+        """
+        record = self._record()
+        if record is None:
+            return []
+        there = record["inputs"]
+        return [
+            f"{key}: {_shown(there, key)} there, {_shown(inputs, key)} here"
+            for key in dict.fromkeys([*inputs, *there])
+            if _text_of(there, key) != _text_of(inputs, key)
+        ]
+
+    def begin(self, inputs: Mapping[str, Any]) -> Path | None:
+        """Makes the folder ready to work in.
+
+        What is there and was made from other inputs is moved aside, whole. What was
+        begun from the same inputs is kept, for the stage to continue.
+
+        Returns:
+            Where the other was moved to, if there was one.
+        """
+        moved_to = None
+        record = self._record()
+        if record is None:
+            is_strange = self.path.is_dir() and any(self.path.iterdir())
+            moved_to = self._move_aside("unknown") if is_strange else None
+        elif not _is_made_from(record, inputs):
+            moved_to = self._move_aside(record["fingerprint"])
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        if not self._finished_file.exists():
+            write_json(self._unfinished_file, self._new_record(inputs))
+        return moved_to
+
+    def finish(self, inputs: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Declares the stage done. Everything of it must be on the disk by now."""
+        record = self._new_record(inputs) | {"result": dict(result)}
+        write_json(self._finished_file, record)
+        with writing(self._unfinished_file):
+            self._unfinished_file.unlink(missing_ok=True)
+
+    def require(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of a stage that another builds on.
+
+        Raises:
+            ArtifactError: It is not there, not finished, or made from other inputs;
+                the message names the keys that differ and the command that helps.
+        """
+        record = self.load()
+        if differences := self.differences(inputs):
+            listed = "\n".join(f"  {line}" for line in differences)
+            raise ArtifactError(
+                f"{self.path}: made from other inputs:\n{listed}\n"
+                f"Make it anew (the old one is kept): {self.command}"
+            )
+        return record["result"]
+
+    def load(self) -> dict[str, Any]:
+        """All that `stage.json` says: `inputs`, `fingerprint`, `result`, `version`.
+
+        Raises:
+            ArtifactError: There is none, or it is not as it was written.
+        """
+        if self._finished_file.exists():
+            return self._read(self._finished_file)
+        if self._unfinished_file.exists():
+            found = "it was begun and not finished. Go on with it"
+        elif self.path.exists():
+            found = "the folder holds no stage.json. Make it"
+        else:
+            found = "there is no such folder. Make it"
+        raise ArtifactError(f"{self.path}: {found}: {self.command}")
+
+    def _record(self) -> dict[str, Any] | None:
+        for file in (self._finished_file, self._unfinished_file):
+            if file.exists():
+                return self._read(file)
+        return None
+
+    def _new_record(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "stage": self.name,
+            "fingerprint": fingerprint(inputs),
+            "inputs": dict(inputs),
+        }
+
+    def _read(self, file: Path) -> dict[str, Any]:
+        remedy = f"Move {self.path} away and make it anew: {self.command}"
+        try:
+            record = json.loads(file.read_bytes())
+        except (ValueError, OSError) as error:
+            raise ArtifactError(f"{file}: unreadable ({error}). {remedy}") from None
+        needed = {"format", "version", "fingerprint", "inputs"}
+        needed |= {"result"} if file == self._finished_file else set()
+        if not isinstance(record, dict) or not needed <= record.keys():
+            raise ArtifactError(f"{file}: not the record of a stage. {remedy}")
+        whole = cast("dict[str, Any]", record)
+        if whole["format"] != FORMAT:
+            raise ArtifactError(
+                f"{file}: written by Transbeam {whole['version']} in format "
+                f"{whole['format']}; this is {VERSION} and reads format {FORMAT}. Use "
+                f"that Transbeam, or make it anew: {self.command}"
+            )
+        if whole["fingerprint"] != fingerprint(whole["inputs"]):
+            raise ArtifactError(f"{file}: altered since it was written. {remedy}")
+        return whole
+
+    def _move_aside(self, label: str) -> Path:
+        shelf = self.run_folder / "superseded"
+        with writing(shelf):
+            shelf.mkdir(exist_ok=True)
+            target, number = shelf / f"{self.name}-{label}", 1
+            while target.exists():
+                number += 1
+                target = shelf / f"{self.name}-{label}-{number}"
+            self.path.rename(target)
+        return target
+
+
+def _is_made_from(record: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
+    return record["fingerprint"] == fingerprint(inputs)
+
+
+def _text_of(inputs: Mapping[str, Any], key: str) -> str:
+    # Compared as text, as the fingerprint is: 1 and 1.0 and true are three things.
+    return _canonical(inputs[key]) if key in inputs else "nothing"
+
+
+def _shown(inputs: Mapping[str, Any], key: str) -> str:
+    text = _text_of(inputs, key)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+@contextmanager
+def lock(run_folder: Path) -> Generator[None, None, None]:
+    """Holds a run's folder, so that no two commands write into it at once.
+
+    The folder is made if need be. The lock is the operating system's and ends with
+    the process, however that ends; the file `.lock` stays.
+
+    Raises:
+        ArtifactError: Another process holds it, or the folder cannot be written.
+    """
+    file = Path(run_folder) / ".lock"
+    with writing(run_folder):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        _take(descriptor, run_folder)
+        with writing(file):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, run_folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 20, 0).decode(errors="replace") or "unknown"
+        raise ArtifactError(
+            f"{run_folder}: process {holder} is writing here. Wait for it to end, or "
+            "choose another folder with --run."
+        ) from None
+    except OSError as error:
+        raise ArtifactError(
+            f"{run_folder}: files cannot be locked here ({error.strerror}). Choose a "
+            "folder on another file system with --run."
+        ) from None
+
+
+def save_config(run_folder: Path, config: RunConfig) -> None:
+    """Writes `run.yaml`: the configuration with every default, ready to be loaded."""
+    write_atomically(Path(run_folder) / "run.yaml", dump_run(config))

@@ -1,0 +1,94 @@
+"""Heavy imports are silent, stay visible when they fail, and leave logging alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.quiet import quiet_environment
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def python(program: str, folder: Path, **environment: str):
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_noise_of_an_import_is_dropped_at_every_level(tmp_path):
+    (tmp_path / "noisy.py").write_text(
+        "import logging, os, sys, warnings\n"
+        "os.write(2, b'from C++\\n')\n"
+        "print('from Python', file=sys.stderr)\n"
+        "warnings.warn('from warnings')\n"
+        "logging.warning('from the root logger')\n"
+        "logging.getLogger().setLevel(logging.DEBUG)\n"
+    )
+    program = (
+        "import logging, os, sys\n"
+        "from configs.quiet import quiet_import\n"
+        "mine = logging.NullHandler(); logging.getLogger().addHandler(mine)\n"
+        "quiet_import('noisy', 'json')\n"
+        "assert 'noisy' in sys.modules\n"
+        "assert logging.getLogger().handlers == [mine]\n"
+        "assert logging.getLogger().level == logging.WARNING\n"
+        "os.write(2, b'after\\n'); print('the import', file=sys.stderr)\n"
+    )
+    result = python(program, tmp_path)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr == "after\nthe import\n"
+
+
+def test_failing_import_shows_all_it_said(tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "import os, sys\n"
+        "os.write(2, b'libfoo.so is missing\\n')\n"
+        "print('so there', file=sys.stderr)\n"
+        "raise ImportError('no libfoo')\n"
+    )
+    program = "from configs.quiet import quiet_import; quiet_import('broken')"
+    result = python(program, tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("libfoo.so is missing\nso there\nTraceback")
+    assert "ImportError: no libfoo" in result.stderr
+
+
+def test_closed_stderr_is_no_obstacle(tmp_path):
+    program = "from configs.quiet import quiet_import; quiet_import('json'); print(1)"
+    result = subprocess.run(
+        ["/bin/sh", "-c", f'exec "{sys.executable}" -c "{program}" 2>&-'],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert result.stdout == b"1\n"
+
+
+def test_environment_of_children_keeps_what_the_user_has_set(monkeypatch):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    assert quiet_environment()["TF_CPP_MIN_LOG_LEVEL"] == "2"
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    assert quiet_environment()["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    assert quiet_environment()["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.slow
+def test_the_libraries_we_use_are_silent(tmp_path):
+    program = (
+        "import logging\n"
+        "from configs.quiet import quiet_import\n"
+        "quiet_import('tensorflow', 'tensorflow_text', 'keras', 'apache_beam')\n"
+        "import tensorflow as tf\n"
+        "tf.constant([1.0]) + 1\n"
+        "assert logging.getLogger().handlers == []\n"
+    )
+    result = python(program, tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -1,0 +1,163 @@
+"""The `transbeam` command: it maps a sub-command to a room, and nothing else.
+
+`transbeam train ...` is `python -m trainer train ...`, and `transbeam data ...`, the
+only command of its room, is `python -m pipeline ...`; only `run` is put together here.
+Nothing heavy is imported before a room is entered.
+"""
+
+import argparse
+import importlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from configs.command import (
+    Invocation,
+    add_common_arguments,
+    read_invocation,
+    run_main,
+)
+from configs.errors import UserError
+from configs.progress import duration
+from configs.run_folder import lock
+from configs.schema import did_you_mean
+from configs.version import VERSION
+
+HELP = f"""\
+Transbeam {VERSION}: from your own corpus to a served Transformer, in one YAML file.
+
+usage: transbeam COMMAND CONFIG [--run DIR] [--set KEY=VALUE]...
+
+Begin with the whole way, on a corpus every machine has:
+
+  transbeam run configs/demo.yaml
+
+or take the stages one by one, in this order. Each continues where it was stopped,
+and does nothing if it is done:
+
+  transbeam data configs/demo.yaml          text to records; --workers N
+  transbeam train configs/demo.yaml         records to a trained model
+  transbeam evaluate configs/demo.yaml      how good the trained model is
+  transbeam export configs/demo.yaml        SavedModel and TFLite, checked to agree
+  transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
+
+Write your own:
+
+  transbeam explain                         every key, its default and its meaning
+  transbeam explain model.position          one part of it
+  transbeam check my.yaml                   is it right, and what does it ask for?
+  transbeam train my.yaml --set training.steps=5000
+
+All of a run is in its folder: runs/NAME, or the DIR given with --run. The same command
+with other keys keeps what was made before, in runs/NAME/superseded.
+
+  transbeam COMMAND --help                  all arguments of a command
+  transbeam --version
+"""
+
+ROOMS = {
+    "check": "configs",
+    "explain": "configs",
+    "data": "pipeline",
+    "train": "trainer",
+    "evaluate": "trainer",
+    "export": "serving",
+    "predict": "serving",
+}
+STAGES = ("data", "train", "export", "predict")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script."""
+    return run_main(_dispatch, argv)
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    command = argv[0] if argv else "--help"
+    if command in ("--help", "-h", "help"):
+        print(HELP, end="")
+        return 0
+    if command == "--version":
+        print(f"transbeam {VERSION}")
+        return 0
+    if command == "run":
+        return _run(argv[1:])
+    if command in ROOMS:
+        is_only_one = list(ROOMS.values()).count(ROOMS[command]) == 1
+        return _room(command).main(argv[1:] if is_only_one else argv)
+    known = [*ROOMS, "run"]
+    raise UserError(
+        f"{command!r} is not a command.{did_you_mean(command, known)} "
+        "`transbeam --help` shows them all."
+    )
+
+
+def _room(command: str) -> Any:
+    return importlib.import_module(f"{ROOMS[command]}.__main__")
+
+
+def _run(argv: Sequence[str]) -> int:
+    invocation = _read_arguments(argv)
+    console = invocation.console
+    results: dict[str, dict[str, Any]] = {}
+    seconds: dict[str, float] = {}
+    with lock(invocation.run_folder):
+        for number, stage in enumerate(STAGES, start=1):
+            console.heading(f"{number} of {len(STAGES)}: {stage}")
+            began = time.monotonic()
+            results[stage] = getattr(_room(stage), stage)(invocation)
+            seconds[stage] = time.monotonic() - began
+    console.heading(f"The run {invocation.config.name!r} is done.")
+    console.say(_closing_screen(invocation, results, seconds))
+    console.emit(results)
+    return 0
+
+
+def _read_arguments(argv: Sequence[str]) -> Invocation:
+    parser = argparse.ArgumentParser(
+        prog="transbeam run",
+        description="Data, training with its evaluation, export and predictions, one "
+        "after another. Stages that are done already are not done again.",
+        allow_abbrev=False,
+    )
+    add_common_arguments(parser, workers=True)
+    return read_invocation(parser.parse_args(argv))
+
+
+def _closing_screen(
+    invocation: Invocation,
+    results: dict[str, dict[str, Any]],
+    seconds: dict[str, float],
+) -> str:
+    """What was made, where, how long it took; and what to try next.
+
+    A stage's result may hold `summary` (one line), `path`,
+    `peak_memory_mb` and, if it was done before, `skipped`.
+    """
+    lines = []
+    for stage, result in results.items():
+        spent = duration(seconds[stage])
+        if result.get("skipped"):
+            spent += ", skipped"
+        elif "peak_memory_mb" in result:
+            spent += f", {result['peak_memory_mb']:,} MB"
+        lines.append(f"  {stage:<8} {spent:<16} {result.get('summary', '')}".rstrip())
+        if "path" in result:
+            lines.append(f"  {'':<25} {result['path']}")
+    total = duration(sum(seconds.values()))
+    return "\n".join(
+        [
+            *lines,
+            f"  {'total':<8} {total:<16} {invocation.run_folder}",
+            "",
+            "Try next:",
+            f"  {invocation.command('predict')} --text 'It returns a [MASK].'",
+            f"  {invocation.command('evaluate')}",
+            f"  {invocation.command('run')} --set training.steps="
+            f"{2 * invocation.config.training.steps}",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
