@@ -18,12 +18,11 @@ def fail(element: int) -> int:
 @pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
 @pytest.mark.parametrize("element", [0, 1])
 def test_through_a_runner(mode: str, element: int, capfd) -> None:
-    options = PipelineOptions(
-        ["--runner=FnApiRunner", f"--direct_running_mode={mode}"]
-    )
+    options = PipelineOptions(["--runner=FnApiRunner", f"--direct_running_mode={mode}"])
+    pipeline = beam.Pipeline(options=options)
+    _ = pipeline | beam.Create([element]) | beam.Map(fail)
     with pytest.raises(Exception) as caught:  # noqa: PT011 (which one is the question)
-        with beam.Pipeline(options=options) as pipeline:
-            _ = pipeline | beam.Create([element]) | beam.Map(fail)
+        pipeline.run()
     error = user_error_of(caught.value)
     if element:
         assert isinstance(error, DataError)

@@ -40,7 +40,8 @@ def test_putting_the_answers_back_restores_the_records(many_documents) -> None:
     packed, arrays = masked(many_documents)
     restored = arrays["token_ids"].copy()
     row, slot = np.nonzero(arrays["masked_weights"])
-    restored[row, arrays["masked_positions"][row, slot]] = arrays["masked_ids"][row, slot]
+    column = arrays["masked_positions"][row, slot]
+    restored[row, column] = arrays["masked_ids"][row, slot]
     np.testing.assert_array_equal(restored, packed.token_ids)
 
 
@@ -76,7 +77,7 @@ def test_eighty_ten_ten(many_documents) -> None:
 
 
 def test_every_place_is_equally_likely() -> None:
-    documents = [list(range(5, 131))[:-i or None] + [500 + i] * i for i in range(40)]
+    documents = [list(range(5, 131))[: -i or None] + [500 + i] * i for i in range(40)]
     hits = np.zeros(128)
     for seed in range(100):
         _, arrays = masked(documents, seed=seed)

@@ -13,7 +13,8 @@ CLS, SEP, PAD = 2, 3, 0
 def packed_from(documents: list[list[int]], length: int) -> Packed:
     ids = np.array([i for document in documents for i in document], np.int32)
     row_splits = np.cumsum([0, *map(len, documents)])
-    keys = np.array([hash(tuple(document)) % 2**64 for document in documents], np.uint64)
+    hashes = [hash(tuple(document)) % 2**64 for document in documents]
+    keys = np.array(hashes, np.uint64)
     chunks = cut_documents(row_splits, keys, length - 2)
     return pack(ids, chunks, length, cls_id=CLS, sep_id=SEP, pad_id=PAD)
 
@@ -43,7 +44,8 @@ def test_two_documents_in_one_record() -> None:
 
 def test_long_document_is_cut_and_counted_through() -> None:
     packed = packed_from([list(range(10, 20))], length=6)
-    assert sorted(documents_of(packed)) == [[10, 11, 12, 13], [14, 15, 16, 17], [18, 19]]
+    chunks = [[10, 11, 12, 13], [14, 15, 16, 17], [18, 19]]
+    assert sorted(documents_of(packed)) == chunks
     counters = packed.counters[packed.is_content]
     content = packed.token_ids[packed.is_content]
     np.testing.assert_array_equal(counters, content - 10)

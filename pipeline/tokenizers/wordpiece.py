@@ -1,0 +1,198 @@
+"""WordPiece as a TensorFlow function: one engine for the job, the trainer and serving.
+
+The ids are those of the Rust `tokenizers` library (`BertNormalizer`,
+`BertPreTokenizer`, `WordPiece`), so a BERT vocabulary means what it meant.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from pipeline.tokenizers import normalization
+from pipeline.tokenizers.vocabulary import (
+    CLS,
+    CONTINUATION,
+    MASK,
+    MAXIMUM_WORD_CHARACTERS,
+    PAD,
+    SEP,
+    UNKNOWN,
+    check_vocabulary,
+)
+
+Texts = tf.Tensor | Sequence[str | bytes]
+
+_TEXTS = tf.TensorSpec([None], tf.string, name="texts")
+_RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
+
+# The kernel counts bytes where BERT counts characters. No word of allowed length is
+# longer than this, and a word that is too long is swapped for one that is.
+_MAXIMUM_WORD_BYTES = 4 * MAXIMUM_WORD_CHARACTERS
+_TOO_LONG = "x" * (_MAXIMUM_WORD_BYTES + 1)
+
+
+class WordPieceTokenizer(tf.Module):
+    """Cuts text into words and words into the longest pieces of a vocabulary.
+
+    Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
+    a `keras.export.ExportArchive`), which then needs `tensorflow` and
+    `tensorflow_text` only. It does not depend on the locale of the process.
+
+    Each different piece of text between two spaces is normalised and looked up once
+    per call, so blocks of about a megabyte are the fastest.
+
+    Args:
+        vocabulary: The pieces in the order of their ids, special pieces included.
+        lowercase: Fold upper case away.
+        strip_accents: Drop combining marks. None: the same as `lowercase`.
+
+    Raises:
+        ArtifactError: The vocabulary lacks a special piece or has a faulty one.
+
+    Example:
+    >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
+    >>> tokenizer = WordPieceTokenizer(pieces)
+    >>> tokenizer.tokenize(["Unable!", "able"]).to_list()
+    [[5, 6, 7], [1]]
+
+    References:
+        - [Devlin et al., 2018](https://arxiv.org/abs/1810.04805), section 3
+        - [Song et al., 2021](https://arxiv.org/abs/2012.15524), the linear algorithm
+    """
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+    ) -> None:
+        super().__init__(name="wordpiece_tokenizer")
+        check_vocabulary(vocabulary, where="vocabulary")
+        self.vocabulary = tuple(vocabulary)
+        self.lowercase = lowercase
+        self.strip_accents = lowercase if strip_accents is None else strip_accents
+        self.pad_id = self.vocabulary.index(PAD)
+        self.unknown_id = self.vocabulary.index(UNKNOWN)
+        self.cls_id = self.vocabulary.index(CLS)
+        self.sep_id = self.vocabulary.index(SEP)
+        self.mask_id = self.vocabulary.index(MASK)
+        self._pieces = tf.constant(self.vocabulary)
+        self._wordpiece = tf_text.FastWordpieceTokenizer(
+            vocab=list(self.vocabulary),
+            suffix_indicator=CONTINUATION,
+            max_bytes_per_word=_MAXIMUM_WORD_BYTES,
+            token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+            unknown_token=UNKNOWN,
+            no_pretokenization=True,
+        )
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of pieces, special ones included."""
+        return len(self.vocabulary)
+
+    # Each public method hands over to a compiled one. A tf.function alone would hold
+    # `self` weakly, and `load_tokenizer(folder).tokenize(texts)` would find it gone.
+
+    def tokenize(self, texts: Texts) -> tf.RaggedTensor:
+        """The ids of texts. A special piece written in a text is ordinary text.
+
+        Args:
+            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+
+        Returns:
+            int32 `(N, None)`; no special pieces are added.
+        """
+        return self._tokenize(tf.convert_to_tensor(texts, tf.string))
+
+    def tokenize_with_masks(self, texts: Texts) -> tf.RaggedTensor:
+        """Like `tokenize`, but a literal `[MASK]` is the id of the special piece.
+
+        It is found in the text as written, before normalisation, and ends the word
+        before it: what surrounds it is tokenized as if it stood between spaces.
+
+        Args:
+            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+
+        Returns:
+            int32 `(N, None)`; no special pieces are added.
+        """
+        return self._tokenize_with_masks(tf.convert_to_tensor(texts, tf.string))
+
+    def words(self, texts: Texts) -> tf.RaggedTensor:
+        """The normalised words that `tokenize` looks up: what a vocabulary is made of.
+
+        Args:
+            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+
+        Returns:
+            string `(N, None)`, UTF-8.
+        """
+        return self._split_into_words(tf.convert_to_tensor(texts, tf.string))
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Words put together again, with one space between them.
+
+        Args:
+            ids: int32 `(N, None)`.
+
+        Returns:
+            string `(N,)`; special pieces stand as themselves, as words.
+
+        Raises:
+            tf.errors.InvalidArgumentError: An id is outside the vocabulary.
+        """
+        return self._detokenize(ids)
+
+    @tf.function(input_signature=[_TEXTS])
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        chunks = normalization.split_at_spaces(texts)
+        unique, index = tf.unique(chunks.values)
+        return _spread(self._look_up(self._words(unique)), index, chunks)
+
+    @tf.function(input_signature=[_TEXTS])
+    def _tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        texts = tf.strings.regex_replace(texts, r"\[MASK\]", f" {MASK} ")
+        chunks = normalization.split_at_spaces(texts)
+        unique, index = tf.unique(chunks.values)
+        is_mask = tf.equal(unique, MASK)
+        others = self._look_up(self._words(tf.where(is_mask, "", unique)))
+        # One column, of which only the rows that are a mask are kept.
+        masks = tf.fill(tf.shape(unique), self.mask_id)[:, tf.newaxis]
+        masks = tf.ragged.boolean_mask(masks, is_mask[:, tf.newaxis])
+        return _spread(tf.concat([masks, others], axis=1), index, chunks)
+
+    @tf.function(input_signature=[_TEXTS])
+    def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        chunks = normalization.split_at_spaces(texts)
+        unique, index = tf.unique(chunks.values)
+        return _spread(self._words(unique), index, chunks)
+
+    @tf.function(input_signature=[_RAGGED_IDS])
+    def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        # FastWordpieceTokenizer.detokenize kills the process on an unknown id.
+        pieces = ids.with_values(tf.gather(self._pieces, ids.values))
+        joined = tf.strings.reduce_join(pieces, axis=-1, separator=" ")
+        return tf.strings.regex_replace(joined, f" {CONTINUATION}", "")
+
+    def _words(self, chunks: tf.Tensor) -> tf.RaggedTensor:
+        normalized = normalization.normalize(
+            chunks, lowercase=self.lowercase, strip_accents=self.strip_accents
+        )
+        return tf.strings.split(normalized)
+
+    def _look_up(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        characters = tf.strings.length(words.values, unit="UTF8_CHAR")
+        too_long = characters > MAXIMUM_WORD_CHARACTERS
+        allowed = tf.where(too_long, _TOO_LONG, words.values)
+        pieces = words.with_values(self._wordpiece.tokenize(allowed))
+        return pieces.merge_dims(1, -1)
+
+
+def _spread(
+    unique_rows: tf.Tensor | tf.RaggedTensor, index: tf.Tensor, chunks: tf.RaggedTensor
+) -> tf.RaggedTensor:
+    """From one row per different chunk to one row per text."""
+    return chunks.with_values(tf.gather(unique_rows, index)).merge_dims(1, -1)

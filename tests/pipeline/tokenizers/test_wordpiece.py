@@ -1,0 +1,230 @@
+"""The ids are those of the Rust library, eagerly, in tf.data and after a reload."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+
+import keras
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.errors import ArtifactError
+from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
+from tests.pipeline.tokenizers.rust import ALL_MODES, rust_ids, rust_words
+
+HOSTILE = [text.encode() for text in HOSTILE_TEXTS] + HOSTILE_BYTES
+HOSTILE_DECODED = [text.decode("utf-8", "replace") for text in HOSTILE]
+
+SMALL = [*SPECIAL_PIECES, "un", "##aff", "##able", "!", "[", "]", "mask", "m", "##ask"]
+
+
+@cache
+def broad_vocabulary():
+    """Pieces for most of the words of the hostile texts, so few of them are [UNK]."""
+    pieces = dict.fromkeys(SPECIAL_PIECES)
+    for lowercase, strip_accents in ALL_MODES:
+        for row in rust_words(
+            HOSTILE_DECODED, lowercase=lowercase, strip_accents=strip_accents
+        ):
+            for word in row:
+                pieces |= dict.fromkeys([word[:1], word[:3]])
+                pieces |= dict.fromkeys(f"##{character}" for character in word)
+                pieces |= dict.fromkeys(f"##{word[i : i + 2]}" for i in range(2, 9, 3))
+    pieces.pop("##", None)
+    return list(pieces)
+
+
+@cache
+def broad_tokenizer(lowercase, strip_accents):
+    return WordPieceTokenizer(
+        broad_vocabulary(), lowercase=lowercase, strip_accents=strip_accents
+    )
+
+
+@pytest.mark.parametrize(("lowercase", "strip_accents"), ALL_MODES)
+def test_hostile_texts_have_the_ids_of_the_rust_library(lowercase, strip_accents):
+    tokenizer = broad_tokenizer(lowercase, strip_accents)
+    ids = tokenizer.tokenize(HOSTILE).to_list()
+    expected = rust_ids(
+        tokenizer.vocabulary,
+        HOSTILE_DECODED,
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+    )
+    assert ids == expected
+    pieces = [i for row in ids for i in row]
+    assert pieces.count(tokenizer.unknown_id) < len(pieces) / 100
+
+
+@pytest.mark.parametrize(("lowercase", "strip_accents"), ALL_MODES)
+def test_masks_have_the_ids_of_an_added_special_token(lowercase, strip_accents):
+    tokenizer = broad_tokenizer(lowercase, strip_accents)
+    ids = tokenizer.tokenize_with_masks(HOSTILE).to_list()
+    expected = rust_ids(
+        tokenizer.vocabulary,
+        HOSTILE_DECODED,
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+        added=["[MASK]"],
+    )
+    assert ids == expected
+    assert sum(row.count(tokenizer.mask_id) for row in ids) > 10
+
+
+def awkward_texts():
+    characters = st.one_of(
+        st.characters(exclude_categories=["Cs"]),
+        st.sampled_from("aAbIiß\u0130Σσς'-. \t\n\x00\x0b\x85\u200d\u2028漢字é\ufffd"),
+        st.sampled_from("\u0301\u0300\u0323\u0345\u0334\u08d3\u1dfa\u20dd\U00011938"),
+    )
+    words = st.sampled_from(["[MASK]", "[CLS]", "##a", "the", "x" * 100, "Ünï"])
+    return st.lists(characters | words, max_size=30).map("".join)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(awkward_texts() | st.binary(max_size=30), max_size=8),
+    mode=st.sampled_from(ALL_MODES),
+)
+def test_any_text_has_the_ids_of_the_rust_library(texts, mode):
+    encoded = [t if isinstance(t, bytes) else t.encode() for t in texts]
+    decoded = [t.decode("utf-8", "replace") for t in encoded]
+    lowercase, strip_accents = mode
+    tokenizer = broad_tokenizer(lowercase, strip_accents)
+    options = {"lowercase": lowercase, "strip_accents": strip_accents}
+    batch = tf.constant(encoded, tf.string, [len(encoded)])
+    plain = rust_ids(tokenizer.vocabulary, decoded, **options)
+    assert tokenizer.tokenize(batch).to_list() == plain
+    masked = rust_ids(tokenizer.vocabulary, decoded, added=["[MASK]"], **options)
+    assert tokenizer.tokenize_with_masks(batch).to_list() == masked
+
+
+@settings(max_examples=50, deadline=None)
+@given(texts=st.lists(awkward_texts(), min_size=1, max_size=5))
+def test_detokenize_gives_the_normalised_words_back(texts):
+    tokenizer = broad_tokenizer(True, True)
+    ids = tokenizer.tokenize(texts)
+    restored = tokenizer.detokenize(ids).numpy()
+    rows = zip(ids.to_list(), restored, tokenizer.words(texts).to_list(), strict=True)
+    for row, text, words in rows:
+        if tokenizer.unknown_id not in row:
+            assert text == b" ".join(words)
+
+
+def test_ids_by_hand():
+    tokenizer = WordPieceTokenizer(SMALL)
+    texts = ["Unaffable!", "", "unable able", "[MASK] m[MASK]"]
+    plain = [[5, 6, 7, 8], [], [5, 7, 1], [9, 11, 10, 12, 9, 11, 10]]
+    assert tokenizer.tokenize(texts).to_list() == plain
+    masked = [[5, 6, 7, 8], [], [5, 7, 1], [4, 12, 4]]
+    assert tokenizer.tokenize_with_masks(texts).to_list() == masked
+    assert tokenizer.tokenize(texts).dtype == tf.int32
+
+
+def test_detokenize_by_hand():
+    tokenizer = WordPieceTokenizer(SMALL)
+    ids = tf.ragged.constant([[2, 5, 6, 7, 8, 3, 0], [], [1, 4]], dtype=tf.int32)
+    assert tokenizer.detokenize(ids).numpy().tolist() == [
+        b"[CLS] unaffable ! [SEP] [PAD]",
+        b"",
+        b"[UNK] [MASK]",
+    ]
+
+
+@pytest.mark.parametrize("wrong", [len(SMALL), -1, 10**6])
+def test_detokenize_refuses_an_id_outside_the_vocabulary(wrong):
+    tokenizer = WordPieceTokenizer(SMALL)
+    ids = tf.ragged.constant([[5, wrong]], dtype=tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+        tokenizer.detokenize(ids)
+
+
+def test_no_texts_give_no_rows():
+    tokenizer = WordPieceTokenizer(SMALL)
+    none = tf.zeros([0], tf.string)
+    assert tokenizer.tokenize(none).to_list() == []
+    assert tokenizer.tokenize_with_masks(none).to_list() == []
+    assert tokenizer.words(none).to_list() == []
+    assert tokenizer.detokenize(tokenizer.tokenize(none)).shape == (0,)
+
+
+def test_special_ids_follow_the_vocabulary():
+    tokenizer = WordPieceTokenizer(["a", *reversed(SPECIAL_PIECES), "b"])
+    assert tokenizer.vocabulary_size == 7
+    assert tokenizer.mask_id == 1
+    assert tokenizer.sep_id == 2
+    assert tokenizer.cls_id == 3
+    assert tokenizer.unknown_id == 4
+    assert tokenizer.pad_id == 5
+    assert tokenizer.tokenize(["a z"]).to_list() == [[0, 4]]
+    assert tokenizer.tokenize_with_masks(["b[MASK]"]).to_list() == [[6, 1]]
+
+
+def test_accents_go_with_upper_case_unless_told():
+    assert WordPieceTokenizer(SMALL).strip_accents
+    assert not WordPieceTokenizer(SMALL, lowercase=False).strip_accents
+    assert not WordPieceTokenizer(SMALL, strip_accents=False).strip_accents
+
+
+def test_a_vocabulary_without_mask_is_refused():
+    with pytest.raises(ArtifactError, match=r"\[MASK\] is missing"):
+        WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+
+
+def test_same_ids_inside_tf_data():
+    tokenizer = broad_tokenizer(True, True)
+    dataset = tf.data.Dataset.from_tensor_slices(HOSTILE).batch(7)
+    rows = [row for ids in dataset.map(tokenizer.tokenize) for row in ids.to_list()]
+    assert rows == tokenizer.tokenize(HOSTILE).to_list()
+
+
+# Loaded in both ways there are: Python's, and the one of the C++ servers.
+RELOAD = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+folder = sys.argv[1]
+texts = tf.constant([bytes.fromhex(text) for text in json.load(sys.stdin)])
+ids = tf.saved_model.load(folder).tokenize(texts)
+graph = tf.Graph()
+with graph.as_default(), tf.compat.v1.Session() as session:
+    model = tf.compat.v1.saved_model.load(session, ["serve"], folder)
+    signature = model.signature_def["tokenize"]
+    outputs = {name: info.name for name, info in signature.outputs.items()}
+    feed = {signature.inputs["texts"].name: [text for text in texts.numpy()]}
+    values = session.run(outputs, feed)
+assert not [name for name in sys.modules if name.split(".")[0] == "pipeline"]
+print(json.dumps([ids["values"].numpy().tolist(), values["values"].tolist()]))
+"""
+
+
+def test_same_ids_after_export_in_another_process_with_a_turkish_locale(tmp_path):
+    tokenizer = broad_tokenizer(True, False)
+
+    def tokenize(texts):
+        ids = tokenizer.tokenize(texts)
+        return {"values": ids.values, "row_splits": ids.row_splits}
+
+    archive = keras.export.ExportArchive()
+    archive.track(tokenizer)
+    spec = tf.TensorSpec([None], tf.string, name="texts")
+    archive.add_endpoint("tokenize", tokenize, input_signature=[spec])
+    archive.write_out(str(tmp_path / "model"), verbose=False)
+    result = subprocess.run(
+        [sys.executable, "-c", RELOAD, str(tmp_path / "model")],
+        input=json.dumps([text.hex() for text in HOSTILE]),
+        env=os.environ | {"LC_ALL": "tr_TR.UTF-8"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    eager, session = json.loads(result.stdout)
+    assert eager == session == tokenizer.tokenize(HOSTILE).values.numpy().tolist()
