@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from configs.run import RunConfig
 from configs.files import write_json
+from configs.run import RunConfig
 from pipeline.documents import SPLITS, document_hash
 from pipeline.examples import encode_records, read_texts
 from pipeline.features import contract

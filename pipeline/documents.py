@@ -1,4 +1,4 @@
-"""A document: the unit that is cleaned, split, packed and never torn from its source."""
+"""A document: what is cleaned, split and packed, and never torn from its source."""
 
 import hashlib
 from dataclasses import dataclass

@@ -23,8 +23,8 @@ def encode_records(
     """One Example per row of the arrays, which must match the record contract."""
     check_arrays(arrays, features)
     columns = {
-        feature.name: arrays[feature.name].reshape(-1, math.prod(feature.shape)).tolist()
-        for feature in features
+        name: arrays[name].reshape(-1, math.prod(shape)).tolist()
+        for name, shape in ((feature.name, feature.shape) for feature in features)
     }
     for row in zip(*columns.values(), strict=True):
         example = tf.train.Example()
@@ -50,9 +50,7 @@ def parse_records(
             for feature in features
         },
     )
-    return {
-        feature.name: tf.cast(parsed[feature.name], feature.dtype) for feature in features
-    }
+    return {f.name: tf.cast(parsed[f.name], f.dtype) for f in features}
 
 
 def encode_documents(documents: Iterable[Document]) -> Iterator[bytes]:

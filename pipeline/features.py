@@ -39,7 +39,7 @@ def packed_features(sequence_length: int) -> tuple[Feature, ...]:
     """Several documents side by side in one record."""
     shape = (sequence_length,)
     return (
-        Feature("token_ids", "int32", shape, "ids of the pieces as the model sees them"),
+        Feature("token_ids", "int32", shape, "ids of pieces as the model sees them"),
         Feature(
             "document_ids",
             "int32",
@@ -74,7 +74,7 @@ def masked_features(
             "where the asked-for tokens stand, ascending; 0 in unused slots",
         ),
         Feature("masked_ids", "int32", shape, "what really stands there"),
-        Feature("masked_weights", "float32", shape, "1 for a real slot, 0 for an unused"),
+        Feature("masked_weights", "float32", shape, "1 for a slot in use, else 0"),
     )
 
 

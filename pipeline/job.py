@@ -129,12 +129,13 @@ def run_job(job: Job, units: list[Unit], workers: int) -> None:
     Raises:
         UserError: What a worker ran into, if the user can mend it.
     """
+    mode = "in_memory" if workers == 1 else "multi_processing"
     options = PipelineOptions(
         [
-            # Named, because Beam's default runner would fetch a binary from the network.
+            # Named, because Beam's default one would fetch a binary from the net.
             "--runner=FnApiRunner",
             f"--direct_num_workers={workers}",
-            "--direct_running_mode=" + ("in_memory" if workers == 1 else "multi_processing"),
+            f"--direct_running_mode={mode}",
         ]
     )
     with beam.Pipeline(options=options) as pipeline:
@@ -160,7 +161,7 @@ def check_quarantine(job: Job, units: int) -> None:
     quarantined = sum(counts["quarantined"].values())
     allowed = job.config.data.maximum_quarantine_fraction
     if quarantined > allowed * counts["read"]:
-        reasons = ", ".join(f"{n} × {reason}" for reason, n in counts["quarantined"].items())
+        reasons = ", ".join(f"{n} × {r}" for r, n in counts["quarantined"].items())
         raise DataError(
             f"data: {quarantined} of {counts['read']} documents could not be used "
             f"({reasons}); data.maximum_quarantine_fraction allows {allowed:g}. "

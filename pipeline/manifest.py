@@ -105,7 +105,7 @@ def counts_of(
         for shard in unit["shards"]:
             records[shard["split"]] += shard["records"]
     return {
-        "read": sum(map(sum, (documents.values(), filtered.values(), quarantined.values()))),
+        "read": sum(sum(c.values()) for c in (documents, filtered, quarantined)),
         "documents": documents,
         "filtered": filtered,
         "quarantined": quarantined,

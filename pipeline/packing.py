@@ -35,7 +35,7 @@ def cut_documents(row_splits: np.ndarray, keys: np.ndarray, longest: int) -> Chu
     """Cuts documents into chunks of at most `longest` tokens.
 
     Args:
-        row_splits: int64 (D + 1,). Document `d` is `ids[row_splits[d]:row_splits[d+1]]`.
+        row_splits: int64 (D + 1,). Where each document starts, and the end.
         keys: uint64 (D,). The documents' hashes.
         longest: Tokens of content a record can hold.
 
@@ -132,7 +132,9 @@ def pack(
         ids: int32, the ids of all documents in one row.
         chunks: Which stretches of it; at most `sequence_length - 2` long.
         sequence_length: Tokens per record.
-        cls_id, sep_id, pad_id: The special ids.
+        cls_id: Goes before each document.
+        sep_id: Goes after each document.
+        pad_id: Fills the rest of a record.
     """
     order = np.lexsort((chunks.offsets, chunks.keys))  # by content, not by arrival
     framed = chunks.lengths[order] + 2

@@ -7,14 +7,15 @@ files, the marker last, so that a job that was killed takes up where it was.
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from configs.run import RunConfig
 from configs.files import write_atomically, write_json
+from configs.run import RunConfig
 from pipeline.cleaning import (
     clean_text,
     filter_reason,
@@ -138,8 +139,9 @@ def _blocks(texts: list[str]) -> list[list[str]]:
     ends = np.cumsum([len(text) for text in texts])
     cuts = np.searchsorted(ends, np.arange(BLOCK_BYTES, ends[-1], BLOCK_BYTES)) + 1
     edges = [0, *dict.fromkeys(cuts.tolist()), len(texts)]
-    return [texts[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    return [texts[a:b] for a, b in pairwise(edges) if a < b]
 
 
 def documents_path(unit: Unit, split: str) -> str:
+    """Where a unit's documents of a split lie, below the job's folder."""
     return f"documents/{split}-{unit.index:05d}.tfrecord"

@@ -45,7 +45,7 @@ def _package_folders(package: str) -> list[Path]:
 
 
 def read(file: SourceFile) -> Iterator[Document | Rejected]:
-    """Each docstring as a document at its line; a file that does not parse, rejected."""
+    """Each docstring as a document at its line, or the file as `Rejected`."""
     raw = Path(file.path).read_bytes()
     try:
         with warnings.catch_warnings():

@@ -12,9 +12,7 @@ from configs.files import writing
 from pipeline.shards import Shard, sha256
 
 
-def write_shard(
-    folder: Path, path: str, split: str, records: Iterable[bytes]
-) -> Shard:
+def write_shard(folder: Path, path: str, split: str, records: Iterable[bytes]) -> Shard:
     """Writes records under a temporary name and moves the file into place at the end.
 
     Raises:
@@ -26,15 +24,18 @@ def write_shard(
     temporary = final.with_name(f".{final.name}.{os.getpid()}.tmp")
     count = 0
     try:
-        with _tensorflow_errors(final):
-            with tf.io.TFRecordWriter(str(temporary)) as writer:
-                for record in records:
-                    writer.write(record)
-                    count += 1
+        with (
+            _tensorflow_errors(final),
+            tf.io.TFRecordWriter(str(temporary)) as writer,
+        ):
+            for record in records:
+                writer.write(record)
+                count += 1
         with writing(final):
             with open(temporary, "rb") as stream:
                 os.fsync(stream.fileno())
-            shard = Shard(path, split, count, temporary.stat().st_size, sha256(temporary))
+            size = temporary.stat().st_size
+            shard = Shard(path, split, count, size, sha256(temporary))
             os.replace(temporary, final)
     finally:
         temporary.unlink(missing_ok=True)

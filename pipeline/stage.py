@@ -14,12 +14,13 @@ from configs.command import Invocation
 from configs.console import Console
 from configs.files import write_json, writing
 from configs.load import flatten
+from configs.memory import peak_memory
 from configs.quiet import quiet_import
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from configs.version import VERSION
-from pipeline.features import contract
 from pipeline.failures import user_error_of
+from pipeline.features import contract
 from pipeline.job_log import chatter_to, tail
 from pipeline.manifest import FILE, FORMAT, counts_of
 from pipeline.sources import (
@@ -73,7 +74,6 @@ def data(invocation: Invocation) -> dict[str, Any]:
         UserError: The corpus, the configuration or the disk does not let it.
     """
     config, console = invocation.config, invocation.console
-    console.heading("data")
     files = list_files(config.data.source)
     inputs = {**data_inputs(config), "corpus": corpus_fingerprint(files)}
     stage = data_stage(invocation.run_folder)
@@ -82,7 +82,7 @@ def data(invocation: Invocation) -> dict[str, Any]:
             f"skipped: the same corpus ({len(files)} files) and the same data, "
             f"tokenizer and objective made {stage.path} before"
         )
-        return result
+        return {**result, "skipped": True}
     for line in stage.differences(inputs):
         console.say(f"made anew, because {line}")
     if moved := stage.begin(inputs):
@@ -91,10 +91,17 @@ def data(invocation: Invocation) -> dict[str, Any]:
         files, config.data.source, int(config.data.shard_megabytes * MEGABYTE)
     )
     _clear_leftovers(stage.path)
-    _run(config, stage.path, units, invocation.workers, console)
-    result = _write_manifest(config, stage.path, files, units)
+    with peak_memory() as peak:
+        _run(config, stage.path, units, invocation.workers, console)
+        result = _write_manifest(config, stage.path, files, units)
+    result = {
+        "summary": describe(result),
+        "path": str(stage.path),
+        "peak_memory_mb": peak.megabytes,
+        **result,
+    }
     stage.finish(inputs, result)
-    console.result(describe(result))
+    console.result(result["summary"])
     return result
 
 

@@ -38,9 +38,10 @@ def mask_records(
     """
 
     def draw(purpose: str) -> np.ndarray:
-        return uniform(stage_key(seed, f"masking/{purpose}"), packed.keys, packed.counters)
+        key = stage_key(seed, f"masking/{purpose}")
+        return uniform(key, packed.keys, packed.counters)
 
-    records, length = packed.token_ids.shape
+    length = packed.token_ids.shape[1]
     slots = config.predictions_per_record(length)
     content = packed.is_content.sum(axis=1)
     wanted = np.clip(np.rint(content * config.masking_fraction), 1, slots)
@@ -61,11 +62,9 @@ def mask_records(
     show = np.take_along_axis(draw("show"), positions, axis=1)
     piece = np.take_along_axis(draw("piece"), positions, axis=1)
     random_ids = ordinary_ids[(piece * len(ordinary_ids)).astype(np.int64)]
-    shown = np.select(
-        [show < config.mask_fraction, show < config.mask_fraction + config.random_fraction],
-        [mask_id, random_ids],
-        asked,
-    )
+    as_mask = show < config.mask_fraction
+    as_random = show < config.mask_fraction + config.random_fraction
+    shown = np.select([as_mask, as_random], [mask_id, random_ids], asked)
     token_ids = packed.token_ids.copy()
     row, slot = np.nonzero(used)
     token_ids[row, positions[row, slot]] = shown[row, slot]

@@ -1,0 +1,123 @@
+"""The training stage as a whole."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from configs.errors import ArtifactError
+from trainer import callbacks
+from trainer.run import build_trainable, evaluate_run, train
+
+LEARN = (
+    "training.steps=120",
+    "training.evaluate_every=40",
+    "training.batch_size=16",
+    "training.schedule.peak=0.02",
+    "training.schedule.warmup_steps=10",
+    "model.dropout=0",
+    "model.attention.dropout=0",
+)
+
+
+def weights(invocation) -> list[np.ndarray]:
+    model = build_trainable(invocation.config)
+    path = invocation.run_folder / "training/model.weights.h5"
+    keras.saving.load_weights(model, path, objects_to_skip=[model.optimizer])
+    return model.get_weights()
+
+
+def test_learns_and_says_so(run) -> None:
+    invocation = run(*LEARN)
+    result = train(invocation)
+    evaluation = result["evaluation"]
+    assert evaluation["nats_below_unigram"] > 0.5
+    assert evaluation["loss"] == pytest.approx(
+        evaluation["unigram_entropy"] - evaluation["nats_below_unigram"]
+    )
+    folder = invocation.run_folder / "training"
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["step"] for row in rows if "loss" in row] == list(range(10, 121, 10))
+    assert [row["step"] for row in rows if "val_loss" in row] == [40, 80, 120]
+    assert rows[0]["loss"] > rows[-2]["loss"]
+    assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert list((folder / "tensorboard").rglob("events.*"))
+    assert evaluate_run(invocation) == evaluation
+
+
+def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
+    first = train(run())
+    weights_file = run().run_folder / "training/model.weights.h5"
+    written = weights_file.stat().st_mtime_ns
+    assert train(run()) == {**first, "skipped": True}
+    assert weights_file.stat().st_mtime_ns == written
+    train(run("training.schedule.peak=1e-4"))
+    assert weights_file.stat().st_mtime_ns != written
+    (kept,) = (run().run_folder / "superseded").iterdir()
+    assert (kept / "model.weights.h5").stat().st_mtime_ns == written
+
+
+def test_export_and_examples_do_not_train_again(run) -> None:
+    first = train(run())
+    assert train(run("export.top_k=3")) == {**first, "skipped": True}
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 5])
+def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) -> None:
+    overrides = ("training.steps=7", "training.evaluate_every=3")
+    whole = run(*overrides, folder="whole")
+    train(whole)
+
+    advance = callbacks.StepLog.on_train_batch_end
+
+    def interrupted(self, batch, logs=None):
+        advance(self, batch, logs)
+        if self.step == stop_at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    halted = run(*overrides, folder="halted")
+    with monkeypatch.context() as patched:
+        patched.setattr(callbacks.StepLog, "on_train_batch_end", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(halted)
+    checkpoints = list((halted.run_folder / "training/checkpoints").iterdir())
+    assert f"step-{stop_at:08d}" in [path.name for path in checkpoints]
+    assert not (halted.run_folder / "training/stage.json").exists()
+    train(halted)
+    for a, b in zip(weights(whole), weights(halted), strict=True):
+        np.testing.assert_array_equal(a, b)
+    log = (halted.run_folder / "training/metrics.jsonl").read_text()
+    steps = [json.loads(line)["step"] for line in log.splitlines()]
+    assert steps == sorted(steps)
+    assert steps[-1] == 7
+
+
+def test_without_data(run, tmp_path: Path) -> None:
+    invocation = run()
+    (invocation.run_folder / "data").rename(tmp_path / "elsewhere")
+    with pytest.raises(ArtifactError, match="transbeam data"):
+        train(invocation)
+
+
+def test_data_made_with_other_keys(run) -> None:
+    with pytest.raises(ArtifactError, match="sequence_length: 32 there, 16 here"):
+        train(run("data.sequence_length=16"))
+
+
+def test_altered_shard(run) -> None:
+    invocation = run()
+    shard = next((invocation.run_folder / "data/records").glob("train-*"))
+    shard.write_bytes(shard.read_bytes()[:-3])
+    with pytest.raises(ArtifactError, match="truncated"):
+        train(invocation)
+    assert not (invocation.run_folder / "training/metrics.jsonl").exists()
+
+
+def test_no_validation(run) -> None:
+    with pytest.raises(ArtifactError, match="made from other inputs"):
+        train(run("data.validation_fraction=0"))

@@ -1,0 +1,1 @@
+"""From records and a configuration to a trained model and its evaluation."""
