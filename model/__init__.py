@@ -1,0 +1,5 @@
+"""The Transformer: a config goes in, a functional `keras.Model` comes out.
+
+Read `build.py` first, then `encoder.py`, `sockets.py` and `layers/block.py`.
+Everything is written in `keras.ops`, so it runs on any Keras backend.
+"""

@@ -1,0 +1,1 @@
+"""The parts of a Transformer, one idea per file."""

@@ -1,0 +1,57 @@
+"""The activations a config can name.
+
+GELU is computed in float32 whatever the layer's dtype: the error function has no
+fast half-precision kernel on a CPU, so this is quicker as well as more exact.
+"""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+def gelu(x):
+    """Exact GELU: `x` times the normal distribution function of `x`.
+
+    Args:
+        x: float tensor of any shape.
+
+    Returns:
+        Same shape and dtype as `x`.
+
+    Example:
+    >>> ops.convert_to_numpy(gelu(ops.array([-1.0, 0.0, 1.0]))).round(4)
+    array([-0.1587,  0.    ,  0.8413], dtype=float32)
+
+    References:
+        - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
+    """
+    wide = ops.cast(x, "float32")
+    return ops.cast(ops.gelu(wide, approximate=False), x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+def gelu_tanh(x):
+    """GELU with the tanh approximation, as in the first BERT and GPT-2 code.
+
+    Args:
+        x: float tensor of any shape.
+
+    Returns:
+        Same shape and dtype as `x`.
+
+    Example:
+    >>> ops.convert_to_numpy(gelu_tanh(ops.array([-1.0, 0.0, 1.0]))).round(4)
+    array([-0.1588,  0.    ,  0.8412], dtype=float32)
+
+    References:
+        - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
+    """
+    wide = ops.cast(x, "float32")
+    return ops.cast(ops.gelu(wide, approximate=True), x.dtype)
+
+
+ACTIVATIONS = {
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "relu": keras.activations.relu,
+}

@@ -1,0 +1,60 @@
+"""Norms: what keeps a token's vector at one size from layer to layer."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class LayerNormalization(keras.layers.Layer):
+    """Moves each token's vector to mean 0 and variance 1, then rescales it.
+
+    Keras's own layer computes `x * s - mean * s`, which loses digits when the mean
+    is large beside the spread, and passes over the tensor more often. This one
+    subtracts first.
+
+    Args:
+        epsilon: float. Added to the variance.
+
+    Call arguments:
+        inputs: float tensor of any shape; its last axis is normalised.
+
+    Returns:
+        Same shape, in the compute dtype. Computed in float32.
+
+    Example:
+    >>> norm = LayerNormalization()
+    >>> ops.convert_to_numpy(norm(ops.array([[1.0, 2.0, 3.0]]))).round(3)
+    array([[-1.225,  0.   ,  1.225]], dtype=float32)
+
+    Masking: passes the Keras mask through unchanged.
+
+    References:
+        - [Ba et al., 2016](https://arxiv.org/abs/1607.06450), equation 3
+    """
+
+    def __init__(self, epsilon: float = 1e-12, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+        self.supports_masking = True
+
+    def build(self, inputs_shape):
+        width = (inputs_shape[-1],)
+        self.gamma = self.add_weight(
+            name="gamma", shape=width, initializer="ones", autocast=False
+        )
+        self.beta = self.add_weight(
+            name="beta", shape=width, initializer="zeros", autocast=False
+        )
+
+    def call(self, inputs):
+        x = ops.cast(inputs, "float32")
+        centred = x - ops.mean(x, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        normalised = centred * ops.rsqrt(variance + self.epsilon)
+        return ops.cast(normalised * self.gamma + self.beta, self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {**super().get_config(), "epsilon": self.epsilon}

@@ -1,0 +1,81 @@
+"""Positions as a table of weights."""
+
+import keras
+from keras import ops
+
+from model.layers.positions.rows import add_position_rows
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class LearnedPositionEmbedding(keras.layers.Layer):
+    """Adds a learned vector for each position.
+
+    Simple and strong, but bound to the trained length: there is no vector for a
+    position that was never seen.
+
+    Shapes: `B` batch, `T` length, `D` hidden width.
+
+    Args:
+        max_sequence_length: int. How many positions have a vector.
+        initializer_range: float. Standard deviation of the truncated normal.
+        seed: int or None. Seed of the initial table.
+
+    Call arguments:
+        inputs: float `(B, T, D)`.
+        position_ids: int `(B, T)`, restarting at 0 in every packed document; or
+            None for 0, 1, 2, ... in every row.
+
+    Returns:
+        `(B, T, D)` in the compute dtype.
+
+    Raises:
+        DataError: without `position_ids`, when `T` is known and too long.
+
+    Example:
+    >>> positions = LearnedPositionEmbedding(max_sequence_length=8)
+    >>> tuple(positions(ops.ones((1, 3, 4))).shape)
+    (1, 3, 4)
+
+    Masking: passes the Keras mask through unchanged.
+
+    References:
+        - [Gehring et al., 2017](https://arxiv.org/abs/1705.03122), section 3.1
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), figure 2
+    """
+
+    def __init__(
+        self,
+        max_sequence_length: int,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.max_sequence_length = max_sequence_length
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, inputs_shape, position_ids_shape=None):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_sequence_length, inputs_shape[-1]),
+            initializer=keras.initializers.TruncatedNormal(
+                stddev=self.initializer_range, seed=self.seed
+            ),
+        )
+
+    def call(self, inputs, position_ids=None):
+        table = ops.convert_to_tensor(self.embeddings)
+        return add_position_rows(inputs, table, position_ids, self.name)
+
+    def compute_output_shape(self, inputs_shape, position_ids_shape=None):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_sequence_length": self.max_sequence_length,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }

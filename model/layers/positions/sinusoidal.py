@@ -1,0 +1,100 @@
+"""Positions as fixed waves."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from model.layers.positions.rows import add_position_rows
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class SinusoidalPositionEmbedding(keras.layers.Layer):
+    """Adds fixed sines and cosines, whose wavelengths grow along the vector.
+
+    The vectors of two positions a fixed distance apart differ by the same
+    rotation wherever they stand, so a linear layer can read a distance. Nothing
+    is learned.
+
+    Shapes: `B` batch, `T` length, `D` hidden width.
+
+    Args:
+        max_sequence_length: int. How many positions are made.
+        max_wavelength: float. Wavelength that the last dimensions come close to,
+            in units of 2 pi tokens.
+
+    Call arguments:
+        inputs: float `(B, T, D)`.
+        position_ids: int `(B, T)`, restarting at 0 in every packed document; or
+            None for 0, 1, 2, ... in every row.
+
+    Returns:
+        `(B, T, D)` in the compute dtype.
+
+    Raises:
+        DataError: without `position_ids`, when `T` is known and too long.
+
+    Example:
+    >>> positions = SinusoidalPositionEmbedding(max_sequence_length=8)
+    >>> ops.convert_to_numpy(positions(ops.zeros((1, 2, 2)))).round(4)[0]
+    array([[0.    , 1.    ],
+           [0.8415, 0.5403]], dtype=float32)
+
+    Masking: passes the Keras mask through unchanged.
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.5
+    """
+
+    def __init__(
+        self,
+        max_sequence_length: int,
+        max_wavelength: float = 10_000.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.max_sequence_length = max_sequence_length
+        self.max_wavelength = max_wavelength
+        self.supports_masking = True
+
+    def build(self, inputs_shape, position_ids_shape=None):
+        self.waves = sinusoids(
+            self.max_sequence_length, inputs_shape[-1], self.max_wavelength
+        )
+
+    def call(self, inputs, position_ids=None):
+        table = ops.convert_to_tensor(self.waves, dtype=self.compute_dtype)
+        return add_position_rows(inputs, table, position_ids, self.name)
+
+    def compute_output_shape(self, inputs_shape, position_ids_shape=None):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_sequence_length": self.max_sequence_length,
+            "max_wavelength": self.max_wavelength,
+        }
+
+
+def sinusoids(
+    num_positions: int, hidden_dim: int, max_wavelength: float = 10_000.0
+) -> np.ndarray:
+    """Makes the table: sines in the even columns, cosines in the odd ones.
+
+    Args:
+        num_positions: Rows.
+        hidden_dim: Columns.
+        max_wavelength: See `SinusoidalPositionEmbedding`.
+
+    Returns:
+        float32 `(num_positions, hidden_dim)`, computed in float64.
+
+    Example:
+    >>> sinusoids(2, 2).round(4)
+    array([[0.    , 1.    ],
+           [0.8415, 0.5403]], dtype=float32)
+    """
+    column = np.arange(hidden_dim)
+    wavelength = max_wavelength ** (2 * (column // 2) / hidden_dim)
+    angle = np.arange(num_positions)[:, np.newaxis] / wavelength  # (P, D)
+    return np.where(column % 2, np.cos(angle), np.sin(angle)).astype("float32")

@@ -1,0 +1,347 @@
+"""What every layer of `model/layers` promises. One row per public layer."""
+
+import doctest
+import importlib
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import keras
+import numpy as np
+import pytest
+
+import model.layers
+from model.layers.attention import MultiHeadAttention
+from model.layers.block import TransformerBlock
+from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
+from model.layers.feedforward import FeedForward
+from model.layers.heads import GatherTokens, VocabularyBias
+from model.layers.norms import LayerNormalization
+from model.layers.positions.learned import LearnedPositionEmbedding
+from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
+from model.layers.residual import Residual
+
+B, T, D = 3, 5, 8
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=shape).astype("float32")
+
+
+def ints(high: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(2).integers(0, high, shape).astype("int32")
+
+
+def mask() -> np.ndarray:
+    return np.random.default_rng(3).random((B, T, T)) < 0.7
+
+
+ATTENTION_WEIGHTS = {
+    f"{projection}/{weight}": shape
+    for projection in ("query", "key", "value", "output")
+    for weight, shape in {"kernel": (D, D), "bias": (D,)}.items()
+}
+FEEDFORWARD_WEIGHTS = {
+    "intermediate/kernel": (D, 12),
+    "intermediate/bias": (12,),
+    "output/kernel": (12, D),
+    "output/bias": (D,),
+}
+NORM_WEIGHTS = {"gamma": (D,), "beta": (D,)}
+
+
+def attention(dtype: str) -> keras.layers.Layer:
+    return MultiHeadAttention(
+        D,
+        2,
+        dropout=0.1,
+        initializer_range=0.3,
+        seed=4,
+        name="self_attention",
+        dtype=dtype,
+    )
+
+
+def feedforward(dtype: str) -> keras.layers.Layer:
+    return FeedForward(
+        D,
+        12,
+        activation="gelu_tanh",
+        initializer_range=0.3,
+        seed=5,
+        name="feedforward",
+        dtype=dtype,
+    )
+
+
+def block(dtype: str) -> keras.layers.Layer:
+    return TransformerBlock(
+        self_attention=attention(dtype),
+        self_attention_norm=LayerNormalization(name="self_attention_norm", dtype=dtype),
+        self_attention_residual=Residual(0.1, seed=6, dtype=dtype),
+        feedforward=feedforward(dtype),
+        feedforward_norm=LayerNormalization(name="feedforward_norm", dtype=dtype),
+        feedforward_residual=Residual(0.1, seed=7, dtype=dtype),
+        norm_placement="pre",
+        dtype=dtype,
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """One layer, with no argument left at its default."""
+
+    build: Callable[[str], keras.layers.Layer]
+    inputs: dict[str, np.ndarray]
+    weights: dict[str, tuple[int, ...]]
+    passes_mask: bool = True
+    # Weights whose gradient is zero by mathematics, not by mistake.
+    inert: frozenset[str] = field(default_factory=frozenset)
+
+
+# A key's bias adds the same number to all scores of a query; the softmax drops it.
+CASES = [
+    Case(
+        lambda dtype: TokenEmbedding(11, D, initializer_range=0.3, seed=4, dtype=dtype),
+        {"inputs": ints(11, B, T)},
+        {"embeddings": (11, D)},
+    ),
+    Case(
+        lambda dtype: SegmentEmbedding(3, initializer_range=0.3, seed=4, dtype=dtype),
+        {"inputs": floats(B, T, D), "segment_ids": ints(3, B, T)},
+        {"embeddings": (3, D)},
+    ),
+    Case(
+        lambda dtype: LearnedPositionEmbedding(
+            7, initializer_range=0.3, seed=4, dtype=dtype
+        ),
+        {"inputs": floats(B, T, D), "position_ids": ints(7, B, T)},
+        {"embeddings": (7, D)},
+    ),
+    Case(
+        lambda dtype: SinusoidalPositionEmbedding(7, max_wavelength=50.0, dtype=dtype),
+        {"inputs": floats(B, T, D), "position_ids": ints(7, B, T)},
+        {},
+    ),
+    Case(
+        attention,
+        {"inputs": floats(B, T, D), "attention_mask": mask()},
+        ATTENTION_WEIGHTS,
+        passes_mask=False,
+        inert=frozenset({"key/bias"}),
+    ),
+    Case(
+        lambda dtype: LayerNormalization(epsilon=1e-3, dtype=dtype),
+        {"inputs": floats(B, T, D)},
+        NORM_WEIGHTS,
+    ),
+    Case(feedforward, {"inputs": floats(B, T, D)}, FEEDFORWARD_WEIGHTS),
+    Case(
+        lambda dtype: Residual(0.2, seed=4, dtype=dtype),
+        {"inputs": floats(B, T, D), "update": floats(B, T, D)},
+        {},
+    ),
+    Case(
+        block,
+        {"inputs": floats(B, T, D), "attention_mask": mask()},
+        {
+            **{f"self_attention/{k}": v for k, v in ATTENTION_WEIGHTS.items()},
+            **{f"self_attention_norm/{k}": v for k, v in NORM_WEIGHTS.items()},
+            **{f"feedforward/{k}": v for k, v in FEEDFORWARD_WEIGHTS.items()},
+            **{f"feedforward_norm/{k}": v for k, v in NORM_WEIGHTS.items()},
+        },
+        passes_mask=False,
+        inert=frozenset({"self_attention/key/bias"}),
+    ),
+    Case(
+        lambda dtype: GatherTokens(dtype=dtype),
+        {"inputs": floats(B, T, D), "positions": ints(T, B, 2)},
+        {},
+        passes_mask=False,
+    ),
+    Case(
+        lambda dtype: VocabularyBias(dtype=dtype),
+        {"inputs": floats(B, T, 11)},
+        {"bias": (11,)},
+    ),
+]
+
+
+def layer_name(case: Case) -> str:
+    return type(case.build("float32")).__name__
+
+
+each_layer = pytest.mark.parametrize("case", CASES, ids=layer_name)
+each_policy = pytest.mark.parametrize("policy", POLICIES)
+
+
+def public_layers() -> list[str]:
+    return [
+        name
+        for info in pkgutil.walk_packages(model.layers.__path__, "model.layers.")
+        for name, thing in vars(importlib.import_module(info.name)).items()
+        if inspect.isclass(thing)
+        and issubclass(thing, keras.layers.Layer)
+        and thing.__module__ == info.name
+        and not name.startswith("_")
+    ]
+
+
+def arguments(layer: keras.layers.Layer) -> dict[str, inspect.Parameter]:
+    inherited = inspect.signature(keras.layers.Layer.__init__).parameters
+    parameters = inspect.signature(type(layer).__init__).parameters
+    return {k: v for k, v in parameters.items() if k not in inherited}
+
+
+def symbols(case: Case, *, dynamic: bool = False) -> dict[str, keras.KerasTensor]:
+    return {
+        name: keras.Input(
+            # The last axis of a float input is a width, which is never dynamic.
+            batch_shape=tuple(
+                None if dynamic and (axis < 2 or array.dtype != "float32") else size
+                for axis, size in enumerate(array.shape)
+            ),
+            dtype=array.dtype.name,
+            name=name,
+        )
+        for name, array in case.inputs.items()
+    }
+
+
+def single_layer_model(case: Case, policy: str) -> keras.Model:
+    inputs = symbols(case, dynamic=True)
+    return keras.Model(inputs, case.build(policy)(**inputs))
+
+
+def paths(layer: keras.layers.Layer) -> dict[str, tuple[int, ...]]:
+    return {
+        weight.path.removeprefix(f"{layer.name}/"): tuple(weight.shape)
+        for weight in layer.weights
+    }
+
+
+def test_every_public_layer_has_a_row():
+    assert sorted(map(layer_name, CASES)) == sorted(public_layers())
+
+
+@each_layer
+def test_an_example_is_shown(case):
+    examples = doctest.DocTestFinder(recurse=False).find(type(case.build("float32")))
+    assert sum(len(found.examples) for found in examples) > 0
+
+
+@each_layer
+def test_config_round_trip(case):
+    layer = case.build("mixed_bfloat16")
+    config = layer.get_config()
+    for name, parameter in arguments(layer).items():
+        assert config[name] != parameter.default, f"the row leaves {name} at default"
+
+    written = json.dumps(keras.saving.serialize_keras_object(layer))
+    copy = keras.saving.deserialize_keras_object(json.loads(written))
+    assert type(copy) is type(layer)
+    assert copy.get_config() == config
+    assert copy.dtype_policy.name == "mixed_bfloat16"
+    assert keras.saving.get_registered_name(type(layer)).startswith("transbeam>")
+
+
+@each_layer
+def test_weights_have_their_paths_and_shapes(case):
+    layer = case.build("float32")
+    layer(**case.inputs)
+    assert paths(layer) == case.weights
+    assert len(layer.trainable_weights) == len(layer.weights)
+
+
+@each_layer
+@each_policy
+def test_what_is_announced_is_what_comes(case, policy):
+    layer = case.build(policy)
+    announced = layer(**symbols(case))
+    free = case.build(policy)(**symbols(case, dynamic=True))
+    answer = layer(**case.inputs)
+
+    assert tuple(announced.shape) == tuple(answer.shape)
+    assert all(
+        here in (None, there)
+        for here, there in zip(free.shape, answer.shape, strict=True)
+    )
+    dtype = keras.backend.standardize_dtype(answer.dtype)
+    assert announced.dtype == free.dtype == dtype == layer.compute_dtype
+    assert np.isfinite(keras.ops.convert_to_numpy(answer).astype("float32")).all()
+
+
+@each_layer
+@each_policy
+def test_half_precision_is_close_to_float32(case, policy):
+    exact, layer = case.build("float32"), case.build(policy)
+    expected = keras.ops.convert_to_numpy(exact(**case.inputs))
+    layer(**case.inputs)
+    layer.set_weights(exact.get_weights())
+    answer = keras.ops.convert_to_numpy(layer(**case.inputs)).astype("float32")
+    # Values are of size one. bfloat16 keeps 8 bits, float16 11, and a layer rounds
+    # a handful of times.
+    tolerance = {"float32": 0, "mixed_bfloat16": 0.06, "mixed_float16": 0.008}[policy]
+    np.testing.assert_allclose(answer, expected, rtol=0, atol=tolerance)
+
+
+@each_layer
+def test_keras_mask(case):
+    seen = []
+
+    class Probe(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.supports_masking = True
+
+        def call(self, inputs, mask=None):
+            seen.append(mask is not None)
+            return inputs
+
+        def compute_output_shape(self, inputs_shape):
+            return inputs_shape
+
+    inputs = symbols(case)
+    masked = {**inputs, "inputs": keras.layers.Masking()(inputs["inputs"])}
+    if case.passes_mask:
+        model = keras.Model(inputs, Probe()(case.build("float32")(**masked)))
+        model(case.inputs)
+        assert seen == [True]
+    else:
+        with pytest.warns(UserWarning, match="does not support mask"):
+            case.build("float32")(**masked)
+
+
+@each_layer
+def test_saved_and_loaded_it_answers_the_same(case, tmp_path):
+    model = single_layer_model(case, "float32")
+    model.save(tmp_path / "layer.keras")
+    copy = keras.saving.load_model(tmp_path / "layer.keras")
+    assert [w.path for w in copy.weights] == [w.path for w in model.weights]
+    np.testing.assert_array_equal(copy(case.inputs), model(case.inputs))
+
+
+@each_layer
+def test_one_training_step_moves_every_weight(case):
+    layer = case.build("float32")
+    inputs = symbols(case)
+    x = dict(inputs)
+    if x["inputs"].dtype == "float32":  # the gradient must pass through as well
+        before = keras.layers.Dense(x["inputs"].shape[-1], name="before")
+        x["inputs"] = before(x["inputs"])
+    model = keras.Model(inputs, layer(**x))
+    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=False)
+
+    old = {weight.path: weight.numpy() for weight in model.trainable_weights}
+    history = model.fit(case.inputs, floats(*model.output.shape), verbose=0)
+
+    assert np.isfinite(history.history["loss"][0])
+    for weight in model.trainable_weights:
+        change = np.abs(weight.numpy() - old[weight.path]).max()
+        if weight.path.removeprefix(f"{layer.name}/") in case.inert:
+            assert change < 1e-6, weight.path
+        else:
+            assert change > 1e-6, weight.path

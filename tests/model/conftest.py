@@ -1,0 +1,61 @@
+"""Small models with weights large enough that a mistake shows."""
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import pytest
+
+from configs.model import (
+    DenseFeedForward,
+    EncoderConfig,
+    FullAttention,
+    LayerNorm,
+    LearnedPosition,
+    SinusoidalPosition,
+)
+
+VOCABULARY_SIZE = 40
+
+
+@pytest.fixture
+def config() -> EncoderConfig:
+    """Two layers and two segments, no dropout."""
+    return small_config()
+
+
+def small_config(
+    *,
+    placement: str = "post",
+    position: LearnedPosition | SinusoidalPosition | None = None,
+    dropout: float = 0.0,
+    activation: str = "gelu",
+    **changes,
+) -> EncoderConfig:
+    """The `config` fixture with something changed."""
+    options = {
+        "num_layers": 2,
+        "hidden_dim": 16,
+        "max_sequence_length": 20,
+        "num_segments": 2,
+        "dropout": dropout,
+        "position": position or LearnedPosition(),
+        "attention": FullAttention(num_heads=2, dropout=dropout),
+        "norm": LayerNorm(placement=placement),
+        "feedforward": DenseFeedForward(intermediate_dim=24, activation=activation),
+    }
+    return EncoderConfig(**{**options, **changes})
+
+
+@pytest.fixture
+def randomise() -> Callable[[keras.Model], keras.Model]:
+    """Gives every weight a value of its own, the ones and zeros among them too."""
+
+    def randomise(model: keras.Model, spread: float = 0.4) -> keras.Model:
+        generator = np.random.default_rng(7)
+        for weight in model.weights:
+            centre = 1.0 if weight.path.endswith("gamma") else 0.0
+            weight.assign(generator.normal(centre, spread, weight.shape))
+        return model
+
+    return randomise

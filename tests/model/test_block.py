@@ -1,0 +1,88 @@
+"""The order of things in a block, before and after the norm, in NumPy."""
+
+import numpy as np
+import pytest
+
+from configs.errors import ConfigError
+from model.layers.block import TransformerBlock
+from model.sockets import build_block
+from tests.model.conftest import small_config
+
+X = np.random.default_rng(0).normal(size=(2, 5, 16)).astype("float32")
+EVERYONE = np.ones((2, 1, 5), bool)
+
+
+def layer_norm(x, gamma, beta):
+    x = x.astype("float64")
+    deviation = np.sqrt(x.var(axis=-1, keepdims=True) + 1e-12)
+    return (x - x.mean(axis=-1, keepdims=True)) / deviation * gamma + beta
+
+
+def relu_network(x, first, first_bias, second, second_bias):
+    return np.maximum(x @ first + first_bias, 0) @ second + second_bias
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_against_numpy(placement, randomise):
+    block = build_block(
+        small_config(placement=placement, activation="relu"),
+        name="encoder_layer_0",
+        dtype=None,
+        seed=0,
+    )
+    block(X, EVERYONE)
+    randomise(block)
+    w = {weight.path.split("/", 1)[1]: weight.numpy() for weight in block.weights}
+
+    def attention(x):
+        x = x.astype("float32")
+        return block.self_attention(x, EVERYONE).numpy()
+
+    def feedforward(x):
+        layers = ("intermediate", "output")
+        return relu_network(
+            x, *(w[f"feedforward/{k}/{v}"] for k in layers for v in ("kernel", "bias"))
+        )
+
+    def norm(x, name):
+        return layer_norm(x, w[f"{name}/gamma"], w[f"{name}/beta"])
+
+    if placement == "post":
+        x = norm(X + attention(X), "self_attention_norm")
+        expected = norm(x + feedforward(x), "feedforward_norm")
+    else:
+        x = X + attention(norm(X, "self_attention_norm"))
+        expected = x + feedforward(norm(x, "feedforward_norm"))
+    np.testing.assert_allclose(block(X, EVERYONE), expected, rtol=0, atol=2e-5)
+
+
+def test_dropout_everywhere_by_seeds_of_its_own(randomise):
+    def fresh() -> TransformerBlock:
+        block = build_block(small_config(dropout=0.5), name="a", dtype=None, seed=0)
+        block.build(X.shape, EVERYONE.shape)
+        return randomise(block)
+
+    block = fresh()
+    seeds = {
+        block.self_attention.probabilities_dropout.seed,
+        block.self_attention_residual.seed,
+        block.feedforward_residual.seed,
+    }
+    assert len(seeds) == 3
+    trained = block(X, EVERYONE, training=True).numpy()
+    np.testing.assert_array_equal(trained, fresh()(X, EVERYONE, training=True))
+    assert np.abs(trained - block(X, EVERYONE).numpy()).max() > 0.1
+
+
+def test_an_unknown_placement_is_refused():
+    parts = build_block(small_config(), name="a", dtype=None, seed=0)
+    with pytest.raises(ConfigError, match="norm_placement='sandwich'"):
+        TransformerBlock(
+            parts.self_attention,
+            parts.self_attention_norm,
+            parts.self_attention_residual,
+            parts.feedforward,
+            parts.feedforward_norm,
+            parts.feedforward_residual,
+            norm_placement="sandwich",
+        )

@@ -1,0 +1,71 @@
+"""Whole masks, written out."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from model.layers.masks import (
+    FORBIDDEN,
+    attention_bias,
+    document_attention_mask,
+    padding_attention_mask,
+)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
+def test_padding(dtype):
+    mask = padding_attention_mask(np.array([[1, 1, 1, 0], [1, 0, 0, 0]], dtype))
+    assert ops.convert_to_numpy(mask).astype(int).tolist() == [
+        [[1, 1, 1, 0]],
+        [[1, 0, 0, 0]],
+    ]
+
+
+def test_packed_documents_and_padding():
+    ids = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 3, 3, 0, 0]], "int32")
+    mask = ops.convert_to_numpy(document_attention_mask(ids)).astype(int)
+    assert mask.tolist() == [
+        [
+            [1, 1, 0, 0, 0, 0],
+            [1, 1, 0, 0, 0, 0],
+            [0, 0, 1, 1, 1, 0],
+            [0, 0, 1, 1, 1, 0],
+            [0, 0, 1, 1, 1, 0],
+            [0, 0, 0, 0, 0, 0],
+        ],
+        [
+            [1, 0, 0, 0, 0, 0],
+            [0, 1, 0, 0, 0, 0],
+            [0, 0, 1, 1, 0, 0],
+            [0, 0, 1, 1, 0, 0],
+            [0, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0],
+        ],
+    ]
+
+
+def test_a_document_need_not_be_in_one_piece():
+    mask = document_attention_mask(np.array([[1, 2, 1]], "int32"))
+    assert ops.convert_to_numpy(mask)[0].astype(int).tolist() == [
+        [1, 0, 1],
+        [0, 1, 0],
+        [1, 0, 1],
+    ]
+
+
+def test_bias_of_padding_and_of_documents():
+    padding = attention_bias(np.array([[[True, False]]]))
+    documents = attention_bias(np.array([[[True, False], [False, False]]]))
+    assert padding.shape == (1, 1, 1, 2)
+    assert documents.shape == (1, 1, 2, 2)
+    assert ops.convert_to_numpy(padding).tolist() == [[[[0.0, FORBIDDEN]]]]
+    assert ops.convert_to_numpy(documents).tolist() == [
+        [[[0.0, FORBIDDEN], [FORBIDDEN, FORBIDDEN]]]
+    ]
+
+
+def test_the_constant_is_finite_in_float16_and_nothing_after_the_softmax():
+    assert np.isfinite(np.float16(FORBIDDEN))
+    # A forbidden score 40 above the best allowed one is still lost in rounding.
+    leak = np.exp(np.float64(FORBIDDEN) + 40.0)
+    assert leak < np.finfo("float32").eps / 10
