@@ -1,0 +1,42 @@
+"""Holds back what C++ libraries write past Python, unless something goes wrong."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+_STDOUT, _STDERR = 1, 2
+
+
+@contextlib.contextmanager
+def output_held_back() -> Iterator[None]:
+    """Drops what is written to the process's stdout and stderr; shows it on an error.
+
+    The converter and the TFLite interpreter write there without being asked and have
+    no switch against it.
+
+    Example:
+    >>> with output_held_back():
+    ...     _ = os.write(2, b"INFO: Created a delegate for CPU")
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {number: os.dup(number) for number in (_STDOUT, _STDERR)}
+    with tempfile.TemporaryFile() as held:
+        for number in kept:
+            os.dup2(held.fileno(), number)
+        try:
+            yield
+        except BaseException:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            held.seek(0)
+            os.write(kept[_STDERR], held.read())
+            raise
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number, original in kept.items():
+                os.dup2(original, number)
+                os.close(original)

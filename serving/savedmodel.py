@@ -1,0 +1,105 @@
+"""The SavedModel: one folder with tokenizer, weights and signatures, for TF Serving."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from configs.errors import ArtifactError
+from configs.run_folder import writing
+from serving.signatures import TEXT, TextSignatures
+from serving.trained import Trained
+
+# Outside TensorFlow's own ops, the stock model server has those of tensorflow_text.
+TEXT_OPS = frozenset({"FastWordpieceTokenizeWithOffsets", "NormalizeUTF8"})
+
+# These call back into the Python process that wrote the file.
+PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
+
+
+def write_saved_model(trained: Trained, folder: Path) -> None:
+    """Writes a SavedModel that needs `tensorflow` and `tensorflow_text`, not Transbeam.
+
+    Signatures: `serving_default`, `embed` and `tokenize`, all from `text`, a batch of
+    strings; see `serving.signatures.TextSignatures`.
+
+    Args:
+        trained: What to export.
+        folder: The version folder, such as `saved_model/1`; must not exist.
+
+    Raises:
+        ArtifactError: The disk refuses, or an op is not one of the model server's.
+    """
+    signatures = TextSignatures(trained)
+    write_endpoints(
+        folder,
+        {
+            "serving_default": (signatures.fill_masks, [TEXT]),
+            "embed": (signatures.embed, [TEXT]),
+            "tokenize": (signatures.tokenize, [TEXT]),
+        },
+    )
+    check_ops(folder)
+
+
+def write_endpoints(
+    folder: Path,
+    endpoints: Mapping[str, tuple[Callable[..., Any], list[tf.TensorSpec]]],
+) -> None:
+    """Writes functions as the signatures of a SavedModel.
+
+    Args:
+        folder: Must not exist; the folders above are made.
+        endpoints: Function and inputs of each signature.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    # Not `tf.saved_model.save`: what that makes of a Keras model loads in Python and
+    # has no weights in C++ (tensorflow#72963). The archive finds the variables of the
+    # functions by itself; a model given to its `track` would be saved a second time.
+    archive: Any = keras.export.ExportArchive()
+    for name, (function, inputs) in endpoints.items():
+        archive.add_endpoint(name, function, inputs)
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        archive.write_out(str(folder), verbose=False)
+    except tf.errors.OpError as error:  # what TensorFlow makes of an OSError
+        raise ArtifactError(
+            f"{folder}: cannot be written: {error.message}. Free some space or choose "
+            "another folder with --run"
+        ) from error
+
+
+def ops_of(folder: Path) -> set[str]:
+    """The names of all ops in a SavedModel's graphs and functions."""
+    content = (folder / "saved_model.pb").read_bytes()
+    ops: set[str] = set()
+    for meta_graph in saved_model_pb2.SavedModel.FromString(content).meta_graphs:
+        graph = meta_graph.graph_def
+        ops.update(node.op for node in graph.node)
+        for function in graph.library.function:
+            ops.update(node.op for node in function.node_def)
+    return ops
+
+
+def check_ops(folder: Path) -> None:
+    """Makes sure that the stock model server can run a SavedModel.
+
+    Raises:
+        ArtifactError: An op is neither TensorFlow's own nor among `TEXT_OPS`, or it
+            would call Python.
+    """
+    ops = ops_of(folder)
+    # `tf.raw_ops` has the ops that are compiled into TensorFlow, and no others.
+    strange = {op for op in ops if not hasattr(tf.raw_ops, op)} - TEXT_OPS
+    if refused := sorted(strange | (ops & PYTHON_OPS)):
+        raise ArtifactError(
+            f"{folder}: uses {', '.join(refused)}, which TF Serving cannot run; "
+            "expected TensorFlow's own graph ops and those of tensorflow_text's "
+            "WordPiece tokenizer. Write the layer or the tokenizer with these"
+        )

@@ -1,0 +1,139 @@
+"""TFLite files for phones. The only place that knows the converter."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
+
+from configs.errors import ArtifactError
+from configs.run_folder import write_atomically, writing
+from pipeline.tokenizers.artifact import VOCABULARY_FILE
+from serving.quietly import output_held_back
+from serving.savedmodel import write_endpoints
+from serving.signatures import mean_vector
+from serving.trained import Trained
+
+SIGNATURES = ["fill_mask", "embed"]
+
+# In a file made the wrong way these stand where the weights should be, and the
+# interpreter answers with whatever its memory holds.
+_VARIABLE_OPS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
+
+
+def file_name(variant: str) -> str:
+    """What the file of a variant is called.
+
+    Example:
+    >>> file_name("dynamic_int8")
+    'model_dynamic_int8.tflite'
+    """
+    return f"model_{variant}.tflite"
+
+
+def write_tflite(trained: Trained, vocabulary: Path, folder: Path) -> dict[str, Path]:
+    """Writes the variants that `export.tflite` names, and the vocabulary beside them.
+
+    Shapes are fixed: `S` is `model.max_sequence_length`, `P` is
+    `export.tflite_masks`. Signatures, all inputs int32:
+
+    - `fill_mask`: `token_ids` (1, S), `padding_mask` (1, S), `masked_positions`
+      (1, P) → `logits` (1, P, V). Unused positions are 0; their answers mean nothing.
+    - `embed`: `token_ids` (1, S), `padding_mask` (1, S) → `embedding` (1, D).
+
+    Args:
+        trained: What to export.
+        vocabulary: The `vocab.txt` to put beside the models.
+        folder: Made if it is not there.
+
+    Returns:
+        The file of each variant.
+
+    Raises:
+        ArtifactError: A file has ops that the plain interpreter cannot run, or the
+            disk refuses.
+    """
+    files = {}
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    # As large as the model, so not in the system's folder for small things.
+    with writing(folder), tempfile.TemporaryDirectory(dir=folder) as temporary:
+        source = Path(temporary, "saved_model")
+        _write_static(trained, source)
+        for variant in trained.config.export.tflite:
+            content = _convert(source, variant)
+            files[variant] = folder / file_name(variant)
+            check_flatbuffer(content, str(files[variant]))
+            write_atomically(files[variant], content)
+        shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
+    return files
+
+
+def check_flatbuffer(content: bytes, where: str) -> None:
+    """Makes sure that the plain interpreter can run a TFLite model as it is.
+
+    Raises:
+        ArtifactError: It has an op outside TFLite's own, or variables in place of
+            weights.
+    """
+    names = {value: name for name, value in vars(schema.BuiltinOperator).items()}
+    model = schema.Model.GetRootAsModel(content, 0)
+    count = model.OperatorCodesLength()
+    codes: list[Any] = [model.OperatorCodes(number) for number in range(count)]
+    custom = {code.CustomCode().decode() for code in codes if code.CustomCode()}
+    # An op number below 127 may stand in the older of the two fields.
+    builtin = {
+        names[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())] for code in codes
+    }
+    if refused := sorted(custom | (builtin & _VARIABLE_OPS)):
+        raise ArtifactError(
+            f"{where}: uses {', '.join(refused)}; expected TFLite's builtin ops only, "
+            "and weights as constants. Write the layer with other ops"
+        )
+
+
+def _write_static(trained: Trained, folder: Path) -> None:
+    """A SavedModel of fixed shapes: what the converter reads."""
+    length = trained.config.model.max_sequence_length
+    masks = trained.config.export.tflite_masks
+
+    def ids(name: str, size: int) -> tf.TensorSpec:
+        return tf.TensorSpec([1, size], tf.int32, name=name)
+
+    def fill_mask(
+        token_ids: tf.Tensor, padding_mask: tf.Tensor, masked_positions: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        inputs = {
+            "token_ids": token_ids,
+            "padding_mask": padding_mask,
+            "masked_positions": masked_positions,
+        }
+        return {"logits": trained.model(inputs, training=False)["logits"]}
+
+    def embed(token_ids: tf.Tensor, padding_mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"embedding": mean_vector(trained.encoder, token_ids, padding_mask)}
+
+    sequence = [ids("token_ids", length), ids("padding_mask", length)]
+    # Converting the functions themselves leaves the weights of a Keras model behind.
+    write_endpoints(
+        folder,
+        {
+            "fill_mask": (fill_mask, [*sequence, ids("masked_positions", masks)]),
+            "embed": (embed, sequence),
+        },
+    )
+
+
+def _convert(source: Path, variant: str) -> bytes:
+    with output_held_back():
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            str(source), signature_keys=SIGNATURES
+        )
+        # Otherwise the scale of the head's norm is multiplied into the table of the
+        # vocabulary, and the file holds that beside the table of the embedding.
+        converter._experimental_disable_fuse_mul_and_fc = True
+        if variant == "dynamic_int8":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        return converter.convert()

@@ -1,0 +1,157 @@
+"""A run as the trainer leaves it, tiny and untrained, and what is exported of it."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs.command import Invocation
+from configs.console import Console
+from configs.data import DataConfig, TextSource
+from configs.export import ExportConfig
+from configs.load import flatten
+from configs.model import DenseFeedForward, EncoderConfig, FullAttention
+from configs.run import RunConfig
+from configs.run_folder import Stage, save_config
+from configs.tokenizer import WordPieceConfig
+from configs.training import CosineSchedule, TrainingConfig
+from model.build import build_masked_language_model
+from pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
+from pipeline.tokenizers.learning import learn_wordpiece
+from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving.export import export
+from serving.forms import ask_saved_model
+from serving.trained import load_trained
+
+CORPUS = """
+returns a tensor of the same shape as the input . if true , raise an error when the
+argument is not valid . the name of the list to use . an integer or a tuple of ints ,
+the shape of the array . computes the mean of the elements across the dimensions of a
+tensor . the value to be converted to a string . the quick brown fox jumps over the lazy
+dog . it's not - a test ( of all ) the letters : z x v k j q w y 0 1 2 3 4 5 6 7 8 9
+"""
+
+RECORDS_SHA256 = "5" * 64
+LENGTH = 32
+
+TINY = RunConfig(
+    name="tiny",
+    data=DataConfig(source=TextSource(path="corpus.txt"), sequence_length=LENGTH),
+    tokenizer=WordPieceConfig(vocabulary_size=140),
+    model=EncoderConfig(
+        num_layers=2,
+        hidden_dim=32,
+        max_sequence_length=LENGTH,
+        attention=FullAttention(num_heads=2),
+        feedforward=DenseFeedForward(intermediate_dim=64),
+        # So large that an untrained model has opinions.
+        initializer_range=0.3,
+    ),
+    training=TrainingConfig(steps=10, schedule=CosineSchedule(warmup_steps=1)),
+    export=ExportConfig(
+        top_k=3,
+        tflite_masks=4,
+        examples=("returns a [MASK] of the same shape .", "the [MASK] of the [MASK]"),
+    ),
+)
+
+
+def make_run(folder: Path, config: RunConfig) -> Path:
+    """Writes what the data job and the trainer would leave in a run's folder."""
+    folder.mkdir(parents=True)
+    data = Stage(folder, "data", "transbeam data")
+    data.begin({})
+    vocabulary = learn_wordpiece(Counter(CORPUS.split() * 2), config.tokenizer)
+    save_tokenizer(data.path / "tokenizer", vocabulary, config.tokenizer)
+    write_validation_record(data.path / "records", vocabulary)
+    data.finish(
+        {},
+        {
+            "records_sha256": RECORDS_SHA256,
+            "vocabulary_fingerprint": tokenizer_fingerprint(data.path / "tokenizer"),
+        },
+    )
+    training = Stage(folder, "training", "transbeam train")
+    inputs = {
+        **{
+            key: value
+            for key, value in flatten(config).items()
+            if key == "seed" or key.startswith(("model.", "training."))
+        },
+        "records": RECORDS_SHA256,
+    }
+    training.begin(inputs)
+    model = build_masked_language_model(
+        config.model, len(vocabulary), packed=True, dtype="mixed_bfloat16", seed=3
+    )
+    rng = np.random.default_rng(0)
+    for weight in model.weights:  # biases are not 0 after a training, nor scales 1
+        weight.assign(weight + 0.1 * rng.standard_normal(weight.shape))
+    keras.saving.save_weights(model, training.path / "model.weights.h5")
+    save_config(training.path, config)
+    training.finish(inputs, {})
+    return folder
+
+
+def write_validation_record(folder: Path, vocabulary: list[str]) -> None:
+    """One packed record: three documents, of which two have a mask, and padding."""
+    documents = ("the [MASK] of a list", "a tensor", "[MASK] true , raise")
+    tokenizer = WordPieceTokenizer(vocabulary)
+    tokens = tokenizer.tokenize_with_masks(documents).to_list()
+    framed = [[2, *document, 3] for document in tokens]
+    token_ids = np.zeros(LENGTH, np.int64)
+    document_ids = np.zeros(LENGTH, np.int64)
+    row = [token for document in framed for token in document]
+    token_ids[: len(row)] = row
+    document_ids[: len(row)] = np.repeat([1, 2, 3], [len(d) for d in framed])
+    example = tf.train.Example()
+    example.features.feature["token_ids"].int64_list.value.extend(token_ids)
+    example.features.feature["document_ids"].int64_list.value.extend(document_ids)
+    folder.mkdir()
+    with tf.io.TFRecordWriter(str(folder / "validation-00000.tfrecord")) as writer:
+        writer.write(example.SerializeToString())
+
+
+def invocation_of(folder: Path, config: RunConfig = TINY, **export_keys) -> Invocation:
+    """A call of `transbeam export` on a run, with other export keys."""
+    return Invocation(
+        config=replace(config, export=replace(config.export, **export_keys)),
+        config_file=Path("tiny.yaml"),
+        overrides=(),
+        run_folder=folder,
+        console=Console(quiet=True),
+        workers=1,
+    )
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("runs") / "tiny", TINY)
+
+
+@pytest.fixture(scope="session")
+def trained(run_folder):
+    return load_trained(run_folder)
+
+
+@pytest.fixture(scope="session")
+def exported(run_folder):
+    """The exported run: its folder and the stage's result."""
+    result = export(invocation_of(run_folder))
+    return SimpleNamespace(
+        folder=run_folder / "export",
+        saved_model=run_folder / "export/saved_model/1",
+        tflite=run_folder / "export/tflite",
+        result=result,
+    )
+
+
+@pytest.fixture(scope="session")
+def ask(exported):
+    """Asks a signature of the exported SavedModel about texts."""
+    return ask_saved_model(exported.saved_model)

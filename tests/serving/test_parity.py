@@ -1,0 +1,167 @@
+"""The gate lets nothing through that is not what Keras is."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs.errors import ArtifactError
+from configs.export import ToleranceConfig
+from serving.forms import PhoneModel
+from serving.parity import (
+    Row,
+    _agreement,
+    _phone_rows,
+    _saved_model_rows,
+    check_parity,
+    require_passed,
+)
+from serving.reference import expect
+from serving.texts import gate_texts
+
+FLOAT32 = "model_float32.tflite"
+
+
+@pytest.fixture(scope="module")
+def expected(trained, run_folder):
+    return [expect(trained, text) for text in gate_texts(trained, run_folder)]
+
+
+def failed(rows):
+    return [row.check for row in rows if not row.passed]
+
+
+def test_texts_cover_examples_edges_and_validation_documents(trained, run_folder):
+    texts = gate_texts(trained, run_folder)
+    assert texts[:2] == list(trained.config.export.examples)
+    assert "" in texts
+    assert any(len(text) > 10_000 for text in texts)
+    assert texts[-2:] == ["the [MASK] of a list", "[MASK] true , raise"]
+    assert gate_texts(trained, run_folder, from_records=1)[-1] == texts[-2]
+
+
+def test_texts_do_without_records(trained, tmp_path):
+    assert len(gate_texts(trained, tmp_path)) > len(trained.config.export.examples)
+
+
+def altered_checks(ask, trained, expected, alter):
+    """What fails when the answers are altered on their way to the gate."""
+
+    def altered(signature, texts):
+        answers = {name: value.copy() for name, value in ask(signature, texts).items()}
+        alter(signature, answers)
+        return answers
+
+    return failed(_saved_model_rows("form", altered, trained, expected))
+
+
+def test_true_answers_pass(ask, trained, expected):
+    assert altered_checks(ask, trained, expected, lambda *_: None) == []
+
+
+@pytest.mark.parametrize(
+    ("signature", "output", "alter", "check"),
+    [
+        ("tokenize", "token_ids", lambda x: np.where(x == 3, 1, x), "token ids"),
+        ("tokenize", "length", lambda x: x - 1, "token ids"),
+        ("embed", "embedding", lambda x: x + 2e-4, "vector entry"),
+        ("embed", "embedding", lambda x: x * math.nan, "vector entry"),
+        ("serving_default", "scores", lambda x: x * 1.001, "log-probability"),
+        ("serving_default", "scores", lambda x: x * math.nan, "log-probability"),
+        ("serving_default", "scores", lambda x: x * 0, "log-probability"),
+        ("serving_default", "fills", lambda x: x[:, :, ::-1], "log-probability"),
+        ("serving_default", "fills", lambda x: x[::-1], "log-probability"),
+        ("serving_default", "fills", lambda x: x * 0, "log-probability"),
+    ],
+)
+def test_altered_answers_fail(ask, trained, expected, signature, output, alter, check):
+    def alter_one(asked, answers):
+        if asked == signature:
+            answers[output] = alter(answers[output])
+
+    found = altered_checks(ask, trained, expected, alter_one)
+    assert [name.partition(",")[0] for name in found] == [check]
+
+
+def test_a_phone_model_with_other_weights_fails(exported, trained, expected, tmp_path):
+    """One entry of the embedding table, and one in the file only."""
+    table = trained.model.get_layer("token_embedding").embeddings.numpy()
+    content = (exported.tflite / FLOAT32).read_bytes()
+    assert content.count(table.tobytes()) == 1
+    for change in (0.5, math.nan):
+        other = table.copy()
+        other[2, 0] += change  # [CLS] is in every text
+        file = tmp_path / f"{change}.tflite"
+        file.write_bytes(content.replace(table.tobytes(), other.tobytes()))
+        for delegate in (True, False):
+            rows = _phone_rows(
+                "form",
+                "float32",
+                PhoneModel(file, delegate=delegate),
+                expected,
+                ToleranceConfig(),
+            )
+            assert len(failed(rows)) == 2
+
+
+def test_int8_is_held_to_its_tolerance(exported, expected):
+    model = PhoneModel(exported.tflite / "model_dynamic_int8.tflite")
+
+    def check(**keys):
+        tolerance = ToleranceConfig(**keys)
+        return failed(_phone_rows("form", "dynamic_int8", model, expected, tolerance))
+
+    assert check() == []
+    assert check(dynamic_int8=0.0) == [
+        "log-probability, RMS difference",
+        "vector entry, RMS difference",
+    ]
+
+
+def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch):
+    def no_weights(folder):
+        raise tf.errors.FailedPreconditionError(None, None, "Could not find variable")
+
+    def no_variable(file, *, delegate):
+        raise RuntimeError("variable != nullptr was not true")
+
+    monkeypatch.setattr("serving.parity.session_on", no_weights)
+    monkeypatch.setattr("serving.parity.PhoneModel", no_variable)
+    files = {"float32": exported.tflite / FLOAT32}
+    rows = check_parity(trained, exported.saved_model, files, ["a [MASK]"])
+    assert [(row.form, row.check) for row in rows if not row.passed] == [
+        ("SavedModel in a session", "does not run (Could not find variable)"),
+        ("TFLite float32, XNNPACK", "does not run (variable != nullptr was not true)"),
+        (
+            "TFLite float32, builtin kernels",
+            "does not run (variable != nullptr was not true)",
+        ),
+    ]
+    with pytest.raises(ArtifactError, match="3 of 6 comparisons"):
+        require_passed(rows)
+
+
+def test_agreement_counts_ties():
+    reference = np.log([[0.6, 0.4], [0.51, 0.49], [0.1, 0.9], [0.2, 0.8]])
+    answer = np.log([[0.4, 0.6], [0.4, 0.6], [0.3, 0.7], [0.1, 0.9]])
+    # Rows 0 and 1 guess otherwise; in row 1 the guess is as good: ln(.51/.49) = 0.04.
+    assert _agreement(answer, reference, tie=0.05) == 0.75
+    assert _agreement(answer, reference, tie=0.0) == 0.5
+    assert _agreement(answer * math.nan, reference, tie=0.05) < 0.75
+
+
+def test_failed_rows_are_listed():
+    rows = [
+        Row("SavedModel", "vector entry", 0.5, 1e-4, False),
+        Row("TFLite float32", "vector entry", 1e-5, 1e-3, True),
+        Row("TFLite dynamic_int8", "first guess", 0.4, 0.9, False),
+    ]
+    with pytest.raises(ArtifactError) as caught:
+        require_passed(rows)
+    message = str(caught.value)
+    assert "2 of 3 comparisons" in message
+    assert "SavedModel: vector entry: 0.5, allowed 0.0001" in message
+    assert "TFLite dynamic_int8: first guess: 0.4, allowed 0.9" in message
+    assert "float32" not in message
+    require_passed(rows[1:2])

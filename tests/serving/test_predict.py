@@ -1,0 +1,176 @@
+"""`transbeam predict`, on the exported SavedModel."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from configs.errors import ArtifactError, ConfigError
+from configs.load import dump_run
+from serving.__main__ import main
+from serving.predict import describe, fill, find_version, predict
+from serving.savedmodel import write_endpoints
+from tests.serving.conftest import TINY, invocation_of
+
+
+def test_guesses_are_those_of_the_signature(exported, ask):
+    texts = ["the [MASK] of the [MASK]", "a [MASK]"]
+    answers = ask("serving_default", texts)
+    found = predict(exported.saved_model, texts)
+    for row, prediction in enumerate(found):
+        assert prediction["text"] == texts[row]
+        assert not prediction["truncated"]
+        for mask, guesses in enumerate(prediction["masks"]):
+            assert guesses == [
+                {"piece": piece.decode(), "score": float(score)}
+                for piece, score in zip(
+                    answers["fills"][row, mask],
+                    answers["scores"][row, mask],
+                    strict=True,
+                )
+            ]
+        best = [guesses[0]["piece"] for guesses in prediction["masks"]]
+        assert prediction["filled"] == fill(texts[row], best)
+    assert [len(prediction["masks"]) for prediction in found] == [2, 1]
+
+
+def test_a_mask_that_was_cut_off_stays(exported):
+    (prediction,) = predict(exported.saved_model, ["[MASK] " + "a " * 99 + "[MASK]"])
+    assert prediction["truncated"]
+    assert len(prediction["masks"]) == 1
+    assert prediction["filled"].endswith("a [MASK]")
+    assert "the end was not read" in describe(prediction)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "filled"),
+    [
+        ("[MASK]", ["a"], "a"),
+        ("[MASK] b [MASK].", ["a", "c"], "a b c."),
+        ("ten [MASK] [MASK].", ["##s", "##or"], "tensor."),
+        ("no end [MASK] [MASK]", ["x"], "no end x [MASK]"),
+        ("[MASK][MASK]", [], "[MASK][MASK]"),
+    ],
+)
+def test_fill(text, pieces, filled):
+    assert fill(text, pieces) == filled
+
+
+def test_describe():
+    guesses = [{"piece": "list", "score": 0.412}, {"piece": "a", "score": 0.09}]
+    prediction = {
+        "text": "the [MASK]",
+        "masks": [guesses],
+        "filled": "the list",
+        "truncated": False,
+    }
+    assert describe(prediction).splitlines() == [
+        "the [MASK]",
+        "  [MASK] 1   list   41.2%",
+        "             a       9.0%",
+        "  → the list",
+    ]
+
+
+def test_the_highest_version_is_taken(tmp_path):
+    for name in ("2", "10", "9x", "11"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+    (tmp_path / "11/saved_model.pb").unlink()  # not a SavedModel yet
+    assert find_version(tmp_path) == tmp_path / "10"
+    assert find_version(tmp_path / "2") == tmp_path / "2"
+
+
+def test_no_saved_model(tmp_path):
+    with pytest.raises(ArtifactError, match="holds no SavedModel"):
+        predict(tmp_path, ["[MASK]"])
+    with pytest.raises(ArtifactError, match="there is no such folder"):
+        predict(tmp_path / "x", ["[MASK]"])
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff")
+    with pytest.raises(ArtifactError, match="cannot be loaded as a SavedModel"):
+        predict(tmp_path, ["[MASK]"])
+
+
+def test_a_saved_model_of_something_else(tmp_path):
+    spec = tf.TensorSpec([None], tf.float32, name="x")
+    endpoint = (lambda x: {"y": x + 1}, [spec])
+    write_endpoints(tmp_path, {"serving_default": endpoint})
+    with pytest.raises(ArtifactError, match=r"takes \['x'\] and gives \['y'\]"):
+        predict(tmp_path, ["[MASK]"])
+
+
+def test_texts_to_fill_are_needed(exported):
+    with pytest.raises(ConfigError, match=r"'plain': there is no \[MASK\] to fill"):
+        predict(exported.saved_model, ["a [MASK]", "plain"])
+    with pytest.raises(ConfigError, match="give --text"):
+        predict(exported.saved_model, [])
+
+
+@pytest.fixture
+def command(run_folder, tmp_path):
+    config = tmp_path / "tiny.yaml"
+    config.write_text(dump_run(TINY))
+    return ["predict", str(config), "--run", str(run_folder)]
+
+
+def test_command_tries_the_examples(exported, command, capsys):
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    for text in TINY.export.examples:
+        assert text in printed
+    assert printed.count("→") == 2
+
+
+def test_command_in_json(exported, command, capsys):
+    text = "the [MASK] list"
+    assert main([*command, "--text", text, "--json"]) == 0
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert result["model"] == str(exported.folder / "saved_model")
+    assert result["predictions"] == predict(exported.saved_model, [text])
+    assert text in printed.err
+
+
+def test_command_on_another_model(exported, command, capsys):
+    assert main([*command, "--model", str(exported.saved_model)]) == 0
+    assert "→" in capsys.readouterr().out
+    assert main([*command, "--model", "nowhere"]) == 2
+    assert "nowhere: there is no such folder" in capsys.readouterr().err
+
+
+def test_command_before_any_export(command, tmp_path, capsys):
+    command[-1] = str(tmp_path / "new")
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert "there is no such folder" in told
+    assert "transbeam export" in told
+
+
+def test_command_refuses_a_text_without_a_mask(exported, command, capsys):
+    assert main([*command, "--text", "plain"]) == 2
+    assert "'plain': there is no [MASK] to fill" in capsys.readouterr().err
+
+
+def test_the_command_line_is_read_without_tensorflow():
+    code = (
+        "import sys, serving.__main__ as command\n"
+        "try: command.main(['predict', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'tensorflow', 'keras', 'numpy', 'h5py'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--text TEXT" in done.stdout
+
+
+def test_a_run_ends_with_its_examples(exported, run_folder):
+    from serving.__main__ import predict as predict_stage
+
+    result = predict_stage(invocation_of(run_folder))
+    texts = [prediction["text"] for prediction in result["predictions"]]
+    assert texts == list(TINY.export.examples)

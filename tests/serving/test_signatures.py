@@ -1,0 +1,163 @@
+"""What the signatures of the exported SavedModel answer."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
+from tests.serving.conftest import LENGTH, TINY
+
+TOP_K = TINY.export.top_k
+HIDDEN = TINY.model.hidden_dim
+MASKED = [
+    "returns a [MASK] of the same shape",
+    "the [MASK] of the [MASK] is a [MASK] .",
+    "[MASK]",
+    "no mask",
+    "",
+]
+
+
+def framed(trained, tokens):
+    """`[CLS] … [SEP]` of one row of ids, and its mask, both (1, T)."""
+    ids = np.array([[2, *tokens.to_list()[0][: LENGTH - 2], 3]], np.int32)
+    return {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+
+
+def test_names_dtypes_and_shapes(exported):
+    signatures = tf.saved_model.load(str(exported.saved_model)).signatures
+    found = {
+        name: {
+            output: (spec.dtype.name, spec.shape.as_list())
+            for output, spec in signature.structured_outputs.items()
+        }
+        for name, signature in signatures.items()
+    }
+    assert found == {
+        "serving_default": {
+            "fills": ("string", [None, None, TOP_K]),
+            "scores": ("float32", [None, None, TOP_K]),
+            "truncated": ("bool", [None]),
+        },
+        "embed": {
+            "embedding": ("float32", [None, HIDDEN]),
+            "truncated": ("bool", [None]),
+        },
+        "tokenize": {
+            "token_ids": ("int32", [None, None]),
+            "length": ("int32", [None]),
+            "truncated": ("bool", [None]),
+        },
+    }
+    for signature in signatures.values():
+        _, inputs = signature.structured_input_signature
+        assert inputs == {"text": tf.TensorSpec([None], tf.string, name="text")}
+
+
+def test_fills_are_the_best_of_keras(ask, trained):
+    text = "the [MASK] of a list , [MASK] the same"
+    tokens = trained.tokenizer.tokenize_with_masks([text])
+    inputs = framed(trained, tokens)
+    positions = np.flatnonzero(inputs["token_ids"][0] == 4)
+    assert len(positions) == 2
+    inputs["masked_positions"] = positions[None].astype(np.int32)
+    logits = trained.model(inputs)["logits"].numpy()[0]
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    order = np.argsort(-probabilities, axis=-1)[:, :TOP_K]
+    pieces = np.array(trained.tokenizer.vocabulary)[order]
+
+    answer = ask("serving_default", [text])
+
+    assert np.vectorize(bytes.decode)(answer["fills"][0]).tolist() == pieces.tolist()
+    np.testing.assert_allclose(
+        answer["scores"][0], np.take_along_axis(probabilities, order, -1), rtol=1e-5
+    )
+
+
+def test_masks_of_a_batch_are_padded_to_the_most(ask):
+    answer = ask("serving_default", MASKED)
+    real = np.array([1, 3, 1, 0, 0])[:, None] > np.arange(3)
+    assert answer["fills"].shape == (5, 3, TOP_K)
+    assert (answer["fills"][real] != b"").all()
+    assert (answer["fills"][~real] == b"").all()
+    assert (answer["scores"][real] > 0).all()
+    assert (answer["scores"][~real] == 0).all()
+    assert not answer["truncated"].any()
+
+
+def test_a_text_alone_is_answered_as_in_a_batch(ask):
+    texts = [*MASKED, "a [MASK] " * 12]
+    together = ask("serving_default", texts)
+    vectors = ask("embed", texts)["embedding"]
+    for row, text in enumerate(texts):
+        alone = ask("serving_default", [text])
+        masks = alone["fills"].shape[1]
+        assert alone["fills"][0].tolist() == together["fills"][row, :masks].tolist()
+        np.testing.assert_allclose(
+            alone["scores"][0], together["scores"][row, :masks], rtol=2e-5
+        )
+        np.testing.assert_allclose(
+            ask("embed", [text])["embedding"][0], vectors[row], atol=2e-6
+        )
+
+
+def test_embedding_is_the_mean_of_all_tokens_special_ones_included(ask, trained):
+    text = "the shape of a [MASK] list"  # here `[MASK]` is text like any other
+    inputs = framed(trained, trained.tokenizer.tokenize([text]))
+    vectors = trained.encoder(inputs)["sequence_output"].numpy()
+    np.testing.assert_allclose(
+        ask("embed", [text])["embedding"], vectors.mean(axis=1), atol=2e-6
+    )
+
+
+def test_tokenize_gives_the_ids_of_the_engine(ask, trained):
+    texts = [*(text.encode() for text in HOSTILE_TEXTS), *HOSTILE_BYTES]
+    expected = trained.tokenizer.tokenize(texts).to_list()
+    answer = ask("tokenize", texts)
+    for row, ids in enumerate(expected):
+        framed = [2, *ids[: LENGTH - 2], 3]
+        length = answer["length"][row]
+        assert answer["token_ids"][row, :length].tolist() == framed, texts[row]
+        assert not answer["token_ids"][row, length:].any()
+        assert answer["truncated"][row] == (len(ids) > LENGTH - 2)
+    # Padded to the longest of the batch, not to what the model could read.
+    assert ask("tokenize", [b"a", b"a b"])["token_ids"].shape == (2, 4)
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_truncation_sets_in_after_the_longest_that_fits(ask, extra):
+    words = LENGTH - 2 + extra
+    text = " ".join(["a"] * (words - 1) + ["[MASK]"])
+    answer = ask("serving_default", [text, "[MASK]"])
+    assert answer["truncated"].tolist() == [extra > 0, False]
+    # A mask that was cut off has no answer; the other text's is untouched.
+    assert (answer["fills"][:, 0, 0] == b"").tolist() == [extra > 0, False]
+
+
+def test_empty_batch(ask):
+    fills = ask("serving_default", [])
+    assert fills["fills"].shape == fills["scores"].shape == (0, 0, TOP_K)
+    assert fills["truncated"].shape == (0,)
+    assert ask("embed", [])["embedding"].shape == (0, HIDDEN)
+    tokens = ask("tokenize", [])
+    assert tokens["token_ids"].shape == (0, 0)
+    assert tokens["length"].shape == (0,)
+
+
+def test_any_bytes_get_a_finite_answer(ask):
+    texts = [
+        b"",
+        b"\xff\xfe\x00\xe6\xbc",
+        b"a [MASK] \xf0\x9f\x98 [MASK]",
+        b"x" * 10_000,
+        b"[MASK]" * 10_000,
+        "é漢\u0301".encode() * 3_000,
+        *(text.encode() for text in HOSTILE_TEXTS),
+        *HOSTILE_BYTES,
+    ]
+    answer = ask("serving_default", texts)
+    masks = (answer["fills"][:, :, 0] != b"").sum(axis=1)
+    assert masks[:6].tolist() == [0, 0, 2, 0, LENGTH - 2, 0]
+    assert np.isfinite(answer["scores"]).all()
+    assert (answer["scores"].sum(axis=-1) <= 1 + 1e-5).all()
+    assert np.isfinite(ask("embed", texts)["embedding"]).all()

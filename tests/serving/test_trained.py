@@ -1,0 +1,136 @@
+"""A trained model is loaded whole or refused by name."""
+
+import shutil
+from dataclasses import replace
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from configs.errors import ArtifactError
+from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
+from serving.trained import load_trained
+from tests.serving.conftest import RECORDS_SHA256, TINY
+
+WEIGHTS = "training/model.weights.h5"
+
+
+@pytest.fixture
+def run(run_folder, tmp_path):
+    """A copy of the run to spoil."""
+    for name in ("data", "training"):
+        shutil.copytree(run_folder / name, tmp_path / name)
+    return tmp_path
+
+
+def test_weights_of_the_packed_graph_are_in_the_model(trained, run_folder):
+    with h5py.File(run_folder / WEIGHTS) as file:
+        names = {
+            group["vars"].attrs["name"]: group for group in file["layers"].values()
+        }
+        for name in ("token_embedding", "head_bias", "embeddings_norm"):
+            for number, weight in enumerate(trained.model.get_layer(name).weights):
+                found = names[name]["vars"][str(number)]
+                np.testing.assert_array_equal(found, keras.ops.convert_to_numpy(weight))
+    assert {weight.dtype for weight in trained.model.weights} == {"float32"}
+    assert trained.model.compute_dtype == "float32"
+    assert trained.config == TINY
+
+
+def test_the_encoder_has_the_model_s_own_weights(trained):
+    theirs = {id(weight) for weight in trained.model.weights}
+    assert {id(weight) for weight in trained.encoder.weights} < theirs
+    assert sorted(trained.encoder.input) == ["padding_mask", "token_ids"]
+
+
+def test_missing_weights(run):
+    (run / WEIGHTS).unlink()
+    with pytest.raises(ArtifactError, match=r"model\.weights\.h5: there is no such"):
+        load_trained(run)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.99])
+def test_truncated_weights(run, kept):
+    content = (run / WEIGHTS).read_bytes()
+    (run / WEIGHTS).write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ArtifactError, match="cut off or damaged"):
+        load_trained(run)
+
+
+def test_something_else_in_place_of_weights(run):
+    with h5py.File(run / WEIGHTS, "w") as file:
+        file["other"] = [1.0]
+    with pytest.raises(ArtifactError, match="not a whole file of Keras weights"):
+        load_trained(run)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_non_finite_weights_are_named(run, value):
+    with h5py.File(run / WEIGHTS, "r+") as file:
+        file["layers/transformer_block_1/self_attention/query/vars/0"][3, 4] = value
+    name = "encoder_layer_1/self_attention/query/kernel has 1 of 1,024 numbers"
+    with pytest.raises(ArtifactError, match=name):
+        load_trained(run)
+
+
+@pytest.mark.parametrize(
+    ("keys", "difference"),
+    [
+        ({"num_layers": 1}, r"encoder_layer_1: \(32,\), .* there, nothing expected"),
+        ({"num_layers": 3}, r"encoder_layer_2: nothing there, \(32,\), .* expected"),
+        (
+            {"max_sequence_length": 40},
+            r"position_embedding: \(32, 32\) there, \(40, 32\) expected",
+        ),
+    ],
+)
+def test_weights_of_another_model_are_told_apart_by_layer(
+    run, monkeypatch, keys, difference
+):
+    # The stage's record would tell before; here only the weights do.
+    monkeypatch.setattr("serving.trained.training_record", lambda *_: None)
+    config = replace(TINY, model=replace(TINY.model, **keys))
+    with pytest.raises(ArtifactError, match=difference):
+        load_trained(run, config)
+
+
+def test_another_configuration_than_the_trained_one(run):
+    config = replace(TINY, model=replace(TINY.model, num_layers=3))
+    with pytest.raises(ArtifactError, match=r"model\.num_layers: 2 there, 3 here"):
+        load_trained(run, config)
+
+
+def test_export_keys_do_not_matter_to_the_trained_model(run):
+    config = replace(TINY, export=replace(TINY.export, top_k=7))
+    assert load_trained(run, config).config.export.top_k == 7
+
+
+def test_other_records_than_the_trained_ones(run):
+    record = run / "data/stage.json"
+    content = record.read_text()
+    assert content.count(RECORDS_SHA256) == 1
+    record.write_text(content.replace(RECORDS_SHA256, "6" * 64))
+    with pytest.raises(ArtifactError, match=r'records: "5+" there, "6+" here'):
+        load_trained(run)
+
+
+def test_another_tokenizer_than_that_of_the_records(run):
+    folder = run / "data/tokenizer"
+    vocabulary = list(load_tokenizer(folder).vocabulary)
+    vocabulary[-1], vocabulary[-2] = vocabulary[-2], vocabulary[-1]
+    save_tokenizer(folder, vocabulary, TINY.tokenizer)
+    with pytest.raises(ArtifactError, match="not the tokenizer the records were made"):
+        load_trained(run)
+
+
+def test_an_unfinished_training(run):
+    (run / "training/stage.json").rename(run / "training/unfinished.json")
+    with pytest.raises(ArtifactError, match=r"begun and not finished.*transbeam train"):
+        load_trained(run)
+
+
+def test_no_training_at_all(run):
+    shutil.rmtree(run / "training")
+    with pytest.raises(ArtifactError, match="transbeam train"):
+        load_trained(run)
