@@ -32,7 +32,7 @@ bench: $(VENV)/.test-installed
 	$(BIN)/python -m bench
 
 docs: $(VENV)/.test-installed
-	$(BIN)/python -m pytest tests/docs
+	$(BIN)/python -m tests.docs
 
 clean:
 	rm -rf $(VENV) build *.egg-info runs

@@ -10,7 +10,11 @@ from configs.command import Invocation
 from configs.console import Console
 from configs.load import load_run
 
-WORDS = ["the", "model", "reads", "a", "batch", "of", "tokens", "and", "returns", "the", "loss", "of", "each", "layer", "while", "the", "optimizer", "updates", "every", "weight", "after", "the", "gradient", "is", "clipped", "to", "its", "norm"]
+SENTENCE = (
+    "the model reads a batch of tokens and returns the loss of each layer while the "
+    "optimizer updates every weight after the gradient is clipped to its norm"
+)
+WORDS = SENTENCE.split()
 
 YAML = """
 name: small

@@ -1,0 +1,44 @@
+"""What the documents say about the project is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs import ROOT, commands
+from transbeam import ROOMS
+
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_named_in_documents_exist(document: Path) -> None:
+    text = document.read_text("utf-8")
+    named = re.findall(
+        r"`((?:configs|pipeline|model|trainer|serving|tests|bench|docs)/[\w./-]*)`", text
+    )
+    links = re.findall(r"\]\(([\w./-]+)\)", text)
+    missing = [name for name in named if not (ROOT / name).exists()]
+    missing += [name for name in links if not (document.parent / name).exists()]
+    assert not missing
+
+
+def test_readme_shows_commands_that_exist() -> None:
+    shown = commands(ROOT / "README.md")
+    assert "make demo" in shown
+    assert "make test" in shown
+    words = [command.split() for command in shown]
+    known = {*ROOMS, "run", "--help", "--version"}
+    for command in words:
+        if command[0] == "transbeam":
+            assert command[1] in known
+        if command[0] == "make":
+            assert re.search(rf"^{command[1]}:", (ROOT / "Makefile").read_text(), re.M)
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 250
