@@ -27,6 +27,17 @@ class SinusoidalPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AlibiPosition:
+    """Attention scores fall with the distance (Press et al., 2022), in both directions.
+
+    Nothing is learned and nothing is added to the tokens. Small models learn fastest
+    with it.
+    """
+
+    kind: Literal["alibi"] = "alibi"
+
+
+@dataclass(frozen=True, kw_only=True)
 class FullAttention:
     """Every token attends to every other of its document."""
 
@@ -99,7 +110,7 @@ class EncoderConfig:
         minimum=0.0,
         maximum=1.0,
     )
-    position: LearnedPosition | SinusoidalPosition = option(
+    position: LearnedPosition | SinusoidalPosition | AlibiPosition = option(
         "How a token's place is told.", default=LearnedPosition
     )
     attention: FullAttention = option(
@@ -118,4 +129,9 @@ class EncoderConfig:
             raise ConfigError(
                 f"hidden_dim={self.hidden_dim} is not a multiple of "
                 f"attention.num_heads={self.attention.num_heads}"
+            )
+        if isinstance(self.position, AlibiPosition) and self.attention.num_heads % 2:
+            raise ConfigError(
+                f"attention.num_heads={self.attention.num_heads} is odd; position.kind="
+                "alibi needs pairs of heads, one for each direction"
             )

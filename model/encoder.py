@@ -85,7 +85,8 @@ def build_encoder(
         attention_mask = padding_attention_mask(inputs["padding_mask"])
 
     x = token_embedding(inputs["token_ids"])
-    x = position_embedding(x, inputs.get("position_ids"))
+    if position_embedding is not None:
+        x = position_embedding(x, inputs.get("position_ids"))
     if config.num_segments:
         inputs["segment_ids"] = ids("segment_ids")
         x = SegmentEmbedding(

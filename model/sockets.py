@@ -9,6 +9,7 @@ from typing import assert_never
 import keras
 
 from configs.model import (
+    AlibiPosition,
     DenseFeedForward,
     EncoderConfig,
     FullAttention,
@@ -22,6 +23,7 @@ from model.layers.block import TransformerBlock
 from model.layers.feedforward import FeedForward
 from model.layers.norms import LayerNormalization
 from model.layers.positions.learned import LearnedPositionEmbedding
+from model.layers.positions.linear_bias import LinearBias
 from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
 from model.layers.residual import Residual
 from model.seeds import derive_seed
@@ -29,8 +31,8 @@ from model.seeds import derive_seed
 
 def build_position(
     config: EncoderConfig, *, name: str, dtype: str | None, seed: int | None
-) -> keras.layers.Layer:
-    """Makes the layer that adds a token's place to its vector."""
+) -> keras.layers.Layer | None:
+    """Makes the layer that adds a token's place to its vector, if the kind has one."""
     match config.position:
         case LearnedPosition():
             return LearnedPositionEmbedding(
@@ -47,6 +49,21 @@ def build_position(
                 name=name,
                 dtype=dtype,
             )
+        case AlibiPosition():
+            return None
+        case unknown:
+            assert_never(unknown)
+
+
+def build_score_bias(
+    config: EncoderConfig, *, name: str, dtype: str | None
+) -> keras.layers.Layer | None:
+    """Makes the layer that adds places to attention scores, if the kind has one."""
+    match config.position:
+        case AlibiPosition():
+            return LinearBias(config.attention.num_heads, name=name, dtype=dtype)
+        case LearnedPosition() | SinusoidalPosition():
+            return None
         case unknown:
             assert_never(unknown)
 
@@ -62,6 +79,7 @@ def build_attention(
                 num_heads,
                 dropout=dropout,
                 initializer_range=config.initializer_range,
+                score_bias=build_score_bias(config, name="score_bias", dtype="float32"),
                 seed=derive_seed(seed, name),
                 name=name,
                 dtype=dtype,

@@ -27,6 +27,8 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: float in `[0, 1)`. Share of the probabilities dropped in training.
         initializer_range: float. Standard deviation of the truncated normals.
         seed: int or None. Seed of the initial weights and of the dropout.
+        score_bias: layer or None. Called with the scores `(B, H, T, T)` in float32;
+            the socket for positions that live there.
 
     Call arguments:
         inputs: float `(B, T, D)`.
@@ -60,6 +62,7 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: float = 0.0,
         initializer_range: float = 0.02,
         seed: int | None = None,
+        score_bias: keras.layers.Layer | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -74,6 +77,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.dropout = dropout
         self.initializer_range = initializer_range
         self.seed = seed
+        self.score_bias = score_bias
 
         def projection(name):
             return keras.layers.Dense(
@@ -112,6 +116,8 @@ class MultiHeadAttention(keras.layers.Layer):
         value = self._split_heads(self.value(inputs), (0, 2, 1, 3))  # (B, H, T, K)
 
         scores = ops.cast(ops.matmul(query, key), "float32")  # (B, H, T, T)
+        if self.score_bias is not None:
+            scores = self.score_bias(scores)
         scores = scores + attention_bias(attention_mask)
         probabilities = self.probabilities(ops.softmax(scores, axis=-1))
         probabilities = ops.cast(probabilities, self.compute_dtype)
@@ -138,4 +144,10 @@ class MultiHeadAttention(keras.layers.Layer):
             "dropout": self.dropout,
             "initializer_range": self.initializer_range,
             "seed": self.seed,
+            "score_bias": keras.saving.serialize_keras_object(self.score_bias),
         }
+
+    @classmethod
+    def from_config(cls, config):
+        score_bias = keras.saving.deserialize_keras_object(config["score_bias"])
+        return super().from_config({**config, "score_bias": score_bias})

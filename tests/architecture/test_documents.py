@@ -19,7 +19,8 @@ DOCUMENTS = [
 def test_files_named_in_documents_exist(document: Path) -> None:
     text = document.read_text("utf-8")
     named = re.findall(
-        r"`((?:configs|pipeline|model|trainer|serving|tests|bench|docs)/[\w./-]*)`", text
+        r"`((?:configs|pipeline|model|trainer|serving|tests|bench|docs)/[\w./-]*)`",
+        text,
     )
     links = re.findall(r"\]\(([\w./-]+)\)", text)
     missing = [name for name in named if not (ROOT / name).exists()]

@@ -20,6 +20,7 @@ from model.layers.feedforward import FeedForward
 from model.layers.heads import GatherTokens, VocabularyBias
 from model.layers.norms import LayerNormalization
 from model.layers.positions.learned import LearnedPositionEmbedding
+from model.layers.positions.linear_bias import LinearBias
 from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
 from model.layers.residual import Residual
 
@@ -60,6 +61,7 @@ def attention(dtype: str) -> keras.layers.Layer:
         dropout=0.1,
         initializer_range=0.3,
         seed=4,
+        score_bias=LinearBias(2, dtype="float32"),
         name="self_attention",
         dtype=dtype,
     )
@@ -125,6 +127,12 @@ CASES = [
         lambda dtype: SinusoidalPositionEmbedding(7, max_wavelength=50.0, dtype=dtype),
         {"inputs": floats(B, T, D), "position_ids": ints(7, B, T)},
         {},
+    ),
+    Case(
+        lambda dtype: LinearBias(2, dtype=dtype),
+        {"inputs": floats(B, 2, T, T)},
+        {},
+        passes_mask=False,
     ),
     Case(
         attention,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from configs.model import (
+    AlibiPosition,
     DenseFeedForward,
     EncoderConfig,
     FullAttention,
@@ -27,7 +28,7 @@ def config() -> EncoderConfig:
 def small_config(
     *,
     placement: str = "post",
-    position: LearnedPosition | SinusoidalPosition | None = None,
+    position: LearnedPosition | SinusoidalPosition | AlibiPosition | None = None,
     dropout: float = 0.0,
     activation: str = "gelu",
     **changes,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.model import SinusoidalPosition
+from configs.model import AlibiPosition, LearnedPosition, SinusoidalPosition
 from model.build import build_masked_language_model
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 
@@ -78,12 +78,14 @@ def logits_and_gradients(model: keras.Model, inputs: dict[str, np.ndarray]):
     return logits.numpy(), gradients
 
 
-@pytest.mark.parametrize("position", ["learned", "sinusoidal"])
+@pytest.mark.parametrize(
+    "position", [LearnedPosition(), SinusoidalPosition(), AlibiPosition()]
+)
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_packed_is_alone(placement, position, randomise):
     config = small_config(
         placement=placement,
-        position=SinusoidalPosition() if position == "sinusoidal" else None,
+        position=position,
     )
     plain = randomise(build_masked_language_model(config, VOCABULARY_SIZE))
     together = build_masked_language_model(config, VOCABULARY_SIZE, packed=True)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from configs.errors import DataError
 from model.layers.positions.learned import LearnedPositionEmbedding
+from model.layers.positions.linear_bias import LinearBias
 from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding, sinusoids
 
 each_kind = pytest.mark.parametrize(
@@ -73,3 +75,19 @@ def test_a_long_row_of_short_documents_is_welcome(kind):
     position_ids = np.array([[0, 1, 2, 0, 1, 2, 0, 1, 2]], "int32")
     rows = kind(3)(inputs, position_ids).numpy()[0]
     np.testing.assert_array_equal(rows[:3], rows[3:6])
+
+
+def test_linear_bias_by_hand():
+    bias = ops.convert_to_numpy(LinearBias(num_heads=4)(ops.zeros((1, 4, 3, 3))))[0]
+    side = np.array([[0, 4, 4], [0, 0, 4], [0, 0, 0]])  # of a head that leans left
+    distance = np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    np.testing.assert_allclose(bias[0], -1 * distance - side)
+    np.testing.assert_allclose(bias[1], -1 * distance - side.T)
+    np.testing.assert_allclose(bias[2], -distance / 16 - side)
+    np.testing.assert_allclose(bias[3], -distance / 16 - side.T)
+
+
+def test_linear_bias_takes_any_length():
+    long = ops.convert_to_numpy(LinearBias(2)(ops.zeros((1, 2, 9, 9))))
+    short = ops.convert_to_numpy(LinearBias(2)(ops.zeros((1, 2, 4, 4))))
+    np.testing.assert_array_equal(long[..., :4, :4], short)
