@@ -39,10 +39,10 @@ clean:
 
 $(VENV)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	$(BIN)/python -m pip install -qq --upgrade pip
+	$(BIN)/python -m pip install -qq -c constraints.txt -e .
 	touch $@
 
 $(VENV)/.test-installed: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test]'
+	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[test]'
 	touch $@

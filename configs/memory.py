@@ -1,7 +1,7 @@
 """How much memory a stage takes at its peak, for the closing screen of a run."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ class Peak:
 
 
 @contextmanager
-def peak_memory() -> Iterator[Peak]:
+def peak_memory() -> Generator[Peak, None, None]:
     """Measures the largest resident size of this process, or of a worker of it.
 
     Where Linux lets the high-water mark be reset, it is the block's own; elsewhere

@@ -39,6 +39,11 @@ class RunConfig:
                 f"data.sequence_length={self.data.sequence_length} is more than "
                 f"model.max_sequence_length={self.model.max_sequence_length}"
             )
+        if self.model.num_segments:
+            raise ConfigError(
+                f"model.num_segments={self.model.num_segments}, but the records of "
+                f"objective.kind={self.objective.kind} have no segments. Leave it 0"
+            )
         for text in self.export.examples:
             if "[MASK]" not in text:
                 raise ConfigError(f"export.examples: {text!r} has no [MASK] to fill")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -38,9 +39,7 @@ def encode_records(
         yield example.SerializeToString(deterministic=True)
 
 
-def parse_records(
-    serialized: tf.Tensor, features: Sequence[Feature]
-) -> dict[str, tf.Tensor]:
+def parse_records(serialized: tf.Tensor, features: Sequence[Feature]) -> dict[str, Any]:
     """A batch of Examples as tensors (batch, *shape) of the contract's dtypes."""
     stored = {"int32": tf.int64, "float32": tf.float32}
     parsed = tf.io.parse_example(

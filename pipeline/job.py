@@ -16,6 +16,7 @@ from pathlib import Path
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import AsSingleton
 
 from configs.errors import DataError
 from configs.quiet import quiet_import
@@ -147,7 +148,7 @@ def run_job(job: Job, units: list[Unit], workers: int) -> None:
             | "Learn vocabulary" >> beam.ParDo(LearnVocabulary(job, len(units)))
         )
         _ = spread | "Build records" >> beam.ParDo(
-            BuildRecords(job), beam.pvalue.AsSingleton(vocabulary)
+            BuildRecords(job), AsSingleton(vocabulary)
         )
 
 

@@ -176,7 +176,7 @@ def pack(
         token_ids=token_ids,
         document_ids=scattered(cells, np.repeat(ordinal, framed), np.int32),
         position_ids=scattered(cells, _ranges(framed), np.int32),
-        is_content=scattered(content, np.True_, np.bool_),
+        is_content=scattered(content, np.ones(len(content), np.bool_), np.bool_),
         keys=scattered(content, np.repeat(chunks.keys[chosen], lengths), np.uint64),
         counters=scattered(
             content,

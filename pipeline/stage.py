@@ -17,7 +17,7 @@ from configs.load import flatten
 from configs.memory import peak_memory
 from configs.quiet import quiet_import
 from configs.run import RunConfig
-from configs.run_folder import Stage
+from configs.run_folder import Stage, save_config
 from configs.version import VERSION
 from pipeline.failures import user_error_of
 from pipeline.features import contract
@@ -100,6 +100,7 @@ def data(invocation: Invocation) -> dict[str, Any]:
         "peak_memory_mb": peak.megabytes,
         **result,
     }
+    save_config(stage.path, config)
     stage.finish(inputs, result)
     console.result(result["summary"])
     return result

@@ -13,7 +13,7 @@ import keras
 from configs.progress import Bar
 from trainer.checkpoint import Position, save_checkpoint
 
-Logs = dict[str, Any] | None
+Logs = Any  # a dict of numbers, which Keras declares optional and always passes
 
 
 class StepLog(keras.callbacks.Callback):

@@ -4,7 +4,7 @@ The position in that order is one number, the records read so far, so a training
 stopped can go on at exactly the next batch.
 """
 
-from pathlib import Path
+import math
 
 import tensorflow as tf
 
@@ -17,6 +17,7 @@ from pipeline.manifest import FILE, Manifest
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 _FOREVER = 2**31
+_stateless_shuffle = tf.random.experimental.stateless_shuffle  # type: ignore[attr]
 _FILES_AT_ONCE = 8
 _BLOCK = 16  # records taken from one file before the next has its turn
 _LARGE_PRIME = 1_000_003  # keeps the seeds of neighbouring runs and blocks apart
@@ -64,7 +65,7 @@ def training_batches(
 
     def shuffled(values: tf.Tensor, epoch: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
         # Stateless, because tf.data's own shuffle would depend on the global seed.
-        return tf.random.experimental.stateless_shuffle(
+        return _stateless_shuffle(
             values, seed=tf.stack([seed + block * _LARGE_PRIME, epoch])
         )
 
@@ -103,7 +104,11 @@ def validation_batches(manifest: Manifest, batch_size: int) -> tf.data.Dataset:
         num_parallel_calls=2,
         deterministic=True,
     )
-    return _batches(records, manifest, batch_size)
+    # Stated, because Keras warns at the end of a dataset whose length it cannot tell.
+    length = math.ceil(sum(shard.records for shard in shards) / batch_size)
+    return _batches(records, manifest, batch_size).apply(
+        tf.data.experimental.assert_cardinality(length)
+    )
 
 
 def _batches(
@@ -124,8 +129,3 @@ def _batches(
         .prefetch(8)
         .with_options(options)
     )
-
-
-def folder_of(run_folder: Path) -> Path:
-    """Where the data job leaves its manifest in a run's folder."""
-    return run_folder / "data"

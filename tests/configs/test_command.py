@@ -150,7 +150,7 @@ def test_check_says_what_the_run_is(capsys):
     assert configs_main(["check", DEMO, "--set", "training.steps=500"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"{DEMO} is right: it describes the run 'demo'.\n")
-    assert "500 steps of 16 records: 1,024,000 tokens" in out
+    assert "500 steps of 8 records: 512,000 tokens" in out
     assert err == ""
 
 

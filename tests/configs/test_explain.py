@@ -18,7 +18,9 @@ def test_one_part_with_its_kinds_and_their_keys():
         "                             the token's (BERT, GPT-2). The default.\n"
         "  kind: sinusoidal           Fixed sines and cosines of growing\n"
         "                             wavelength (Vaswani et al., 2017, 3.5).\n"
-        "    max_wavelength: 10000.0  Longest wavelength. [number at least 1.0]"
+        "    max_wavelength: 10000.0  Longest wavelength. [number at least 1.0]\n"
+        "  kind: alibi                Attention scores fall with the distance\n"
+        "                             (Press et al., 2022), in both directions."
     )
     assert explain("model.position.kind", 70) == explain("model.position", 70)
 

@@ -22,6 +22,7 @@ CHOSEN = {
     "num_heads": st.sampled_from([1, 2, 3, 12]),
     "sequence_length": st.integers(8, 64),
     "max_sequence_length": st.integers(64, 4096),
+    "num_segments": st.just(0),
     "mask_fraction": st.floats(0, 0.5),
     "random_fraction": st.floats(0, 0.5),
     "steps": st.integers(100, 10**9),

@@ -1,0 +1,1 @@
+"""Side-by-side measurements: ours and a peer alternate in one process."""
