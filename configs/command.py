@@ -13,6 +13,7 @@ import os
 import select
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,7 +170,8 @@ def run_main(
         return _end(argv, f"error: {error}", str(error), 2)
     except KeyboardInterrupt:
         told = "what is finished is kept; run the same command again to go on"
-        return _end(argv, f"interrupted: {told}", "interrupted", 130)
+        _end(argv, f"interrupted: {told}", "interrupted", 130)
+        return _leave(130)
     except BrokenPipeError:
         if not _stdout_is_gone():
             raise
@@ -194,6 +196,19 @@ def _end(argv: Sequence[str], told: str, error: str, code: int) -> int:
     print(told, file=sys.stderr, flush=True)
     if "--json" in argv:
         print(json.dumps({"error": error}, indent=2), flush=True)
+    return code
+
+
+def _leave(code: int) -> int:
+    """Ends the process at once if abandoned threads would keep it waiting.
+
+    Beam's are such: they would sit at the exit until work is done that nobody wants.
+    """
+    main = threading.main_thread()
+    if any(not t.daemon and t is not main for t in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     return code
 
 

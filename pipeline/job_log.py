@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from configs.files import writing
 
@@ -27,11 +28,20 @@ def chatter_to(path: Path) -> Iterator[None]:
     sys.stderr = os.fdopen(terminal, "w", buffering=1, closefd=False)
     try:
         yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(terminal, 2)
-        sys.stderr = before
-        os.close(terminal)
+    except KeyboardInterrupt:
+        raise  # what is abandoned goes on chattering until the process ends
+    except BaseException:
+        _restore(terminal, before)
+        raise
+    else:
+        _restore(terminal, before)
+
+
+def _restore(terminal: int, stderr: TextIO) -> None:
+    sys.stderr.flush()
+    os.dup2(terminal, 2)
+    sys.stderr = stderr
+    os.close(terminal)
 
 
 def tail(path: Path) -> str:

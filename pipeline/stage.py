@@ -5,7 +5,7 @@ import json
 import logging
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,12 +124,34 @@ def _run(
     log = folder / "job.log"
     try:
         with chatter_to(log), _progress(folder, units, console):
-            run_job(Job(config, folder), units, workers)
+            _interruptibly(lambda: run_job(Job(config, folder), units, workers))
     except Exception as error:
         if mendable := user_error_of(error):
             raise mendable from None
         console.warn(f"the end of {log}:\n{tail(log)}")
         raise
+
+
+def _interruptibly(work: Callable[[], None]) -> None:
+    """Does the work in a thread, because Beam swallows a Ctrl-C met in its own code.
+
+    An interrupted job is abandoned where it is: its files are whole or not there, and
+    the same command goes on from its markers.
+    """
+    failures: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.2)
+    if failures:
+        raise failures[0]
 
 
 @contextmanager

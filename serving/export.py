@@ -10,6 +10,7 @@ from typing import Any
 
 from configs.command import Invocation
 from configs.load import flatten
+from configs.memory import peak_memory
 from configs.run_folder import Stage, save_config, write_json, writing
 from pipeline.tokenizers.artifact import VOCABULARY_FILE
 from serving.forms import PhoneModel, ask_saved_model
@@ -50,7 +51,7 @@ def export(invocation: Invocation) -> dict[str, Any]:
     result = stage.result_if_done(inputs)
     if result and all(path.exists() for path in _published(invocation)):
         console.result(f"skipped: the same model is exported to {stage.path} already")
-        return result
+        return {**result, "skipped": True}
 
     for line in stage.differences(inputs):
         console.say(f"exported anew, because {line}")
@@ -59,8 +60,10 @@ def export(invocation: Invocation) -> dict[str, Any]:
     building = run_folder / ".export-building"
     shutil.rmtree(building, ignore_errors=True)
     try:
-        rows = _build(trained, run_folder, building, console.say)
-        result = _measure(trained, building, stage.path, rows)
+        with peak_memory() as peak:
+            rows = _build(trained, run_folder, building, console.say)
+            result = _measure(trained, building, stage.path, rows)
+        result["peak_memory_mb"] = peak.megabytes
         write_json(building / PARITY, result["parity"])
         save_config(building, config)
         if moved := stage.begin(inputs):
