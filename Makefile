@@ -13,7 +13,7 @@ demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 test-all: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto
@@ -21,7 +21,7 @@ test-all: $(VENV)/.test-installed
 check: $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 format: $(VENV)/.test-installed

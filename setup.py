@@ -49,7 +49,7 @@ setup(
         "test": [
             "hypothesis",
             "import-linter",
-            "pyright",
+            "pyright[nodejs]",
             "pytest",
             "pytest-randomly",
             "pytest-xdist",

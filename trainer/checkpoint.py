@@ -5,7 +5,9 @@ and the position in the data. It is written under a temporary name and renamed w
 is complete, so one that was cut off is never read.
 """
 
+import errno
 import json
+import math
 import os
 import shutil
 import warnings
@@ -55,6 +57,7 @@ def save_checkpoint(
     try:
         with writing(folder):
             temporary.mkdir(parents=True)
+            _require_space(folder, [*model.variables, *model.optimizer.variables])
             keras.saving.save_weights(model, temporary / _WEIGHTS_AND_OPTIMIZER)
             write_json(
                 temporary / _REST,
@@ -84,12 +87,20 @@ def save_weights(model: keras.Model, path: Path) -> None:
     temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
     try:
         with writing(path):
+            _require_space(path.parent, model.variables)
             keras.saving.save_weights(
                 model, temporary, objects_to_skip=[model.optimizer]
             )
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _require_space(folder: Path, variables: list[keras.Variable]) -> None:
+    """Looks before it writes: HDF5 crashes the process when the disk fills up."""
+    size = 4 * sum(math.prod(variable.shape) for variable in variables)  # float32
+    if shutil.disk_usage(folder).free < 1.1 * size + 1_000_000:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

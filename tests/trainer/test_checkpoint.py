@@ -1,5 +1,6 @@
 """A checkpoint is the whole state, or it is not there."""
 
+import shutil
 from pathlib import Path
 
 import keras
@@ -12,6 +13,7 @@ from trainer.checkpoint import (
     list_checkpoints,
     restore_checkpoint,
     save_checkpoint,
+    save_weights,
 )
 
 
@@ -64,12 +66,25 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
     model = small_model()
     save_checkpoint(tmp_path, model, Position(1, 1), keep=2)
 
-    def full(*_args, **_kwargs) -> None:
+    def fails(*_args, **_kwargs) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(keras.saving, "save_weights", full)
-    with pytest.raises(ArtifactError, match="no space is left"):
-        save_checkpoint(tmp_path, model, Position(2, 2), keep=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(keras.saving, "save_weights", fails)
+        with pytest.raises(ArtifactError, match="no space is left"):
+            save_checkpoint(tmp_path, model, Position(2, 2), keep=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+
+    # HDF5 would take the process down: nothing may be begun on a disk that is full.
+    full = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    monkeypatch.setattr(keras.saving, "save_weights", None)
+    for write in (
+        lambda: save_checkpoint(tmp_path, model, Position(2, 2), keep=2),
+        lambda: save_weights(model, tmp_path / "model.weights.h5"),
+    ):
+        with pytest.raises(ArtifactError, match="no space is left"):
+            write()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
 
