@@ -10,6 +10,7 @@ import keras
 
 from configs.command import Invocation
 from configs.errors import ArtifactError
+from configs.files import write_atomically
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run import RunConfig
@@ -226,7 +227,7 @@ def _cut_log(path: Path, step: int) -> None:
             except ValueError:
                 continue  # the line that a crash cut short
         kept = [json.dumps(row) + "\n" for row in rows if row["step"] <= step]
-        path.write_text("".join(kept), "utf-8")
+        write_atomically(path, "".join(kept))
 
 
 def tokens_per_step(config: RunConfig, manifest: Manifest) -> float:
