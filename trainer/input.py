@@ -17,7 +17,8 @@ from pipeline.manifest import FILE, Manifest
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 _FOREVER = 2**31
-_stateless_shuffle = tf.random.experimental.stateless_shuffle  # type: ignore[attr]
+# TensorFlow makes this module at import, where pyright cannot see it.
+_experimental = tf.random.experimental  # pyright: ignore[reportAttributeAccessIssue]
 _FILES_AT_ONCE = 8
 _BLOCK = 16  # records taken from one file before the next has its turn
 _LARGE_PRIME = 1_000_003  # keeps the seeds of neighbouring runs and blocks apart
@@ -65,7 +66,7 @@ def training_batches(
 
     def shuffled(values: tf.Tensor, epoch: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
         # Stateless, because tf.data's own shuffle would depend on the global seed.
-        return _stateless_shuffle(
+        return _experimental.stateless_shuffle(
             values, seed=tf.stack([seed + block * _LARGE_PRIME, epoch])
         )
 
