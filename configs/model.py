@@ -30,8 +30,8 @@ class SinusoidalPosition:
 class AlibiPosition:
     """Attention scores fall with the distance (Press et al., 2022), in both directions.
 
-    Nothing is learned and nothing is added to the tokens. Small models learn fastest
-    with it.
+    Nothing is learned and nothing is added to the tokens. The paper's bias is for
+    decoders; here half of the heads lean left and half right.
     """
 
     kind: Literal["alibi"] = "alibi"

@@ -16,7 +16,7 @@ class LinearBias(keras.layers.Layer):
     the left and the other to the right, for without a direction an encoder could not
     tell what comes before from what comes after. A model with this bias sees its
     neighbours from the first step on, where one with learned positions must first
-    learn to; small models on little data gain most.
+    learn to.
 
     Only differences of places count, so the places may be counted along the row even
     where several documents are packed into it.
@@ -42,9 +42,9 @@ class LinearBias(keras.layers.Layer):
     Masking: the Keras mask means nothing here.
 
     References:
-        - [Press et al., 2022](https://arxiv.org/abs/2108.12409), section 3; the two
-          directions are what its authors advise for encoders. Slopes run from 1 in
-          steps of `2 ** (-8 / pairs)`.
+        - [Press et al., 2022](https://arxiv.org/abs/2108.12409), section 3, for
+          decoders. The directions, and slopes that begin at 1 and go down in steps of
+          `2 ** (-8 / pairs)`, are our own change to it.
     """
 
     def __init__(self, num_heads: int, **kwargs):
