@@ -6,7 +6,7 @@ import tensorflow as tf
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from bench.pairs import Pair, in_turns
-from configs.data import PythonDocsSource
+from configs.sources import PythonDocsSource
 from configs.tokenizer import WordPieceConfig
 from pipeline.documents import Document
 from pipeline.prepare import count_words

@@ -1,48 +1,10 @@
 """`data`: where the text comes from and how it becomes records."""
 
 from dataclasses import dataclass
-from typing import Literal
 
+from configs.cleaning import CleaningConfig
 from configs.fields import option
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextSource:
-    """Plain text files."""
-
-    kind: Literal["text"] = "text"
-    path: str = option("Glob of the files, such as `corpus/**/*.txt`.")
-    document: Literal["line", "paragraph", "file"] = option(
-        "What one document is: a line, a run of lines up to a blank one, or a file.",
-        default="paragraph",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PythonDocsSource:
-    """The docstrings of installed Python packages, read from their source files.
-
-    The packages are parsed, never imported. Useful as a real corpus that every
-    machine with Transbeam on it already has.
-    """
-
-    kind: Literal["python_docs"] = "python_docs"
-    packages: tuple[str, ...] = option("Top-level packages to read, such as `numpy`.")
-
-
-Source = TextSource | PythonDocsSource
-
-
-@dataclass(frozen=True, kw_only=True)
-class CleaningConfig:
-    """Which documents are worth keeping. What is dropped is counted by its reason."""
-
-    minimum_characters: int = option(
-        "Shorter documents are dropped.", default=1, minimum=1
-    )
-    maximum_characters: int = option(
-        "Longer documents go to quarantine.", default=10_000_000, minimum=1
-    )
+from configs.sources import Source
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from configs.errors import ConfigError
 from configs.export import ExportConfig
 from configs.fields import option
 from configs.model import EncoderConfig
-from configs.objective import MaskedConfig
+from configs.language_modelling import MaskedConfig
 from configs.tokenizer import WordPieceConfig
 from configs.training import TrainingConfig
 

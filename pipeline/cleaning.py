@@ -1,6 +1,6 @@
 """Which documents are worth learning from. Pure functions on plain text."""
 
-from configs.data import CleaningConfig
+from configs.cleaning import CleaningConfig
 from pipeline.documents import Document, Rejected
 
 

@@ -1,6 +1,7 @@
 """A document: what is cleaned, split and packed, and never torn from its source."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,18 +11,37 @@ SPLITS: tuple[Split, ...] = ("train", "validation")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and where it came from.
+    """A text, what goes with it, and where it came from.
+
+    A source fills what it has; an objective says what it needs.
 
     Attributes:
-        text: The text itself, valid Unicode.
+        text: The text itself, valid Unicode; the context of a question; the words of
+            a tagged sentence with a space between them.
         source: The file's name within the corpus.
-        offset: Where in the source it starts: a byte offset (plain text) or a line
-            number (Python).
+        offset: Where in the source it starts: a byte offset, a line or a row, as the
+            kind of source can tell.
+        second_text: The other half of a pair; the question about `text`.
+        target_text: What a sequence-to-sequence model is to answer.
+        label: The name of the class.
+        words: A tagged sentence's words.
+        tags: One for each word.
+        answers: Character offset in `text` and wording of each answer.
+        image: Pixels in row order, one byte a channel.
+        image_shape: Height, width, channels.
     """
 
     text: str
     source: str
     offset: int
+    second_text: str = ""
+    target_text: str = ""
+    label: str = ""
+    words: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    answers: tuple[tuple[int, str], ...] = ()
+    image: bytes = b""
+    image_shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,33 @@ def document_hash(text: str) -> int:
     return int.from_bytes(
         hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "little"
     )
+
+
+def document_key(document: Document) -> int:
+    """64 bits that identify a document by all it says, wherever it was found.
+
+    For a document that is nothing but a text it is that text's `document_hash`.
+
+    Example:
+    >>> a = Document("yes", "a.txt", 0)
+    >>> b = Document("yes", "b.csv", 7, label="positive")
+    >>> document_key(a) == document_hash("yes") != document_key(b)
+    True
+    """
+    rest = (
+        document.second_text,
+        document.target_text,
+        document.label,
+        document.words,
+        document.tags,
+        document.answers,
+        document.image_shape,
+    )
+    if not any(rest):
+        return document_hash(document.text)
+    told = json.dumps([document.text, *rest], ensure_ascii=False).encode("utf-8")
+    digest = hashlib.blake2b(told + document.image, digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def split_of(text_hash: int, validation_fraction: float) -> Split:

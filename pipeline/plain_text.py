@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from configs.data import TextSource
+from configs.sources import TextSource
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
 from pipeline.spans import SourceFile, Span

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from configs.data import PythonDocsSource
+from configs.sources import PythonDocsSource
 from configs.errors import DataError
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected

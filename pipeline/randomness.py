@@ -34,14 +34,14 @@ def uniform(key: int, documents: np.ndarray, counters: np.ndarray) -> np.ndarray
     Returns:
         float64 of the broadcast shape, with 53 random bits each.
     """
-    bits = _mix(
-        _mix(documents.astype(np.uint64) ^ np.uint64(key))
+    bits = mix(
+        mix(documents.astype(np.uint64) ^ np.uint64(key))
         + (counters.astype(np.uint64) + np.uint64(1)) * _GOLDEN
     )
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _mix(bits: np.ndarray) -> np.ndarray:
+def mix(bits: np.ndarray) -> np.ndarray:
     """SplitMix64's finaliser (Steele, Lea & Flood, 2014): every bit moves every bit."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

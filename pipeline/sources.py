@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.data import PythonDocsSource, Source, TextSource
+from configs.sources import PythonDocsSource, Source, TextSource
 from configs.errors import DataError
 from pipeline import plain_text, python_docs
 from pipeline.documents import Document, Rejected

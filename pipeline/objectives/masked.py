@@ -7,7 +7,7 @@ rest as they are, so that the model may not trust what it sees
 
 import numpy as np
 
-from configs.objective import MaskedConfig
+from configs.language_modelling import MaskedConfig
 from pipeline.packing import Packed
 from pipeline.randomness import stage_key, uniform
 

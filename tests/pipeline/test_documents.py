@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.data import CleaningConfig
+from configs.cleaning import CleaningConfig
 from pipeline.cleaning import clean_text, excerpt, filter_reason, quarantine_reason
 from pipeline.documents import document_hash, split_of
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from configs.objective import MaskedConfig
+from configs.language_modelling import MaskedConfig
 from pipeline.features import check_arrays, masked_features
 from pipeline.objectives.masked import mask_records
 from tests.pipeline.test_packing import packed_from

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.data import TextSource
+from configs.sources import TextSource
 from configs.errors import DataError
 from pipeline.documents import Document, Rejected
 from pipeline.plain_text import read

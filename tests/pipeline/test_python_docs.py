@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.data import PythonDocsSource
+from configs.sources import PythonDocsSource
 from configs.errors import DataError
 from pipeline.documents import Document, Rejected
 from pipeline.sources import list_files, plan_units, read_unit

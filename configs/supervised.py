@@ -1,0 +1,1 @@
+"""`objective`: what a model with labelled examples is asked to predict."""

@@ -1,0 +1,125 @@
+"""The documents of one part of a corpus, as columns, on disk and in memory.
+
+Arrow's file format is read without copying, so going through a file between two
+stages costs next to nothing.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from configs.files import write_atomically
+from pipeline.documents import Document, document_key
+from pipeline.randomness import mix
+
+SCHEMA = pa.schema(
+    {
+        "text": pa.binary(),
+        "source": pa.dictionary(pa.int32(), pa.string()),
+        "offset": pa.int64(),
+        "second_text": pa.binary(),
+        "target_text": pa.binary(),
+        "label": pa.string(),
+        "words": pa.list_(pa.string()),
+        "tags": pa.list_(pa.string()),
+        "answers": pa.list_(pa.struct({"offset": pa.int64(), "text": pa.string()})),
+        "image": pa.binary(),
+        "image_shape": pa.list_(pa.int64()),
+    }
+)
+_TEXTS = ("text", "second_text", "target_text")
+_EXTRAS = SCHEMA.names[3:]
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Documents side by side.
+
+    Attributes:
+        keys: uint64 (D,). `document_key` of each; of a further copy of a document, a
+            key of its own. All randomness comes from it.
+        table: One row per document; the columns are the attributes of `Document`.
+            A column that no document of the batch has is left out.
+    """
+
+    keys: np.ndarray
+    table: pa.Table
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> "DocumentBatch":
+        """Puts documents side by side.
+
+        Example:
+        >>> batch = DocumentBatch.of([Document("a text", "a.txt", 0, label="good")])
+        >>> batch.texts(), batch.values("label"), batch.values("second_text")
+        (array([b'a text'], dtype=object), ['good'], [''])
+        """
+        keys = np.array([document_key(document) for document in documents], np.uint64)
+        columns: dict[str, Any] = {}
+        for name in SCHEMA.names:
+            values = [getattr(document, name) for document in documents]
+            if name in _EXTRAS and not any(values):
+                continue
+            if name in _TEXTS:
+                values = [value.encode("utf-8") for value in values]
+            elif name == "answers":
+                values = [[{"offset": o, "text": t} for o, t in row] for row in values]
+            array = pa.array(values, _plain_type(name))
+            columns[name] = array.dictionary_encode() if name == "source" else array
+        return cls(keys, pa.table(columns))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def texts(self, column: str = "text") -> np.ndarray:
+        """A column of texts as UTF-8 bytes, object (D,); empty where there is none."""
+        if column not in self.table.column_names:
+            return np.full(len(self), b"", object)
+        values = np.empty(len(self), object)
+        values[:] = self.table[column].to_pylist()
+        return values
+
+    def values(self, column: str) -> list[Any]:
+        """Any column as Python values; `answers` as dictionaries."""
+        if column not in self.table.column_names:
+            default = "" if SCHEMA.field(column).type == pa.string() else []
+            return [default] * len(self)
+        return self.table[column].to_pylist()
+
+    def take(self, rows: np.ndarray) -> "DocumentBatch":
+        """The documents of some rows, by index, in that order."""
+        return DocumentBatch(self.keys[rows], self.table.take(pa.array(rows)))
+
+    def with_copies(self, copies: np.ndarray) -> "DocumentBatch":
+        """Each document as often as `copies` (D,) says, each copy with its own key."""
+        rows = np.repeat(np.arange(len(self)), copies)
+        copy = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+        repeated = self.take(rows)
+        keys = np.where(copy == 0, repeated.keys, mix(repeated.keys + mix(copy)))
+        return DocumentBatch(keys, repeated.table)
+
+    def save(self, path: Path) -> None:
+        """Writes the batch as one Arrow file, whole or not at all."""
+        table = self.table.append_column("key", pa.array(self.keys))
+        sink = io.BytesIO()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        write_atomically(path, sink.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> "DocumentBatch":
+        """Reads what `save` wrote; the file is mapped, not copied."""
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        keys = table["key"].to_numpy()
+        return cls(keys, table.drop_columns(["key"]))
+
+
+def _plain_type(name: str) -> pa.DataType:
+    kind = SCHEMA.field(name).type
+    return pa.string() if pa.types.is_dictionary(kind) else kind
