@@ -5,6 +5,7 @@ says what may stand there and why.
 """
 
 import json
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -44,14 +45,29 @@ def explain(key: str = "", width: int | None = None) -> str:
     name = key.removesuffix(".kind")
     rows = list(_key_rows(_find(key), name, "")) if key else list(_all_rows())
     width = width or shutil.get_terminal_size((100, 24)).columns
-    left = max(len(row) for row, _ in rows) + 2
+    # A row that is much longer than the others has its description below it.
+    left = min(max(len(row) for row, _ in rows) + 2, width // 2)
     right = max(width - left, 30)
     lines: list[str] = []
     for row, text in rows:
-        wrapped = textwrap.wrap(text, right) or [""]
-        lines.append(f"{row:{left}}{wrapped[0]}")
-        lines.extend(" " * left + line for line in wrapped[1:])
+        wrapped = textwrap.wrap(text, right, break_on_hyphens=False) or [""]
+        if len(row) > left - 2:
+            lines.extend(_wrapped_row(row, width))
+        else:
+            lines.append(f"{row:{left}}{wrapped.pop(0)}")
+        lines.extend(" " * left + line for line in wrapped)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _wrapped_row(row: str, width: int) -> list[str]:
+    indent = " " * (len(row) - len(row.lstrip()))
+    return textwrap.wrap(
+        row,
+        width,
+        subsequent_indent=indent + _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def explain_json(key: str = "") -> dict[str, Any]:
@@ -139,7 +155,8 @@ def _yaml_text(value: Any) -> str:
     if isinstance(value, list):
         elements = cast("list[Any]", value)
         return f"[{', '.join(map(_yaml_text, elements))}]"
-    return value if isinstance(value, str) else json.dumps(value)
+    plain_in_yaml = isinstance(value, str) and re.fullmatch(r"[\w./-]+", value)
+    return value if plain_in_yaml else json.dumps(value)
 
 
 def _keys_json(section: type) -> dict[str, Any]:

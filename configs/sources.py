@@ -3,19 +3,65 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.encodings import check_encoding
+from configs.errors import ConfigError
 from configs.fields import option
+from configs.table_sources import TableSource
+
+_DOCUMENT = "What one document is: a line, a run of lines up to a blank one, or a file."
+_ENCODING = (
+    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or detect "
+    "(a byte order mark, then UTF-8, then Windows-1252)."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextSource:
-    """Plain text files."""
+    """Plain text files, also compressed (.gz, .bz2, .zst)."""
 
     kind: Literal["text"] = "text"
     path: str = option("Glob of the files, such as `corpus/**/*.txt`.")
     document: Literal["line", "paragraph", "file"] = option(
-        "What one document is: a line, a run of lines up to a blank one, or a file.",
-        default="paragraph",
+        _DOCUMENT, default="paragraph"
     )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZipSource:
+    """Plain text files inside zip archives."""
+
+    kind: Literal["zip"] = "zip"
+    path: str = option("Glob of the archives, such as `corpus/*.zip`.")
+    members: str = option(
+        "Which files of an archive to read, by a pattern for their whole name; `*` "
+        "stands for folders too.",
+        default="*.txt",
+    )
+    document: Literal["line", "paragraph", "file"] = option(_DOCUMENT, default="file")
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WikipediaSource:
+    """The articles of a Wikipedia dump (MediaWiki's XML export), as plain text."""
+
+    kind: Literal["wikipedia"] = "wikipedia"
+    path: str = option("Glob of the dumps, such as `*-pages-articles*.xml.bz2`.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarcSource:
+    """Web archives: the text of WET files, and of the pages in WARC files."""
+
+    kind: Literal["warc"] = "warc"
+    path: str = option("Glob of the archives, such as `CC-MAIN-*.warc.wet.gz`.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +74,54 @@ class PythonDocsSource:
 
     kind: Literal["python_docs"] = "python_docs"
     packages: tuple[str, ...] = option("Top-level packages to read, such as `numpy`.")
+    examples: Literal["docstrings", "summaries"] = option(
+        "docstrings: each docstring is a text. summaries: each documented function's "
+        "code is a text, and the first paragraph of its docstring the target text.",
+        default="docstrings",
+    )
 
 
-SingleSource = TextSource | PythonDocsSource
+@dataclass(frozen=True, kw_only=True)
+class ImagesSource:
+    """Image files in one folder per class."""
+
+    kind: Literal["images"] = "images"
+    path: str = option(
+        "Glob of the files, such as `flowers/*/*.png`; the folder a file lies in is "
+        "its label."
+    )
+    image_size: int = option(
+        "Height and width in pixels that every image is resized to.",
+        default=224,
+        minimum=1,
+        maximum=4096,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArraysSource:
+    """Images with labels in NumPy archives (.npz), all of one size."""
+
+    kind: Literal["arrays"] = "arrays"
+    path: str = option("Glob of the archives.")
+    images: str = option(
+        "Name of the uint8 array of shape (count, height, width) or "
+        "(count, height, width, channels).",
+        default="images",
+    )
+    labels: str = option("Name of the array of (count,) labels.", default="labels")
+
+
+FileSource = (
+    TextSource
+    | ZipSource
+    | WikipediaSource
+    | WarcSource
+    | PythonDocsSource
+    | ImagesSource
+    | ArraysSource
+)
+SingleSource = FileSource | TableSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +146,10 @@ class MixtureSource:
     parts: tuple[MixturePart, ...] = option(
         "The sources: a list of {source: {kind: ..., ...}, weight: 1.0}."
     )
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ConfigError("parts: expected at least one source, found none")
 
 
 Source = SingleSource | MixtureSource

@@ -61,6 +61,21 @@ class Rejected:
     excerpt: str
 
 
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Input that a reader leaves out by rule, undamaged as it is.
+
+    Attributes:
+        reason: The rule, in a few words; what is left out is counted by it.
+        source: The file's name within the corpus.
+        offset: As in `Document`.
+    """
+
+    reason: str
+    source: str
+    offset: int
+
+
 def document_hash(text: str) -> int:
     """64 bits that identify a text wherever and whenever it is met.
 

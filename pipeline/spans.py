@@ -13,12 +13,16 @@ class SourceFile:
         path: Where it lies here.
         size: Bytes.
         modified: Time of the last change, in nanoseconds.
+        part: Which source of a mixture it belongs to.
+        partner: The file whose lines belong to the lines of this one, if any.
     """
 
     name: str
     path: str
     size: int
     modified: int
+    part: int = 0
+    partner: "SourceFile | None" = None
 
     @classmethod
     def at(cls, path: Path, name: str) -> "SourceFile":

@@ -214,10 +214,10 @@ def test_commands_are_passed_whole_to_their_rooms(monkeypatch):
     monkeypatch.setitem(sys.modules, "trainer.__main__", SimpleNamespace(main=main))
     assert transbeam.main(["evaluate", DEMO, "--json"]) == 7
     assert called == [["evaluate", DEMO, "--json"]]
-    # A room with one command takes no name for it.
     monkeypatch.setitem(sys.modules, "pipeline.__main__", SimpleNamespace(main=main))
     assert transbeam.main(["data", DEMO]) == 7
-    assert called[1] == [DEMO]
+    assert transbeam.main(["tokenize", "vocab.txt"]) == 7
+    assert called[1:] == [["data", DEMO], ["tokenize", "vocab.txt"]]
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from configs.bind import bind_section
-from configs.data import DataConfig, PythonDocsSource, TextSource
+from configs.data import DataConfig
 from configs.errors import ConfigError
 from configs.fields import option
 from configs.load import dump_run, flatten, load_run, parse_run
 from configs.model import EncoderConfig, LearnedPosition, SinusoidalPosition
 from configs.run import RunConfig
+from configs.sources import PythonDocsSource, TextSource
 from configs.training import TrainingConfig
 from configs.yaml_nodes import compose
 

@@ -127,7 +127,7 @@ def test_error_says_where_and_what(addition, part):
          "run.yaml:3: training.steps: this required key is missing."),
         ("name: x\ndata:\n  source:\n    path: x",
          "run.yaml:3: data.source.kind: this required key is missing. Known here: "
-         "text, python_docs."),
+         "text, zip, wikipedia, warc, python_docs, "),
     ],
 )  # fmt: skip
 def test_whole_file_that_is_wrong(text, message):

@@ -27,12 +27,14 @@ CHOSEN = {
     "random_fraction": st.floats(0, 0.5),
     "steps": st.integers(100, 10**9),
     "warmup_steps": st.integers(0, 100),
+    "encoding": st.sampled_from(["utf-8", "detect", "utf-16", "cp1252"]),
+    "delimiter": st.sampled_from([",", "\t", ";"]),
     "examples": st.lists(TEXT.map("{}[MASK]".format), max_size=3).map(tuple),
 }
 
 
 def values_of(key: Key) -> st.SearchStrategy[Any]:
-    if key.name in CHOSEN:
+    if key.name in CHOSEN and get_origin(key.annotation) is not Literal:
         return CHOSEN[key.name]
     annotation, optional = split_optional(key.annotation)
     values = values_of_type(annotation, key)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.sources import PythonDocsSource
 from configs.errors import DataError
+from configs.sources import PythonDocsSource
 from pipeline.documents import Document, Rejected
 from pipeline.sources import list_files, plan_units, read_unit
 
@@ -67,3 +67,77 @@ def test_docstrings_with_their_lines(package: Path) -> None:
 def test_what_is_no_package(name: str) -> None:
     with pytest.raises(DataError, match="is not an installed top-level package"):
         list_files(PythonDocsSource(packages=(name,)))
+
+
+FUNCTIONS = '''
+class Thing:
+    def area(self, size):
+        """Gives
+        the area.
+
+        Slowly.
+        """  # kept
+        text = """
+    less indented
+        """
+
+        return size * size
+
+    @property
+    def one_line(self): "Is one."; return 1
+
+async def näïve(x):
+    "Doubles ‘x’."; y = x  # a comment
+    return 2 * y
+
+def stub():
+    """Nothing to it."""
+
+def also_stub():
+    """Nothing to it."""
+    ...
+
+def undocumented():
+    return 3
+
+def surrogate():
+    "\\ud800"
+    return 4
+'''
+
+SUMMARIES = [
+    (
+        "async def näïve(x):\n    y = x  # a comment\n    return 2 * y",
+        "Doubles ‘x’.",
+    ),
+    (
+        "def area(self, size):  # kept\n"
+        '    text = """\n'
+        "less indented\n"
+        '    """\n'
+        "\n"
+        "    return size * size",
+        "Gives the area.",
+    ),
+    ("def one_line(self): return 1", "Is one."),
+]
+
+
+def test_code_and_summary(package: Path) -> None:
+    (package / "__init__.py").write_text(FUNCTIONS)
+    source = PythonDocsSource(packages=("made_up_package",), examples="summaries")
+    (unit,) = plan_units(list_files(source), source, 10**6)
+    found = [
+        item for item in read_unit(unit, source) if item.source.endswith("__init__.py")
+    ]
+    rejected = [item for item in found if isinstance(item, Rejected)]
+    assert [(item.reason[:26], item.offset) for item in rejected] == [
+        (
+            "contains a lone surrogate,",
+            FUNCTIONS[: FUNCTIONS.index("def surr")].count("\n") + 1,
+        )
+    ]
+    documents = [item for item in found if isinstance(item, Document)]
+    assert [(item.text, item.target_text) for item in documents] == SUMMARIES
+    for item in documents:
+        compile(item.text, "it is still Python", "exec")

@@ -1,26 +1,32 @@
 """Reading in spans gives every document once, wherever the cuts fall."""
 
+import bz2
+import gzip
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from configs.errors import ConfigError, DataError
 from configs.sources import TextSource
-from configs.errors import DataError
 from pipeline.documents import Document, Rejected
-from pipeline.plain_text import read
+from pipeline.readers.plain_text import read
 from pipeline.sources import list_files, plan_units, read_unit
 from pipeline.spans import SourceFile, Span
 
 
-def read_whole(path: Path, document: str, step: int) -> list[tuple[int, str]]:
+def read_all(path: Path, document: str, encoding: str = "utf-8", step: int = 10**9):
     file = SourceFile.at(path, path.name)
-    found = []
+    source = TextSource(path=str(path), document=document, encoding=encoding)
     for start in range(0, max(file.size, 1), step):
-        span = Span(file, start, min(start + step, file.size))
-        found += [(item.offset, item.text) for item in read(span, document)]
-    return found
+        yield from read(Span(file, start, min(start + step, file.size)), source)
+
+
+def read_whole(path: Path, document: str, step: int) -> list[tuple[int, str]]:
+    found = read_all(path, document, step=step)
+    return [(item.offset, item.text) for item in found]
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +68,7 @@ def test_lines_by_hand(tmp_path: Path) -> None:
 def test_undecodable_and_binary_are_rejected_where_they_break(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"fine\ncaf\xe9 noir\n\x00\xff\nfine too\n")
-    file = SourceFile.at(path, "a.txt")
-    found = list(read(Span(file, 0, file.size), "line"))
-    assert found == [
+    assert list(read_all(path, "line")) == [
         Document("fine\n", "a.txt", 0),
         Rejected("not UTF-8", "a.txt", 8, "\\xe9 noir\n"),
         Rejected("binary", "a.txt", 16, "\\xff\n"),
@@ -109,3 +113,73 @@ def test_names_start_below_the_fixed_part(tmp_path: Path) -> None:
     (tmp_path / "deep/a.txt").write_text("x")
     source = TextSource(path=f"{tmp_path}/**/*.txt")
     assert [file.name for file in list_files(source)] == ["deep/a.txt"]
+
+
+characters = st.sampled_from("ab \n\r\u0a0a\u0a00\u000a\u2000\u010a\U00010a0aé")
+
+
+@given(st.text(characters, max_size=60), st.sampled_from(["utf-16", "utf-32"]))
+def test_lines_of_wide_characters_are_those_of_the_text(scratch, text, encoding):
+    for codec in (encoding, f"{encoding}-le", f"{encoding}-be"):
+        scratch.write_bytes(text.encode(codec))
+        lines = [item.text for item in read_all(scratch, "line", codec)]
+        assert lines == [
+            line for line in re.findall(r"[^\n]*\n|[^\n]+$", text) if line.strip()
+        ]
+
+
+def test_damage_in_wide_characters_costs_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    half = b"\x00\xd8"  # of a surrogate pair, little-endian
+    path.write_bytes("one\n".encode("utf-16-le") + half + "\ntwo".encode("utf-16-le"))
+    found = list(read_all(path, "line", "utf-16-le"))
+    assert [type(item) for item in found] == [Document, Rejected, Document]
+    assert (found[1].reason, found[1].offset) == ("not UTF-16-LE", 8)
+    assert found[2] == Document("two", "a.txt", 12)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "latin-1"])
+@pytest.mark.parametrize("document", ["line", "paragraph", "file"])
+def test_declared_and_detected_encodings_read_alike(tmp_path, encoding, document):
+    path = tmp_path / "a.txt"
+    text = "caf\xe9 cr\xe8me\n\nna\xefve\nd\xe9j\xe0 vu\n"
+    path.write_bytes(text.encode(encoding))
+    expected = {
+        "line": ["caf\xe9 cr\xe8me\n", "na\xefve\n", "d\xe9j\xe0 vu\n"],
+        "paragraph": ["caf\xe9 cr\xe8me\n", "na\xefve\nd\xe9j\xe0 vu\n"],
+        "file": [text],
+    }[document]
+    assert [item.text for item in read_all(path, document, encoding)] == expected
+    if encoding != "utf-16-be":  # written without a mark
+        assert [item.text for item in read_all(path, document, "detect")] == expected
+
+
+def test_very_long_line_and_nul(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x" * 1_000_000 + b"\nnul\0nul\n")
+    long, nul = read_all(path, "line")
+    assert (len(long.text), nul) == (
+        1_000_001,
+        Document("nul\0nul\n", "a.txt", 1_000_001),
+    )
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2"])
+def test_compressed_file_is_one_span(tmp_path: Path, suffix: str) -> None:
+    text = b"".join(b"line %d\n" % i for i in range(5000))
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes({".gz": gzip, ".bz2": bz2}[suffix].compress(text))
+    source = TextSource(path=str(path), document="line")
+    files = list_files(source)
+    (unit,) = plan_units(files, source, unit_bytes=100)
+    found = list(read_unit(unit, source))
+    assert b"".join(item.text.encode() for item in found) == text
+    assert found[-1].offset == text.rindex(b"line")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "utf-99", "hex", "rot13", "idna", "punycode", "cp037", "undefined"]
+)
+def test_what_is_no_encoding_of_text_files(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"encoding={name!r} is no encoding"):
+        TextSource(path="a", encoding=name)

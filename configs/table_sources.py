@@ -1,0 +1,193 @@
+"""`data.source`: tables, line pairs and annotated text, one kind for each format."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from configs.encodings import check_encoding
+from configs.errors import ConfigError
+from configs.fields import option
+
+_PATH = "Glob of the files; `.gz`, `.bz2` and `.zst` are unpacked while reading."
+_ENCODING = (
+    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or detect "
+    "(a byte order mark, then UTF-8, then Windows-1252)."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which column of a table becomes which part of a document.
+
+    A name with dots reaches into nested values: `translation.en` is the field `en`
+    of the field `translation`, `target.0` the first element of the list `target`.
+    """
+
+    text: str = option(
+        "Column of the text. A list of texts is joined with spaces. Not read where "
+        "`words` is given: the text is then the words with a space between.",
+        default="text",
+    )
+    second_text: str | None = option(
+        "Column of a pair's other half, or of the question about the text.",
+        default=None,
+    )
+    target_text: str | None = option(
+        "Column of what a sequence-to-sequence model is to answer.", default=None
+    )
+    label: str | None = option(
+        "Column of the class. A number, true or false is taken as JSON writes it.",
+        default=None,
+    )
+    words: str | None = option(
+        "Column of a sentence's words: a list, or a text cut at white space.",
+        default=None,
+    )
+    tags: str | None = option("Column of one tag for each word.", default=None)
+
+    def __post_init__(self) -> None:
+        if self.tags is not None and self.words is None:
+            raise ConfigError(
+                f"tags={self.tags!r} without `words`: tags belong to words. Name the "
+                "column of the words too"
+            )
+
+    def names(self) -> list[str]:
+        """The columns that are read.
+
+        Example:
+        >>> Columns(label="stars").names()
+        ['text', 'stars']
+        """
+        first = self.text if self.words is None else self.words
+        rest = (self.second_text, self.target_text, self.label, self.tags)
+        return [first, *(name for name in rest if name is not None)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonlSource:
+    """JSON lines: one JSON object on each line."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: str = option(_PATH)
+    columns: Columns = option("Which field becomes what.", default=Columns)
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvSource:
+    """Tables of delimited fields: CSV, TSV and their relatives."""
+
+    kind: Literal["csv"] = "csv"
+    path: str = option(_PATH)
+    columns: Columns = option(
+        "Which column becomes what: by its name in the header; without a header by "
+        'its number in quotes, counted from "0".',
+        default=Columns,
+    )
+    header: bool = option("Whether the first row names the columns.", default=True)
+    delimiter: str = option(
+        r'The character between two fields, such as "," or "\t" (in double quotes).',
+        default=",",
+    )
+    quoting: Literal["auto", "none"] = option(
+        "auto: a field may be in double quotes, with any character inside and a quote "
+        "doubled (RFC 4180). none: quotes are ordinary characters, as in most TSV.",
+        default="auto",
+    )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n\ufeff':
+            raise ConfigError(
+                f"delimiter={self.delimiter!r}: expected one character, not a quote "
+                r'or a line end. A tab is written "\t", in double quotes'
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParquetSource:
+    """Apache Parquet tables; only the columns that are asked for are read."""
+
+    kind: Literal["parquet"] = "parquet"
+    path: str = option("Glob of the files.")
+    columns: Columns = option("Which column becomes what.", default=Columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TFRecordSource:
+    """TFRecord files of `tf.train.Example`s; a feature is a column."""
+
+    kind: Literal["tfrecord"] = "tfrecord"
+    path: str = option(_PATH)
+    columns: Columns = option("Which feature becomes what.", default=Columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelSource:
+    """Pairs of text files whose lines belong together, as translations come.
+
+    The files of both globs, sorted by name, pair up one to one.
+    """
+
+    kind: Literal["parallel"] = "parallel"
+    path: str = option("Glob of the files whose lines become the text.")
+    target_path: str = option("Glob of the files whose lines become the target text.")
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConllSource:
+    """Tagged words in columns, one word a line, a blank line after each sentence."""
+
+    kind: Literal["conll"] = "conll"
+    path: str = option(_PATH)
+    word_column: int = option(
+        "Column of the word, counted from 0, or from the end with -1.", default=0
+    )
+    tag_column: int = option(
+        "Column of the tag, counted from 0, or from the end with -1.", default=-1
+    )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConlluSource:
+    """Universal Dependencies treebanks (CoNLL-U)."""
+
+    kind: Literal["conllu"] = "conllu"
+    path: str = option(_PATH)
+    tags: Literal["upos", "xpos", "deprel"] = option(
+        "Which annotation becomes the tags: the universal part of speech, the "
+        "language's own, or the relation to the head.",
+        default="upos",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquadSource:
+    """Questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0."""
+
+    kind: Literal["squad"] = "squad"
+    path: str = option(_PATH)
+
+
+TableSource = (
+    JsonlSource
+    | CsvSource
+    | ParquetSource
+    | TFRecordSource
+    | ParallelSource
+    | ConllSource
+    | ConlluSource
+    | SquadSource
+)

@@ -1,0 +1,1 @@
+"""One module for each sort of file a corpus may be made of."""

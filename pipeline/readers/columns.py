@@ -1,0 +1,162 @@
+"""A row of a table as a document: which column becomes what, and what may stand there.
+
+What all kinds of tables have in common:
+
+- a column that is missing or null rejects the row: "no field 'text'";
+- texts are text, or lists of texts, which are joined with spaces. Bytes are UTF-8;
+- a label, a tag and a target may also be a number, true or false, taken as JSON
+  writes it;
+- only the text itself may be empty (the cleaning counts it): a label, a tag or the
+  other half of a pair that is asked for and blank rejects the row.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from configs.table_sources import Columns
+from pipeline.cleaning import excerpt
+from pipeline.documents import Document, Rejected
+
+_AsText = Callable[[Any, str], str]
+
+
+class _Unusable(Exception):
+    """A value that cannot be what it is asked to be."""
+
+
+def row_document(
+    row: Mapping[str, Any], columns: Columns, source: str, offset: int
+) -> Document | Rejected:
+    """The document that a row is.
+
+    Args:
+        row: Column name to value: text, bytes, number, true or false, list, mapping.
+        columns: Which column becomes what.
+        source: The file's name within the corpus.
+        offset: Where the row stands in it.
+
+    Example:
+    >>> row = {"review": "Fine.", "stars": 4}
+    >>> row_document(row, Columns(text="review", label="stars"), "a.jsonl", 0).label
+    '4'
+    >>> row_document(row, Columns(), "a.jsonl", 0).reason
+    "no field 'text'"
+    """
+    try:
+        words = _each(row, columns.words, _text)
+        tags = _each(row, columns.tags, _text_or_number)
+        if columns.words is None:
+            text = _joined(_value(row, columns.text), columns.text, _text)
+        else:
+            _check_tagged(words, tags if columns.tags is not None else None)
+            text = " ".join(words)
+        return Document(
+            text=text,
+            source=source,
+            offset=offset,
+            second_text=_extra(row, columns.second_text, _text),
+            target_text=_extra(row, columns.target_text, _text_or_number),
+            label=_extra(row, columns.label, _text_or_number),
+            words=words,
+            tags=tags,
+        )
+    except _Unusable as error:
+        shown = json.dumps(row, ensure_ascii=False, default=str)
+        return Rejected(str(error), source, offset, excerpt(shown))
+
+
+def tagged_document(
+    words: Sequence[str], tags: Sequence[str], source: str, offset: int
+) -> Document | Rejected:
+    """A tagged sentence; its text is the words with a space between.
+
+    Example:
+    >>> tagged_document(["Hi", "Ann"], ["O", "B-person"], "a.conll", 1).text
+    'Hi Ann'
+    """
+    text = " ".join(words)
+    try:
+        _check_tagged(words, tags)
+    except _Unusable as error:
+        return Rejected(str(error), source, offset, excerpt(text))
+    return Document(text, source, offset, words=tuple(words), tags=tuple(tags))
+
+
+def _check_tagged(words: Sequence[str], tags: Sequence[str] | None) -> None:
+    if any(not word.strip() for word in words):
+        raise _Unusable("an empty word")
+    if tags is None:
+        return
+    if len(words) != len(tags):
+        raise _Unusable("not one tag for each word")
+    if any(not tag.strip() for tag in tags):
+        raise _Unusable("an empty tag")
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a column, through nested mappings and lists."""
+    if name in row:
+        value = row[name]
+    else:
+        value = row
+        for part in name.split("."):
+            if isinstance(value, Mapping):
+                value = value.get(part)
+            elif isinstance(value, list) and part.isdecimal():
+                value = value[int(part)] if int(part) < len(value) else None
+            else:
+                value = None
+    if value is None:
+        raise _Unusable(f"no field {name!r}")
+    return value
+
+
+def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
+    """What goes with the text: nothing where it is not asked for, else not blank."""
+    if name is None:
+        return ""
+    text = _joined(_value(row, name), name, as_text)
+    if not text.strip():
+        raise _Unusable(f"field {name!r} is empty")
+    return text
+
+
+def _each(
+    row: Mapping[str, Any], name: str | None, as_text: _AsText
+) -> tuple[str, ...]:
+    if name is None:
+        return ()
+    value = _value(row, name)
+    if isinstance(value, list):
+        return tuple(as_text(element, name) for element in value)
+    return tuple(_text(value, name).split())
+
+
+def _joined(value: Any, name: str, as_text: _AsText) -> str:
+    if isinstance(value, list):
+        return " ".join(_text(element, name) for element in value)
+    return as_text(value, name)
+
+
+def _text_or_number(value: Any, name: str) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _Unusable(f"field {name!r} is not a finite number")
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    return _text(value, name)
+
+
+def _text(value: Any, name: str) -> str:
+    try:
+        if isinstance(value, bytes):
+            return value.decode("utf-8")
+        if isinstance(value, str):
+            value.encode("utf-8")
+            return value
+    except UnicodeDecodeError:
+        raise _Unusable(f"field {name!r} is not UTF-8") from None
+    except UnicodeEncodeError:
+        raise _Unusable(f"field {name!r} contains a lone surrogate") from None
+    raise _Unusable(f"field {name!r} is not text")

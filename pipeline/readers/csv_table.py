@@ -1,0 +1,168 @@
+r"""Tables of delimited fields: CSV, TSV and their relatives.
+
+With `quoting: auto` a field may stand in double quotes and then hold anything, line
+ends too; a quote inside is doubled (RFC 4180). Real files break that rule, and a quote
+that is never closed would swallow all rows up to the next quote, or to the end of the
+file. So reading is strict, and goes back: a row whose quotes are broken is rejected
+with its first line, and reading goes on with the line after that one. A row of another
+number of fields than the first row is rejected as it is. Both reasons are counted, so
+a file read with the wrong settings is loud.
+
+With `quoting: none` quotes are characters like any other and a row is a line, so that
+the file can be cut anywhere.
+
+Blank lines are nothing. A row's offset is the byte it begins at.
+
+References:
+    - [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)
+"""
+
+import csv
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from configs.errors import DataError
+from configs.schema import did_you_mean
+from configs.table_sources import CsvSource
+from pipeline.cleaning import excerpt
+from pipeline.documents import Document, Rejected
+from pipeline.readers.columns import row_document
+from pipeline.readers.files import BrokenFile
+from pipeline.readers.lines import Line, lines
+from pipeline.spans import Span
+
+# Python's own limit, 131,072 characters, is met by real documents. None at all would
+# let a quote that is never closed fill the memory.
+_LONGEST_FIELD = 2**27
+
+_REASONS = {
+    "unexpected end of data": "broken quotes: never closed",
+    "field larger than field limit": "broken quotes: not closed for long",
+    "new-line character seen": "a carriage return within a line",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    offset: int
+    fields: list[str]
+
+
+def is_splittable(source: CsvSource) -> bool:
+    """Whether a row is a line, so that a file may be cut anywhere."""
+    return source.quoting == "none"
+
+
+def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
+    """A document for each row that begins in a span.
+
+    Raises:
+        BrokenFile: The header cannot be read.
+        DataError: The file has no such column.
+    """
+    first = _first_row(span, source)
+    width, standard = len(first.fields), "header" if source.header else "first row"
+    columns = first.fields if source.header else [str(i) for i in range(width)]
+    if first.fields:
+        _check_columns(columns, source, span.file.name)
+    for row in _rows(span, source):
+        if isinstance(row, Rejected):
+            yield row
+        elif source.header and row.offset == first.offset:
+            continue
+        elif len(row.fields) != width:
+            reason = f"{len(row.fields)} fields, the {standard} has {width}"
+            shown = excerpt(source.delimiter.join(row.fields))
+            yield Rejected(reason, span.file.name, row.offset, shown)
+        else:
+            values = dict(zip(columns, row.fields, strict=True))
+            yield row_document(values, source.columns, span.file.name, row.offset)
+
+
+def _first_row(span: Span, source: CsvSource) -> _Row:
+    """The row that says how many fields there are; it has none if there is no row."""
+    for row in _rows(replace(span, start=0, end=span.file.size), source):
+        if isinstance(row, _Row):
+            return row
+        if source.header:
+            raise BrokenFile(f"header: {row.reason}", row.excerpt, row.offset)
+    return _Row(0, [])
+
+
+def _check_columns(columns: list[str], source: CsvSource, name: str) -> None:
+    for column in source.columns.names():
+        if columns.count(column) == 1:
+            continue
+        found = "two columns" if column in columns else "no column"
+        raise DataError(
+            f"{name}: {found} {column!r}, though data.source.columns asks for it. The "
+            f"columns here: {', '.join(columns)}.{did_you_mean(column, columns)}"
+        )
+
+
+def _rows(span: Span, source: CsvSource) -> Iterator[_Row | Rejected]:
+    if source.quoting == "none":
+        for line in lines(span, source.encoding):
+            fields = line.content.split(source.delimiter)
+            yield from _row([line], fields)
+        return
+    # The limit is the whole process's; it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+    replay = _Replay(lines(span, source.encoding))
+    parser = csv.reader(replay, delimiter=source.delimiter, strict=True)
+    while True:
+        try:
+            fields = next(parser)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            line = replay.end_broken_row()
+            yield line.rejected or Rejected(
+                _reason(error), span.file.name, line.offset, excerpt(line.text)
+            )
+        else:
+            yield from _row(replay.end_row(), fields)
+
+
+def _reason(error: csv.Error) -> str:
+    known = (r for start, r in _REASONS.items() if str(error).startswith(start))
+    return next(known, "broken quotes: text after a closed one")
+
+
+def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
+    """What a row's lines amount to: nothing if it is blank."""
+    undecodable = next((line.rejected for line in taken if line.rejected), None)
+    if undecodable:
+        yield undecodable
+    elif len(taken) > 1 or taken[0].text.strip(" \r\n"):
+        yield _Row(taken[0].offset, fields)
+
+
+class _Replay(Iterator[str]):
+    """Lines for a parser that may have to go back.
+
+    Attributes:
+        taken: The lines handed out since the last row.
+    """
+
+    def __init__(self, source: Iterator[Line]) -> None:
+        self._source = source
+        self._waiting: deque[Line] = deque()
+        self.taken: list[Line] = []
+
+    def __next__(self) -> str:
+        line = self._waiting.popleft() if self._waiting else next(self._source)
+        self.taken.append(line)
+        return line.text
+
+    def end_row(self) -> list[Line]:
+        """Forgets the lines of a row that is complete."""
+        taken, self.taken = self.taken, []
+        return taken
+
+    def end_broken_row(self) -> Line:
+        """Hands out the lines anew, but for the first."""
+        first, *again = self.end_row()
+        self._waiting.extendleft(reversed(again))
+        return first

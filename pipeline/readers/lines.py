@@ -1,0 +1,97 @@
+"""The lines of text files, each with its place.
+
+A line belongs to the span its first byte lies in, so that a file may be cut anywhere.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from configs.encodings import line_end
+from pipeline.documents import Rejected
+from pipeline.readers.decoding import codec_of, decode, undecodable
+from pipeline.readers.files import open_file
+from pipeline.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    r"""A line of a file.
+
+    Attributes:
+        offset: Bytes before it (in the decompressed file).
+        text: Its characters with the line end; bytes that are no text as `\xff`.
+        rejected: The entry for the quarantine where the line cannot be decoded.
+    """
+
+    offset: int
+    text: str
+    rejected: Rejected | None = None
+
+    @property
+    def content(self) -> str:
+        """The text without the line end."""
+        return self.text.rstrip("\r\n")
+
+
+def lines(span: Span, encoding: str) -> Iterator[Line]:
+    """The lines that begin in a span.
+
+    Raises:
+        BrokenFile: The file is truncated or damaged, or its encoding cannot be told.
+    """
+    file = span.file
+    codec = codec_of(file, encoding)
+    # The size of a compressed file does not say where its text ends.
+    end = sys.maxsize if span.end == file.size else span.end
+    with open_file(file) as stream:
+        for offset, raw in raw_lines(stream, span.start, line_end(codec)):
+            if offset >= end:
+                return
+            try:
+                yield Line(offset, decode(raw, codec))
+            except UnicodeDecodeError as error:
+                text = raw.decode(codec, "backslashreplace")
+                rejected = undecodable(error, codec, file.name, offset)
+                yield Line(offset, text, rejected)
+
+
+def raw_lines(
+    stream: BinaryIO, start: int, newline: bytes
+) -> Iterator[tuple[int, bytes]]:
+    r"""Offset and bytes of the lines that begin at `start` or later.
+
+    Args:
+        stream: A file at its beginning; seekable if `start` is not 0.
+        start: Byte to begin at, anywhere in a line or a character.
+        newline: The bytes of a newline, which may be two or four.
+
+    Example:
+    >>> import io
+    >>> list(raw_lines(io.BytesIO(b"one\ntwo\n\nthree"), 2, b"\n"))
+    [(4, b'two\n'), (8, b'\n'), (9, b'three')]
+    """
+    width = len(newline)
+    offset = 0
+    if start > 0:
+        # The character before `start` may be the newline that ends the line before.
+        offset = -(-start // width) * width - width
+        stream.seek(offset)
+        offset += len(_raw_line(stream, newline))
+    while raw := _raw_line(stream, newline):
+        yield offset, raw
+        offset += len(raw)
+
+
+def _raw_line(stream: BinaryIO, newline: bytes) -> bytes:
+    """Reads up to and with a newline."""
+    raw = stream.readline()
+    if len(newline) == 1:
+        return raw
+    raw += stream.read(-len(raw) % len(newline))
+    while not raw.endswith(newline) and (more := stream.readline()):
+        # The byte of a newline may be half of another character.
+        raw += more
+        raw += stream.read(-len(raw) % len(newline))
+    return raw

@@ -1,0 +1,74 @@
+"""Two files whose lines belong together: line i of one is the target of line i.
+
+Nothing is skipped, so that the lines stay together: a pair with nothing on the text's
+side is a document without text (the cleaning counts it), one with nothing on the
+target's side alone is rejected. A pair's offset is the number of its lines, counted
+from 1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import zip_longest
+
+from configs.errors import DataError
+from configs.table_sources import ParallelSource
+from pipeline.cleaning import excerpt
+from pipeline.documents import Document, Rejected
+from pipeline.readers.files import matching_files
+from pipeline.readers.lines import Line, lines
+from pipeline.spans import SourceFile, Span
+
+
+def list_files(source: ParallelSource) -> list[SourceFile]:
+    """The files of the text's side, each with its partner.
+
+    Raises:
+        DataError: There are more files on one side than on the other.
+    """
+    files, partners = (
+        sorted(matching_files(pattern), key=lambda file: file.name)
+        for pattern in (source.path, source.target_path)
+    )
+    if len(files) != len(partners):
+        raise DataError(
+            f"data.source: {source.path!r} matches {len(files)} files and "
+            f"{source.target_path!r} {len(partners)}: they pair up one to one, sorted "
+            "by name. Mend the paths or add what is missing"
+        )
+    return [
+        replace(file, partner=partner)
+        for file, partner in zip(files, partners, strict=True)
+    ]
+
+
+def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected]:
+    """A document for each pair of lines; the span is the whole file.
+
+    Raises:
+        DataError: One file has more lines than the other.
+    """
+    file, partner = span.file, span.file.partner
+    assert partner is not None  # as `list_files` gave it
+    sides = (
+        lines(Span(side, 0, side.size), source.encoding) for side in (file, partner)
+    )
+    counts = [0, 0]
+    for number, pair in enumerate(zip_longest(*sides), start=1):
+        text, target = pair
+        counts = [n + (line is not None) for n, line in zip(counts, pair, strict=True)]
+        if text is not None and target is not None:
+            yield _document(text, target, file.name, number)
+    if counts[0] != counts[1]:
+        raise DataError(
+            f"{file.path} has {counts[0]} lines and {partner.path} {counts[1]}: they "
+            "do not belong together line by line. Mend the files or the globs"
+        )
+
+
+def _document(text: Line, target: Line, name: str, number: int) -> Document | Rejected:
+    for line in (text, target):
+        if line.rejected:
+            return replace(line.rejected, source=name, offset=number)
+    if text.content.strip() and not target.content.strip():
+        return Rejected("no target", name, number, excerpt(text.content))
+    return Document(text.content, name, number, target_text=target.content)

@@ -1,0 +1,113 @@
+"""Plain text files: a document per line, per paragraph or per file.
+
+A file of lines or paragraphs may be read in spans by several workers. Each document
+belongs to exactly one span, whatever the cuts:
+
+- a line, to the span its first byte lies in;
+- a paragraph, to the span in which the blank line right before it begins (the first
+  paragraph of a file, to the first span).
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from configs.encodings import line_end
+from configs.sources import TextSource
+from pipeline.documents import Document, Rejected
+from pipeline.readers.decoding import codec_of, decode, undecodable
+from pipeline.readers.files import open_file
+from pipeline.readers.lines import raw_lines
+from pipeline.spans import Span
+
+_TO_THE_END = sys.maxsize
+
+
+def read(span: Span, source: TextSource) -> Iterator[Document | Rejected]:
+    """The documents that belong to a span, undecodable ones as `Rejected`."""
+    codec = codec_of(span.file, source.encoding)
+    # The size of a compressed file does not say where its text ends.
+    end = _TO_THE_END if span.end == span.file.size else span.end
+    with open_file(span.file) as stream:
+        for offset, raw in pieces(stream, source.document, codec, span.start, end):
+            yield decoded(raw, codec, span.file.name, offset)
+
+
+def pieces(
+    stream: BinaryIO,
+    document: str,
+    codec: str,
+    start: int = 0,
+    end: int = _TO_THE_END,
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each document that belongs to [start, end).
+
+    Args:
+        stream: A file at its beginning; seekable if `start` is not 0.
+        document: `line`, `paragraph` or `file`, as in the configuration.
+        codec: How the file is encoded.
+        start: Byte where the span begins.
+        end: Byte where it ends.
+    """
+    if document == "file":
+        if raw := stream.read():
+            yield 0, raw
+        return
+    newline = line_end(codec)
+    lines = raw_lines(stream, start, newline)
+
+    def is_blank(line: bytes) -> bool:
+        if newline == b"\n":
+            return line.isspace()
+        return not line.decode(codec, "replace").removeprefix("\ufeff").strip()
+
+    if document == "line":
+        yield from _lines(lines, is_blank, end)
+    else:
+        yield from _paragraphs(lines, is_blank, end, first_span=start == 0)
+
+
+def _lines(
+    lines: Iterable[tuple[int, bytes]], is_blank: Callable[[bytes], bool], end: int
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of the non-empty lines that begin before `end`."""
+    for offset, line in lines:
+        if offset >= end:
+            return
+        if not is_blank(line):
+            yield offset, line
+
+
+def _paragraphs(
+    lines: Iterable[tuple[int, bytes]],
+    is_blank: Callable[[bytes], bool],
+    end: int,
+    first_span: bool,
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of the paragraphs owned by a span up to `end`."""
+    owned = first_span  # whether text met now belongs to a paragraph of this span
+    first, paragraph = 0, []
+    for offset, line in lines:
+        if is_blank(line):
+            if paragraph:
+                yield first, b"".join(paragraph)
+                paragraph = []
+            if offset >= end:
+                return
+            owned = True
+        elif owned:
+            if not paragraph:
+                first = offset
+            paragraph.append(line)
+        elif offset >= end:
+            return
+    if paragraph:
+        yield first, b"".join(paragraph)
+
+
+def decoded(raw: bytes, codec: str, name: str, offset: int) -> Document | Rejected:
+    """A document of some bytes of a file."""
+    try:
+        return Document(decode(raw, codec), name, offset)
+    except UnicodeDecodeError as error:
+        return undecodable(error, codec, name, offset)

@@ -1,0 +1,70 @@
+"""Sources that are tables: what the YAML says, and what it may not say."""
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.load import parse_run
+from configs.table_sources import Columns, CsvSource
+
+RUN = """\
+name: small
+training: {steps: 1000}
+data:
+  source:
+    path: corpus/*
+"""
+
+
+def parse(source: str):
+    return parse_run(RUN + source, "run.yaml", ()).data.source
+
+
+def test_csv_in_full():
+    source = parse(r"""
+    kind: csv
+    columns: {text: "1", label: "0"}
+    header: false
+    delimiter: "\t"
+    quoting: none
+""")
+    assert source == CsvSource(
+        path="corpus/*",
+        columns=Columns(text="1", label="0"),
+        header=False,
+        delimiter="\t",
+        quoting="none",
+    )
+    assert source.columns.names() == ["1", "0"]
+
+
+def test_words_take_the_place_of_the_text():
+    columns = parse("    kind: jsonl\n    columns: {words: tokens, tags: ner}").columns
+    assert columns.names() == ["tokens", "ner"]
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        (
+            "    kind: jsonl\n    columns: {tags: ner}",
+            "run.yaml:7: data.source.columns",
+        ),
+        ("    kind: jsonl\n    columns: {tags: ner}", "tags='ner' without `words`"),
+        ("    kind: jsonl\n    columns: {texts: a}", "Did you mean 'text'?"),
+        ("    kind: csv\n    columns: {text: 1}", "expected text, found the number 1"),
+        (
+            "    kind: csv\n    delimiter: tab",
+            "delimiter='tab': expected one character",
+        ),
+        ("    kind: csv\n    delimiter: ''", "delimiter='': expected one character"),
+        ("    kind: csv\n    delimiter: '\"'", "expected one character, not a quote"),
+        ("    kind: csv\n    encoding: utf8mb4", "run.yaml:7: data.source: encoding="),
+        ("    kind: conll\n    encoding: rot13", "run.yaml:7: data.source: encoding="),
+        ("    kind: parallel", "target_path: this required key is missing"),
+        ("    kind: conllu\n    tags: pos", "expected 'upos' or 'xpos' or 'deprel'"),
+    ],
+)
+def test_what_is_refused(source, error):
+    with pytest.raises(ConfigError) as caught:
+        parse(source)
+    assert error in str(caught.value)

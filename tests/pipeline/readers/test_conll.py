@@ -1,0 +1,67 @@
+"""CoNLL columns: every sentence once, with one tag for each word."""
+
+import pytest
+
+from configs.table_sources import ConllSource
+from pipeline.documents import Document
+from pipeline.readers import conll
+from tests.pipeline.readers.reading import read_file, reasons
+
+
+def read(tmp_path, content: bytes, **options):
+    (tmp_path / "a.conll").write_bytes(content)
+    return read_file(conll, ConllSource(path=str(tmp_path / "a.conll"), **options))
+
+
+def test_tabs_blank_lines_and_odd_words(tmp_path):
+    found = read(
+        tmp_path,
+        "\ufeffNew York\tB-place\n\u00a0!\tO\r\n\t\n\n\nHi\tO\n".encode(),
+    )
+    assert found == [
+        Document(
+            "New York \u00a0!",
+            "a.conll",
+            0,
+            words=("New York", "\u00a0!"),
+            tags=("B-place", "O"),
+        ),
+        Document("Hi", "a.conll", 31, words=("Hi",), tags=("O",)),
+    ]
+
+
+def test_the_columns_of_2003(tmp_path):
+    content = (
+        b"-DOCSTART- -X- -X- O\n\n"
+        b"EU NNP B-NP B-ORG\nrejects  VBZ B-VP O\n\n"
+        b"-DOCSTART- -X- -X- O\nPeter NNP B-NP B-PER\n"
+    )
+    found = read(tmp_path, content)
+    assert [(d.words, d.tags) for d in found if isinstance(d, Document)] == [
+        (("EU", "rejects"), ("B-ORG", "O")),
+        (("Peter",), ("B-PER",)),
+    ]
+    tagged = read(tmp_path, content, tag_column=1)[0]
+    assert isinstance(tagged, Document)
+    assert tagged.tags == ("NNP", "VBZ")
+
+
+def test_bad_sentences_are_rejected_one_by_one(tmp_path):
+    found = read(
+        tmp_path,
+        b"fine\tO\n\nno tag\nhere\tO\n\ncaf\xe9\tO\n\n\tO\n\nempty\t\n\nlast\tO",
+    )
+    assert reasons(found) == [
+        (8, "1 columns, the first line has 2"),
+        (26, "not UTF-8"),
+        (31, "an empty word"),
+        (35, "an empty tag"),
+    ]
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("column", [2, -3])
+def test_a_column_that_is_not_there(tmp_path, column):
+    found = read(tmp_path, b"a\tO\n", tag_column=column)
+    why = f"2 columns, which are not enough for 0 and {column}"
+    assert reasons(found) == [(0, why)]

@@ -1,0 +1,202 @@
+"""CSV as real files have it: every row is one document or one rejection."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.errors import DataError
+from configs.table_sources import Columns, CsvSource
+from pipeline.documents import Document
+from pipeline.readers import csv_table
+from pipeline.readers.files import BrokenFile
+from pipeline.sources import list_files, plan_units, read_unit
+from tests.pipeline.readers.reading import read_file, reasons, texts
+
+LABELLED = Columns(label="label")
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("csv") / "a.csv"
+
+
+def read(path, content: bytes, **options):
+    path.write_bytes(content)
+    return read_file(csv_table, CsvSource(path=str(path), **options))
+
+
+fields = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.text(
+    st.sampled_from('a",\n\r\t '), max_size=8
+)
+
+
+@given(
+    st.lists(st.tuples(fields, fields)),
+    st.sampled_from([",", "\t", ";"]),
+    # With "\n" at line ends Python's writer leaves a bare "\r" without quotes.
+    st.sampled_from(
+        [
+            ("\r\n", csv.QUOTE_MINIMAL),
+            ("\r\n", csv.QUOTE_ALL),
+            ("\n", csv.QUOTE_ALL),
+        ]
+    ),
+)
+def test_what_csv_writes_is_read_back(scratch, rows, delimiter, style):
+    newline, quoting = style
+    written = io.StringIO()
+    writer = csv.writer(
+        written, delimiter=delimiter, lineterminator=newline, quoting=quoting
+    )
+    writer.writerow(["other", "text"])
+    writer.writerows(rows)
+    found = read(scratch, written.getvalue().encode(), delimiter=delimiter)
+    assert texts(found) == [text for _, text in rows]
+
+
+@given(
+    st.lists(st.tuples(*[st.text(st.sampled_from("aé\"' ,"), min_size=1)] * 2)),
+    st.booleans(),
+    st.integers(1, 40),
+)
+def test_without_quoting_in_any_spans(scratch, rows, header, step):
+    lines = ["other\ttext"] * header + ["\t".join(row) for row in rows]
+    scratch.write_bytes("\n".join(lines).encode())
+    source = CsvSource(
+        path=str(scratch),
+        delimiter="\t",
+        quoting="none",
+        header=header,
+        columns=Columns(text="text" if header else "1"),
+    )
+    assert texts(read_file(csv_table, source, step)) == [text for _, text in rows]
+
+
+def test_by_hand(tmp_path):
+    found = read(
+        tmp_path / "a.csv",
+        b'\xef\xbb\xbftext,label\r\nplain,1\r\n"with, comma",2\r\n'
+        b'"a ""quoted"" word",3\r\n\r\n"two\r\nlines",4\r\n5" pipe,5',
+        columns=LABELLED,
+    )
+    assert found == [
+        Document("plain", "a.csv", 15, label="1"),
+        Document("with, comma", "a.csv", 24, label="2"),
+        Document('a "quoted" word', "a.csv", 41, label="3"),
+        Document("two\r\nlines", "a.csv", 66, label="4"),
+        Document('5" pipe', "a.csv", 82, label="5"),
+    ]
+
+
+def test_unclosed_quote_does_not_swallow_the_rest(tmp_path):
+    found = read(
+        tmp_path / "a.csv",
+        b'text,label\none,1\n"never closed,2\nthree,3\nfour,4\n',
+        columns=LABELLED,
+    )
+    assert reasons(found) == [(17, "broken quotes: never closed")]
+    documents = [item for item in found if isinstance(item, Document)]
+    assert [d.text for d in documents] == ["one", "three", "four"]
+    assert [d.offset for d in documents] == [11, 33, 41]
+
+
+def test_unclosed_quote_that_meets_another(tmp_path):
+    found = read(
+        tmp_path / "a.csv",
+        b'text,label\n"never closed,1\ntwo,2\n"quoted",3\nfour,4\n',
+        columns=LABELLED,
+    )
+    assert reasons(found) == [(11, "broken quotes: text after a closed one")]
+    documents = [item.text for item in found if isinstance(item, Document)]
+    assert documents == ["two", "quoted", "four"]
+
+
+@pytest.fixture
+def short_fields(monkeypatch):
+    monkeypatch.setattr(csv_table, "_LONGEST_FIELD", 1000)
+    before = csv.field_size_limit(1000)
+    yield
+    csv.field_size_limit(before)
+
+
+@pytest.mark.usefixtures("short_fields")
+def test_a_field_without_an_end_does_not_fill_the_memory(tmp_path):
+    found = read(tmp_path / "a.csv", b'text\n"open\n' + b"a row\n" * 1000)
+    assert reasons(found) == [(5, "broken quotes: not closed for long")]
+    assert len(found) == 1001
+
+
+def test_a_field_longer_than_the_limit_of_python(tmp_path):
+    found = read(tmp_path / "a.csv", b'text\n"' + b"word\n" * 100_000 + b'"\n')
+    assert [len(text) for text in texts(found)] == [500_000]
+
+
+def test_rows_of_another_length(tmp_path):
+    found = read(
+        tmp_path / "a.csv", b"text,label\none,1,more\ntwo\nthree,3\n", columns=LABELLED
+    )
+    assert reasons(found) == [
+        (11, "3 fields, the header has 2"),
+        (22, "1 fields, the header has 2"),
+    ]
+    assert len(found) == 3
+    found = read(
+        tmp_path / "b.csv", b"a,b\nc\n", header=False, columns=Columns(text="1")
+    )
+    assert reasons(found) == [(4, "1 fields, the first row has 2")]
+
+
+def test_undecodable_row_is_the_only_one_lost(tmp_path):
+    content = b'text,label\n"caf\xe9\nnoir",1\ntwo,2\n'
+    found = read(tmp_path / "a.csv", content, columns=LABELLED)
+    assert reasons(found) == [(15, "not UTF-8")]
+    assert len(found) == 2
+    found = read(tmp_path / "b.csv", content, columns=LABELLED, encoding="cp1252")
+    assert texts(found) == ["café\nnoir", "two"]
+
+
+def test_utf_16(tmp_path):
+    content = "text\tlabel\n\u0a0a\tja\n".encode("utf-16")
+    found = read(
+        tmp_path / "a.tsv",
+        content,
+        delimiter="\t",
+        columns=LABELLED,
+        encoding="utf-16",
+        quoting="none",
+    )
+    assert [(d.text, d.label) for d in found if isinstance(d, Document)] == [
+        ("\u0a0a", "ja")
+    ]
+
+
+def test_empty_file_and_header_alone(tmp_path):
+    assert read(tmp_path / "a.csv", b"") == []
+    assert read(tmp_path / "b.csv", b"text,label\n") == []
+
+
+def test_wrong_columns_are_said_at_once(tmp_path):
+    with pytest.raises(DataError, match=r"a.csv: no column 'text'.* Did you mean 'txt"):
+        read(tmp_path / "a.csv", b"txt,label\none,1\n")
+    with pytest.raises(DataError, match=r"two columns 'text'"):
+        read(tmp_path / "a.csv", b"text,text\none,1\n")
+    with pytest.raises(DataError, match=r"no column '2'.* columns here: 0, 1\."):
+        read(tmp_path / "a.csv", b"one,1\n", header=False, columns=Columns(text="2"))
+
+
+def test_header_that_cannot_be_read(tmp_path):
+    with pytest.raises(BrokenFile, match="header: broken quotes: never closed"):
+        read(tmp_path / "a.csv", b'"text\none\n')
+
+
+@pytest.mark.parametrize(("quoting", "units"), [("none", 6), ("auto", 1)])
+def test_a_file_is_cut_only_where_a_row_is_a_line(tmp_path, quoting, units):
+    (tmp_path / "a.csv").write_text("text,label\n" + "a row,1\n" * 73)
+    source = CsvSource(path=f"{tmp_path}/*.csv", quoting=quoting, columns=LABELLED)
+    planned = plan_units(list_files(source), source, 100)
+    assert len(planned) == units
+    found = [item for unit in planned for item in read_unit(unit, source)]
+    assert [item.offset for item in found] == list(range(11, 11 + 73 * 8, 8))

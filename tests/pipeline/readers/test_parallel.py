@@ -1,0 +1,74 @@
+"""Line pairs: line i of one file goes with line i of the other, or it is said."""
+
+import gzip
+
+import pytest
+
+from configs.errors import DataError
+from configs.table_sources import ParallelSource
+from pipeline.documents import Document, Rejected
+from pipeline.readers import parallel
+from pipeline.sources import corpus_fingerprint, list_files
+from pipeline.spans import Span
+
+
+def read(source: ParallelSource) -> list[Document | Rejected]:
+    return [
+        item
+        for file in parallel.list_files(source)
+        for item in parallel.read(Span(file, 0, file.size), source)
+    ]
+
+
+@pytest.fixture
+def source(tmp_path):
+    return ParallelSource(path=f"{tmp_path}/*.en", target_path=f"{tmp_path}/*.de*")
+
+
+def test_files_pair_up_by_name(tmp_path, source):
+    (tmp_path / "b.en").write_text("three\n")
+    (tmp_path / "a.en").write_text("one\r\ntwo")
+    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"eins\nzwei\n"))
+    (tmp_path / "b.de").write_text("drei\n")
+    assert read(source) == [
+        Document("one", "a.en", 1, target_text="eins"),
+        Document("two", "a.en", 2, target_text="zwei"),
+        Document("three", "b.en", 1, target_text="drei"),
+    ]
+
+
+def test_nothing_shifts_the_pairs(tmp_path, source):
+    (tmp_path / "a.en").write_bytes("one\n\nthree\nfour\u2028\nfive\n\n".encode())
+    (tmp_path / "a.de").write_bytes(b"eins\nzwei\n \ncaf\xe9\nf\xc3\xbcnf\n\n")
+    assert read(source) == [
+        Document("one", "a.en", 1, target_text="eins"),
+        Document("", "a.en", 2, target_text="zwei"),
+        Rejected("no target", "a.en", 3, "three"),
+        Rejected("not UTF-8", "a.en", 4, "\\xe9\n"),
+        Document("five", "a.en", 5, target_text="fünf"),
+        Document("", "a.en", 6),
+    ]
+
+
+@pytest.mark.parametrize(("english", "german"), [(3, 5), (5, 3), (0, 1)])
+def test_one_file_is_longer(tmp_path, source, english, german):
+    (tmp_path / "a.en").write_text("line\n" * english)
+    (tmp_path / "a.de").write_text("Zeile\n" * german)
+    with pytest.raises(DataError, match=rf"a.en has {english} lines and .* {german}:"):
+        read(source)
+
+
+def test_a_file_without_partner(tmp_path, source):
+    (tmp_path / "a.en").write_text("one\n")
+    (tmp_path / "b.en").write_text("two\n")
+    (tmp_path / "a.de").write_text("eins\n")
+    with pytest.raises(DataError, match=r"matches 2 files and .* 1: they pair up"):
+        read(source)
+
+
+def test_the_fingerprint_sees_both_sides(tmp_path, source):
+    (tmp_path / "a.en").write_text("one\n")
+    (tmp_path / "a.de").write_text("eins\n")
+    before = corpus_fingerprint(list_files(source))
+    (tmp_path / "a.de").write_text("zwei!\n")
+    assert corpus_fingerprint(list_files(source)) != before

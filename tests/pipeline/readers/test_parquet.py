@@ -1,0 +1,108 @@
+"""Parquet tables: each row once, only the columns asked for, damage reported."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from configs.errors import DataError
+from configs.table_sources import Columns, ParquetSource
+from pipeline.documents import Document, Rejected
+from pipeline.readers import parquet
+from pipeline.readers.files import BrokenFile
+from pipeline.sources import list_files, plan_units, read_unit
+from pipeline.spans import SourceFile, Span
+from tests.pipeline.readers.reading import read_file, reasons, texts
+
+
+def test_rows_over_many_groups(tmp_path):
+    expected = [f"row {i}" for i in range(3000)]
+    table = pa.table({"unused": [b"\xff"] * 3000, "text": expected})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=700)
+    found = read_file(parquet, ParquetSource(path=str(tmp_path / "a.parquet")))
+    assert texts(found) == expected
+    assert [item.offset for item in found] == list(range(3000))
+
+
+def test_nested_columns_lists_and_nulls(tmp_path):
+    rows = [
+        {"t": {"en": "Hi Ann", "de": "x"}, "w": ["Hi", "Ann"], "n": [0, 1], "y": 2.5},
+        {"t": {"en": None, "de": "x"}, "w": ["Hi"], "n": [0], "y": 1.0},
+        {"t": None, "w": None, "n": None, "y": float("nan")},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    path = str(tmp_path / "a.parquet")
+    columns = Columns(text="t.en", label="y")
+    found = read_file(parquet, ParquetSource(path=path, columns=columns))
+    assert found[0] == Document("Hi Ann", "a.parquet", 0, label="2.5")
+    assert reasons(found) == [(1, "no field 't.en'"), (2, "no field 't.en'")]
+    columns = Columns(words="w", tags="n")
+    found = read_file(parquet, ParquetSource(path=path, columns=columns))
+    assert found[0] == Document(
+        "Hi Ann", "a.parquet", 0, words=("Hi", "Ann"), tags=("0", "1")
+    )
+    assert reasons(found) == [(2, "no field 'w'")]
+
+
+def test_bytes_and_text_that_is_no_utf_8(tmp_path):
+    raw = [b"fine", b"caf\xe9", b"fine too"]
+    as_text = pa.array(raw, pa.binary()).view(pa.string())
+    table = pa.table({"bytes": pa.array(raw, pa.binary()), "text": as_text})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path)
+    found = read_file(parquet, ParquetSource(path=str(path)))
+    assert reasons(found) == [(1, "not UTF-8")]
+    assert len(found) == 3
+    source = ParquetSource(path=str(path), columns=Columns(text="bytes"))
+    assert reasons(read_file(parquet, source)) == [(1, "field 'bytes' is not UTF-8")]
+
+
+def test_no_such_column(tmp_path):
+    pq.write_table(pa.table({"texts": ["x"], "id": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"no column 'text'.*texts, id. Did you mean"):
+        read_file(parquet, ParquetSource(path=str(tmp_path / "a.parquet")))
+
+
+@pytest.mark.parametrize("size", [0, 3, 2000, -9])
+def test_truncated(tmp_path, size):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": [f"row {i}" for i in range(3000)]})
+    pq.write_table(table, path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(BrokenFile, match="truncated or damaged Parquet file"):
+        read_file(parquet, ParquetSource(path=str(path)))
+
+
+def test_damage_in_the_middle_keeps_what_came_before(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": [f"row {i}" for i in range(5000)]})
+    pq.write_table(
+        table, path, row_group_size=1000, use_dictionary=False, compression="zstd"
+    )
+    group = pq.ParquetFile(path).metadata.row_group(3).column(0)
+    content = bytearray(path.read_bytes())
+    start = group.data_page_offset
+    content[start : start + group.total_compressed_size] = bytes(
+        group.total_compressed_size
+    )
+    path.write_bytes(content)
+    file = SourceFile.at(path, path.name)
+    reading = parquet.read(Span(file, 0, file.size), ParquetSource(path=str(path)))
+    found = []
+    with pytest.raises(BrokenFile):
+        found.extend(reading)  # keeps what it got
+    assert texts(found)[:2000] == [f"row {i}" for i in range(2000)]
+    assert len(found) <= 3000
+
+
+def test_a_broken_file_does_not_stop_the_next(tmp_path):
+    pq.write_table(pa.table({"text": ["fine"]}), tmp_path / "b.parquet")
+    (tmp_path / "a.parquet").write_bytes((tmp_path / "b.parquet").read_bytes()[:-9])
+    source = ParquetSource(path=f"{tmp_path}/*.parquet")
+    (unit,) = plan_units(list_files(source), source, 10**6)
+    broken, document = read_unit(unit, source)
+    assert isinstance(broken, Rejected)
+    assert (broken.source, broken.reason) == (
+        "a.parquet",
+        "truncated or damaged Parquet file",
+    )
+    assert document == Document("fine", "b.parquet", 0)

@@ -1,0 +1,269 @@
+"""A corpus is listed and cut the same everywhere, and nothing of it is read twice."""
+
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+from apache_beam.io.filesystem import FileMetadata, FileSystem, MatchResult
+
+from configs.errors import ConfigError, DataError
+from configs.load import parse_run
+from configs.sources import MixturePart, MixtureSource, TextSource, ZipSource
+from configs.table_sources import JsonlSource, ParallelSource
+from pipeline.documents import Document, Rejected
+from pipeline.readers import files as reader_files
+from pipeline.sources import (
+    _READERS,
+    SingleSource,
+    corpus_fingerprint,
+    list_files,
+    parts_of,
+    plan_units,
+    read_unit,
+)
+
+
+class ShelfFileSystem(FileSystem):
+    """Files of a test, under `shelf://`; those of `locked` cannot be opened."""
+
+    files: dict[str, bytes] = {}
+
+    @classmethod
+    def scheme(cls):
+        return "shelf"
+
+    def open(self, path, mime_type="", compression_type="auto"):
+        assert compression_type == "uncompressed"
+        if "locked" in path:
+            raise PermissionError(13, "Permission denied")
+        return io.BytesIO(self.files[path])
+
+    def _list(self, dir_or_prefix):
+        for path in self.files:
+            if path.startswith(dir_or_prefix):
+                yield self.metadata(path)
+
+    def metadata(self, path):
+        return FileMetadata(path, len(self.files[path]), 1.5)
+
+    def has_dirs(self):
+        return False
+
+    def split(self, path):
+        return tuple(path.rsplit("/", 1))
+
+    def join(self, basepath, *paths):
+        raise NotImplementedError
+
+    def mkdirs(self, path):
+        raise NotImplementedError
+
+    def create(self, path, mime_type="", compression_type="auto"):
+        raise NotImplementedError
+
+    def copy(self, source_file_names, destination_file_names):
+        raise NotImplementedError
+
+    def rename(self, source_file_names, destination_file_names):
+        raise NotImplementedError
+
+    def exists(self, path):
+        raise NotImplementedError
+
+    def size(self, path):
+        raise NotImplementedError
+
+    def last_updated(self, path):
+        raise NotImplementedError
+
+    def checksum(self, path):
+        raise NotImplementedError
+
+    def delete(self, paths):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def shelf(monkeypatch) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    monkeypatch.setattr(ShelfFileSystem, "files", files)
+    return files
+
+
+def read_all(source, unit_bytes: int = 10**6):
+    units = plan_units(list_files(source), source, unit_bytes)
+    return [item for unit in units for item in read_unit(unit, source)]
+
+
+def test_file_system_of_beam(shelf) -> None:
+    shelf["shelf://top/a/1.txt"] = b"one\ntwo\nthree\n"
+    shelf["shelf://top/b/2.txt.gz"] = gzip.compress(b"four\n")
+    shelf["shelf://top/b/3.md"] = b"five\n"
+    source = TextSource(path="shelf://top/*/*.txt*", document="line")
+    files = list_files(source)
+    assert [(file.name, file.modified) for file in files] == [
+        ("a/1.txt", 1_500_000_000),
+        ("b/2.txt.gz", 1_500_000_000),
+    ]
+    assert len(plan_units(files, source, unit_bytes=5)) == 3
+    texts = [item.text for item in read_all(source, unit_bytes=5)]
+    assert texts == ["one\n", "two\n", "three\n", "four\n"]
+
+
+def test_unreadable_and_changed_file_elsewhere(shelf) -> None:
+    shelf["shelf://top/locked.txt"] = b"one\n"
+    source = TextSource(path="shelf://top/*.txt")
+    with pytest.raises(DataError, match=r"locked.txt: cannot be read: Permission den"):
+        read_all(source)
+    (unit,) = plan_units(list_files(source), source, 100)
+    shelf["shelf://top/locked.txt"] += b"two\n"
+    with pytest.raises(DataError, match="4 bytes when listed, 8 now"):
+        list(read_unit(unit, source))
+
+
+def test_order_of_listing_does_not_show(tmp_path: Path, monkeypatch) -> None:
+    for number in range(30):
+        (tmp_path / f"{number}.txt").write_text("words of a line\n" * number)
+    source = TextSource(path=f"{tmp_path}/*.txt", document="line")
+    files = list_files(source)
+    units = plan_units(files, source, unit_bytes=500)
+    listed = reader_files.glob.glob
+
+    def shuffled(*args, **keys):
+        found = listed(*args, **keys)
+        random.Random(3).shuffle(found)
+        return found
+
+    monkeypatch.setattr(reader_files.glob, "glob", shuffled)
+    assert list_files(source) == files
+    assert plan_units(list_files(source), source, unit_bytes=500) == units
+    assert corpus_fingerprint(list_files(source)) == corpus_fingerprint(files)
+
+
+def test_broken_file_is_one_reject_and_the_rest_is_read(tmp_path: Path) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(100_000))
+    packed = gzip.compress(lines)
+    (tmp_path / "a.txt.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "b.txt").write_bytes(b"whole\n")
+    (tmp_path / "c.txt").touch()
+    found = read_all(TextSource(path=f"{tmp_path}/*", document="line"))
+    *read, broken, whole = found
+    assert isinstance(broken, Rejected)
+    assert (broken.reason, broken.source) == ("truncated gzip stream", "a.txt.gz")
+    assert lines.startswith(b"".join(item.text.encode() for item in read))
+    assert len(read) > 10_000
+    assert whole == Document("whole\n", "b.txt", 0)
+
+
+def test_hostile_files_come_to_an_outcome_each(tmp_path: Path) -> None:
+    hostile = {
+        "binary.txt": bytes(range(256)),
+        "damaged.bz2": b"BZh9" + b"\xff" * 100,
+        "empty.zst": b"",
+        "long.txt": b"x" * 1_000_000,
+        "mark.txt": b"\xef\xbb\xbfafter a mark",
+        "not.zst": b"not compressed",
+        "surrogate.txt": b"\xed\xa0\x80",
+    }
+    for name, raw in hostile.items():
+        (tmp_path / name).write_bytes(raw)
+    found = read_all(TextSource(path=f"{tmp_path}/*", document="file"))
+    outcome = {
+        item.source: item.reason if isinstance(item, Rejected) else len(item.text)
+        for item in found
+    }
+    assert len(found) == len(outcome)
+    assert outcome == {
+        "binary.txt": "binary",
+        "damaged.bz2": "damaged bzip2 stream",
+        "long.txt": 1_000_000,
+        "mark.txt": 12,
+        "not.zst": "damaged zstandard stream",
+        "surrogate.txt": "not UTF-8",
+    }
+
+
+@pytest.fixture
+def mixture(tmp_path: Path) -> MixtureSource:
+    for folder, name, text in [
+        ("a", "x.txt", "a x"),
+        ("a", "y.txt", "a y"),
+        ("b", "x.txt", "b x"),
+        ("b", "z.jsonl", json.dumps({"text": "b z"})),
+    ]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text(text)
+    return MixtureSource(
+        parts=(
+            MixturePart(source=TextSource(path=f"{tmp_path}/b/*.txt"), weight=2.0),
+            MixturePart(source=TextSource(path=f"{tmp_path}/a/*.txt")),
+            MixturePart(source=JsonlSource(path=f"{tmp_path}/b/*.jsonl"), weight=0.5),
+        )
+    )
+
+
+def test_mixture(mixture) -> None:
+    units = plan_units(list_files(mixture), mixture, unit_bytes=100)
+    assert [(unit.index, unit.part) for unit in units] == [(0, 0), (1, 1), (2, 2)]
+    assert [part.weight for part in parts_of(mixture)] == [2.0, 1.0, 0.5]
+    # Only the files that share a name are told apart by their part.
+    assert [(item.source, item.text) for item in read_all(mixture)] == [
+        ("0/x.txt", "b x"),
+        ("1/x.txt", "a x"),
+        ("y.txt", "a y"),
+        ("z.jsonl", "b z"),
+    ]
+
+
+def test_same_file_twice(mixture, tmp_path: Path) -> None:
+    text = TextSource(path=f"{tmp_path}/*/x.txt")
+    parts = (*mixture.parts, MixturePart(source=text))
+    with pytest.raises(DataError, match=r"twice: .*x.txt \(part \d\) and .* \(part 3"):
+        list_files(MixtureSource(parts=parts))
+    with pytest.raises(DataError, match="the same file would be read twice"):
+        list_files(TextSource(path=f"{tmp_path}/**/**/y.txt"))
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a/y.txt")
+    with pytest.raises(DataError, match=r"a/y.txt .* and .*link.txt"):
+        list_files(TextSource(path=f"{tmp_path}/**/*.txt"))
+    pair = ParallelSource(path=f"{tmp_path}/a/x.txt", target_path=f"{tmp_path}/a/x.txt")
+    with pytest.raises(DataError, match="the same file would be read twice"):
+        list_files(pair)
+
+
+def test_mixture_in_yaml(tmp_path: Path) -> None:
+    text = """\
+name: x
+training: {steps: 1000}
+data:
+  source:
+    kind: mixture
+    parts:
+      - {source: {kind: zip, path: a.zip}, weight: 3}
+      - source: {kind: text, path: a.txt, encoding: detect}
+"""
+    assert parse_run(text, "f").data.source == MixtureSource(
+        parts=(
+            MixturePart(source=ZipSource(path="a.zip"), weight=3.0),
+            MixturePart(source=TextSource(path="a.txt", encoding="detect")),
+        )
+    )
+    with pytest.raises(
+        ConfigError, match=r"f:6: data.source: parts: expected at least"
+    ):
+        parse_run(text[: text.index("parts:")] + "parts: []", "f")
+
+
+def test_every_kind_has_a_reader() -> None:
+    assert set(_READERS) == set(SingleSource.__args__)
+    assert {part.weight for part in parts_of(TextSource(path="a"))} == {1.0}
+
+
+def test_matches_are_those_of_beam(shelf) -> None:
+    shelf["shelf://a/b.txt"] = b"x"
+    (found,) = ShelfFileSystem(None).match(["shelf://a/*.txt"])
+    assert isinstance(found, MatchResult)
+    with pytest.raises(DataError, match="no file matches 'shelf://a/"):
+        list_files(TextSource(path="shelf://a/*.csv"))
