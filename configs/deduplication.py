@@ -1,0 +1,56 @@
+"""`data.deduplication`: which documents are copies of others."""
+
+from dataclasses import dataclass
+
+from configs.errors import ConfigError
+from configs.fields import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearDuplicates:
+    """When two documents are so alike that one of them is enough.
+
+    A document is taken as the set of its shingles, runs of a few words. Two documents
+    are as similar as the share of their shingles that both have (Jaccard).
+    """
+
+    similarity: float = option(
+        "Share of common shingles (Jaccard, estimated) that makes near duplicates.",
+        default=0.8,
+        minimum=0.3,
+        maximum=1.0,
+    )
+    shingle_words: int = option(
+        "Words in a shingle. More words: only literal copies of long stretches count.",
+        default=5,
+        minimum=1,
+        maximum=100,
+    )
+    num_hashes: int = option(
+        "MinHash values that a document's similarity is estimated by, 4 bytes each. "
+        "The estimate's standard deviation is sqrt(s * (1 - s) / num_hashes).",
+        default=128,
+        minimum=16,
+        maximum=1024,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeduplicationConfig:
+    """Documents that are dropped because another one says the same.
+
+    Of documents that are copies of each other the one with the smallest hash stays.
+    """
+
+    exact: bool = option("Drop documents whose text was already met.", default=True)
+    near: NearDuplicates | None = option(
+        "Drop documents that are nearly the same as another. Left out: keep them.",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        if self.near and not self.exact:
+            raise ConfigError(
+                "exact: false would keep the literal copies of a text while `near` "
+                "drops those that differ a little. Take `exact` away, or `near`"
+            )

@@ -1,0 +1,263 @@
+"""Which documents to drop because another one says the same.
+
+Exact copies share a 64-bit key (`pipeline.documents.document_key`). Near duplicates are
+found by locality-sensitive hashing (Indyk & Motwani, 1998): a signature is cut into
+bands, and documents that agree on a whole band meet in one of its buckets. Those that
+meet are compared by all of their signatures, and linked when they are similar. Of all
+that are linked, be it through others, the one with the smallest key stays.
+
+That choice does two things. The result is a function of the set of documents, however
+they are spread over parts and in whatever order pairs are found. And since a document
+is held out for validation when its key is below a bound (`split_of`), a group that has
+any such document keeps one of them: nothing that is linked with a validation document
+is trained on.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.minhash import constants
+
+KEPT, EXACT, NEAR = np.uint8(0), np.uint8(1), np.uint8(2)
+REASONS = {EXACT: "exact duplicate", NEAR: "near duplicate"}
+
+WINDOW = 16  # documents of a bucket that each one is compared with, besides the first
+_MISSED_PAIR = 20.0  # what one costs, in pairs that are compared in vain
+_STRETCH = 8192  # documents whose signatures are in memory at once
+
+
+class Bands(NamedTuple):
+    """How a signature is cut: `count` bands of `rows` values each."""
+
+    count: int
+    rows: int
+
+    def meet(self, similarity: np.ndarray) -> np.ndarray:
+        """The probability that documents agree on a band at least, the "S-curve".
+
+        Example:
+        >>> Bands(16, 8).meet(np.array([0.5, 0.8])).round(3)
+        array([0.061, 0.947])
+        """
+        return 1.0 - (1.0 - similarity**self.rows) ** self.count
+
+
+@functools.cache
+def choose_bands(similarity: float, num_hashes: int) -> Bands:
+    """The cut whose S-curve comes nearest to a step at the threshold.
+
+    It minimises the area above the curve from the threshold on (pairs that are missed)
+    and the area under it before (pairs that are compared in vain). Since every pair
+    that meets is compared, the latter cost time only, and weigh less by far.
+
+    Example:
+    >>> choose_bands(0.8, 128)
+    Bands(count=16, rows=8)
+    """
+
+    def cost(bands: Bands) -> float:
+        inside = (np.arange(1000) + 0.5) / 1000
+        in_vain = bands.meet(similarity * inside)
+        missed = 1.0 - bands.meet(similarity + (1.0 - similarity) * inside)
+        before = similarity * float(in_vain.mean())
+        return before + (1.0 - similarity) * float(missed.mean()) * _MISSED_PAIR
+
+    cuts = [Bands(num_hashes // rows, rows) for rows in range(1, num_hashes + 1)]
+    return min(cuts, key=cost)
+
+
+def buckets(signatures: np.ndarray, bands: Bands) -> np.ndarray:
+    """The bucket of each document in each band.
+
+    Args:
+        signatures: uint32 `(N, num_hashes)`.
+        bands: How to cut them.
+
+    Returns:
+        uint64 `(bands.count, N)`; equal where all values of the band are equal.
+    """
+    used = signatures[:, : bands.count * bands.rows].astype(np.uint64)
+    cut = used.reshape(-1, bands.count, bands.rows)
+    factors = constants("buckets", bands.rows) | np.uint64(1)
+    return np.einsum("nbr,r->bn", cut, factors)
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """Where each text is met for the first time, in ascending order of the keys.
+
+    Args:
+        keys: uint64 `(N,)`, the documents' hashes, part by part, row by row.
+
+    Returns:
+        int64, indices into `keys`. The steps below work on these documents alone, and
+        their indices are places in this array.
+
+    Example:
+    >>> distinct(np.array([7, 3, 7, 5], np.uint64))
+    array([1, 3, 0])
+    """
+    return np.unique(keys, return_index=True)[1]
+
+
+def similar_pairs(
+    buckets: np.ndarray,
+    look_up: Callable[[np.ndarray], np.ndarray],
+    similarity: float,
+) -> np.ndarray:
+    """The pairs of documents that meet in one band and are similar by their signatures.
+
+    In a bucket of many documents not every pair is compared, or a licence that a
+    million files carry would take 10^12 comparisons: each document is compared with the
+    first one of the bucket and with the `WINDOW` ones before it. Where both of a pair
+    are like the first, the pair is left out beyond the window.
+
+    Args:
+        buckets: uint64 `(N,)`, this band's row of `buckets(...)`, distinct documents in
+            ascending order of their keys.
+        look_up: Maps indices of documents to their signatures, uint32
+            `(n, num_hashes)`; `signatures.__getitem__` of an array, a memory-mapped
+            one included. It is asked for some thousand rows at a time.
+        similarity: The share of equal values from which two documents are similar.
+
+    Returns:
+        int64 `(P, 2)`, the smaller index first.
+
+    Example:
+    >>> rows = np.array([[1, 2, 3, 4], [9, 9, 9, 9], [1, 2, 3, 5]], np.uint32)
+    >>> similar_pairs(buckets(rows, Bands(2, 2))[0], rows.__getitem__, 0.75)
+    array([[0, 2]])
+    """
+    members, heads = _members(buckets)
+    like_head = np.zeros(len(members), np.bool_)
+    found = [np.empty((0, 2), np.int64)]
+    for low in range(0, len(members), _STRETCH):
+        high = min(low + _STRETCH, len(members))
+        begin = max(low - WINDOW, 0)
+        # Of the heads only the first one's may lie before the window.
+        rows = look_up(members[np.append(heads[low], np.arange(begin, high))])
+        for left, right in _proposals(heads, like_head, low, high):
+            there, here = np.maximum(left - begin + 1, 0), right - begin + 1
+            equal = np.count_nonzero(rows[there] == rows[here], axis=1)
+            similar = equal >= similarity * rows.shape[1]
+            left, right = left[similar], right[similar]
+            like_head[right[heads[right] == left]] = True
+            found.append(np.stack([members[left], members[right]], axis=1))
+    return np.concatenate(found)
+
+
+def _members(buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The documents that share a bucket, bucket by bucket, each in ascending order.
+
+    Returns:
+        The documents, and for each the place in this array where its bucket begins.
+    """
+    order = np.argsort(buckets, kind="stable")
+    in_order = buckets[order]
+    as_before = np.append(False, in_order[1:] == in_order[:-1])[: len(order)]
+    shared = as_before | np.append(as_before[1:], False)[: len(order)]
+    places = np.arange(np.count_nonzero(shared))
+    heads = np.maximum.accumulate(np.where(as_before[shared], 0, places))
+    return order[shared], heads
+
+
+def _proposals(
+    heads: np.ndarray, like_head: np.ndarray, low: int, high: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Places `low` to `high` paired with earlier ones of their bucket, left and right.
+
+    The heads come first; whoever draws from here then marks those that are like them.
+    """
+    here = np.arange(low, high)
+    right = here[heads[here] < here]
+    yield heads[right], right
+    for distance in range(1, WINDOW + 1):
+        right = here[here - distance > heads[here]]
+        left = right - distance
+        far = right - heads[right] > WINDOW
+        useful = ~(far & like_head[left] & like_head[right])
+        yield left[useful], right[useful]
+
+
+def clusters(pairs: np.ndarray, count: int) -> np.ndarray:
+    """Groups documents that are linked, be it through others.
+
+    All groups grow at once: each one's first document is hooked to the smallest first
+    document it is linked with, then everyone to their new first (Shiloach & Vishkin,
+    1982). The rounds grow as the logarithm of the longest chain.
+
+    Args:
+        pairs: int64 `(P, 2)`, in any order, of all bands.
+        count: How many documents there are.
+
+    Returns:
+        int64 `(count,)`: the smallest document of each one's group.
+
+    Example:
+    >>> clusters(np.array([[3, 4], [1, 3]]), 5)
+    array([0, 1, 2, 1, 1])
+    """
+    first = np.arange(count)
+    ends = pairs.T
+    while ends.size:
+        ends = first[ends]
+        ends = ends[:, ends[0] != ends[1]]
+        np.minimum.at(first, ends.max(axis=0), ends.min(axis=0))
+        while not np.array_equal(first, first[first]):
+            first = first[first]
+    return first
+
+
+def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """What becomes of every document.
+
+    Of the exact copies of a text the first is looked at, the others are `EXACT`; of
+    those looked at, the smallest of a group is `KEPT`, the others are `NEAR`.
+
+    Args:
+        keys: uint64 `(N,)`, as for `distinct`.
+        first: `distinct(keys)`.
+        groups: int64 `(len(first),)`, from `clusters`; `np.arange(len(first))` where
+            near duplicates stay.
+
+    Returns:
+        uint8 `(N,)`.
+
+    Example:
+    >>> keys = np.array([7, 3, 7, 5], np.uint64)
+    >>> verdicts(keys, distinct(keys), np.array([0, 1, 1]))
+    array([2, 0, 1, 0], dtype=uint8)
+    """
+    result = np.full(len(keys), EXACT)
+    result[first] = np.where(groups == np.arange(len(first)), KEPT, NEAR)
+    return result
+
+
+def leaked(
+    groups: np.ndarray, training: np.ndarray, evaluation: np.ndarray
+) -> np.ndarray:
+    """Which evaluation documents have a near duplicate among the training documents.
+
+    Called with the groups of all documents it says what a split would leak. Called with
+    the groups that a second search finds among the documents that were kept, it checks
+    what deduplication promises: none. As groups are linked through others too, it
+    counts a document rather once too often than too seldom.
+
+    Args:
+        groups: int64 `(N,)`, from `clusters`.
+        training: bool `(N,)`, the documents trained on.
+        evaluation: bool `(N,)`, those measured on. A text that is in both leaks.
+
+    Returns:
+        bool `(N,)`.
+
+    Example:
+    >>> training = np.array([True, False, False])
+    >>> leaked(np.array([0, 0, 2]), training, ~training)
+    array([False,  True, False])
+    """
+    trained_on = np.zeros(len(groups), np.bool_)
+    trained_on[groups[training]] = True
+    return evaluation & trained_on[groups]

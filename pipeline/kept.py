@@ -1,0 +1,60 @@
+"""The documents of a part that are used: by split, without duplicates, with copies."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from configs.run import RunConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.randomness import stage_key, uniform
+from pipeline.states import Part, documents_path, is_done, read_state
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What of a part goes into each split.
+
+    Attributes:
+        splits: The documents; copies of one stand side by side.
+        documents: How many different documents these are.
+        left_out: Training documents that their source's weight leaves out.
+    """
+
+    splits: dict[Split, DocumentBatch]
+    documents: dict[Split, int]
+    left_out: int
+
+
+def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
+    """Takes a part apart into its splits.
+
+    A training document is there as often as its source's weight says, the fraction
+    decided by a number drawn for the document; a validation document once.
+    """
+    batch = DocumentBatch.load(documents_path(folder, part))
+    keep = np.ones(len(batch), np.bool_)
+    if is_done(folder, "duplicates", part.name):
+        dropped = read_state(folder, "duplicates", part.name)
+        keep[dropped["exact"] + dropped["near"]] = False
+    held_out = in_validation(batch.keys, config.data.validation_fraction)
+    train = batch.take(np.flatnonzero(keep & ~held_out))
+    validation = batch.take(np.flatnonzero(keep & held_out))
+    copies = _copies(train, part.weight, config.seed)
+    left_out = int(np.sum(copies == 0))
+    return Kept(
+        {"train": train.with_copies(copies), "validation": validation},
+        {"train": len(train) - left_out, "validation": len(validation)},
+        left_out,
+    )
+
+
+def in_validation(keys: np.ndarray, fraction: float) -> np.ndarray:
+    """Bool (D,). Which documents are held out; as `split_of`, for many at once."""
+    return keys < np.uint64(fraction * 2.0**64)
+
+
+def _copies(batch: DocumentBatch, weight: float, seed: int) -> np.ndarray:
+    draw = uniform(stage_key(seed, "mixture"), batch.keys, np.zeros(1, np.int64))
+    return (np.floor(weight) + (draw < weight % 1.0)).astype(np.int64)
