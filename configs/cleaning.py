@@ -1,17 +1,192 @@
-"""`data.cleaning`: which documents are worth keeping."""
+"""`data.cleaning`: which documents are worth keeping, and what is mended in them."""
 
+import re
 from dataclasses import dataclass
+from typing import Literal
 
+from configs.errors import ConfigError
 from configs.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class CleaningConfig:
-    """Which documents are worth keeping. What is dropped is counted by its reason."""
+class QualityRules:
+    """Is it running text? The rules of Gopher (Rae et al., 2021, A.1.1).
 
+    Tuned for pages of the web: short documents, such as single sentences, fail them.
+    """
+
+    minimum_words: int = option("Fewest words of a document.", default=50, minimum=0)
+    maximum_words: int = option("Most words.", default=100_000, minimum=1)
+    minimum_word_length: float = option(
+        "Smallest mean length of a word, in characters.", default=3.0, minimum=0.0
+    )
+    maximum_word_length: float = option("Largest mean length.", default=10.0)
+    symbol_ratio: float = option(
+        "Most hash signs, or ellipses, per word.", default=0.1, minimum=0.0
+    )
+    bullet_lines: float = option(
+        "Largest share of lines that begin with a bullet.",
+        default=0.9,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    ellipsis_lines: float = option(
+        "Largest share of lines that end with an ellipsis.",
+        default=0.3,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    alphabetic_words: float = option(
+        "Smallest share of words with a letter in them.",
+        default=0.8,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    minimum_stop_words: int = option(
+        "How many different words of `stop_words` must occur.", default=2, minimum=0
+    )
+    stop_words: tuple[str, ...] = option(
+        "Words that running text of the language has. English if left out.",
+        default=("the", "be", "to", "of", "and", "that", "have", "with"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepetitionRules:
+    """Does it say the same again and again? Gopher's table A1 (Rae et al., 2021).
+
+    Each is the largest share allowed; 1 switches a rule off.
+    """
+
+    duplicate_lines: float = option(
+        "Lines that were there before.", default=0.3, minimum=0.0, maximum=1.0
+    )
+    duplicate_paragraphs: float = option(
+        "Paragraphs that were there before.", default=0.3, minimum=0.0, maximum=1.0
+    )
+    duplicate_line_characters: float = option(
+        "Characters in lines that were there before.",
+        default=0.2,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    top_2_gram: float = option(
+        "Characters in the most frequent run of 2 words.",
+        default=0.2,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    top_3_gram: float = option(
+        "The same for 3 words.", default=0.18, minimum=0.0, maximum=1.0
+    )
+    top_4_gram: float = option(
+        "The same for 4 words.", default=0.16, minimum=0.0, maximum=1.0
+    )
+    duplicate_5_grams: float = option(
+        "Characters in runs of 5 words that occur more than once.",
+        default=0.15,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    duplicate_10_grams: float = option(
+        "The same for 10 words.", default=0.1, minimum=0.0, maximum=1.0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineRules:
+    """Which lines of a document stay. The rules of C4 (Raffel et al., 2020, 2.2)."""
+
+    terminal_punctuation: bool = option(
+        "Keep only lines that end in a full stop or its like, or a closing quote.",
+        default=True,
+    )
+    minimum_words: int = option("Fewest words of a line.", default=5, minimum=0)
+    boilerplate: tuple[str, ...] = option(
+        "A line with one of these phrases goes, upper or lower case.",
+        default=(
+            "javascript",
+            "cookie policy",
+            "privacy policy",
+            "terms of use",
+            "terms of service",
+            "all rights reserved",
+            "uses cookies",
+        ),
+    )
+    placeholders: tuple[str, ...] = option(
+        "A document with one of these anywhere goes whole.",
+        default=("lorem ipsum", "{"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptRules:
+    """Is it written in the scripts that are wanted?"""
+
+    allowed: tuple[str, ...] = option(
+        "Scripts by the first word of their characters' Unicode names, such as `latin`,"
+        " `cyrillic`, `greek`, `arabic`, `hiragana`, `cjk`."
+    )
+    share: float = option(
+        "Smallest share of the letters that are in an allowed script.",
+        default=0.9,
+        minimum=0.0,
+        maximum=1.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonalData:
+    """Personal data that is replaced by a word in angle brackets.
+
+    Patterns find what looks like it; they know nothing of names and addresses. For
+    more, give a function of your own.
+    """
+
+    emails: bool = option("`<email>` for addresses of electronic mail.", default=True)
+    phone_numbers: bool = option("`<phone>` for telephone numbers.", default=True)
+    ip_addresses: bool = option("`<ip>` for public IPv4 addresses.", default=True)
+    hook: str | None = option(
+        "A function `package.module:name` from text to text, called last.",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        if self.hook and not re.fullmatch(r"\w+(\.\w+)*:\w+", self.hook):
+            raise ConfigError(
+                f"hook={self.hook!r} does not name a function: write "
+                "package.module:name"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleaningConfig:
+    """Which documents are worth keeping. What is dropped is counted by its reason.
+
+    Texts are mended in the order of the keys, then judged. Rules that are left out are
+    not applied. All rules look at `text` only.
+    """
+
+    normalization: Literal["none", "nfc", "nfkc"] = option(
+        "Unicode normalisation of the texts.", default="none"
+    )
+    control_characters: Literal["keep", "remove"] = option(
+        "What becomes of control characters other than line feed and tab.",
+        default="keep",
+    )
+    personal_data: PersonalData | None = option(
+        "Replace personal data. `{}` takes the defaults.", default=None
+    )
+    lines: LineRules | None = option("Which lines stay.", default=None)
     minimum_characters: int = option(
         "Shorter documents are dropped.", default=1, minimum=1
     )
     maximum_characters: int = option(
         "Longer documents go to quarantine.", default=10_000_000, minimum=1
+    )
+    scripts: ScriptRules | None = option("Which scripts.", default=None)
+    quality: QualityRules | None = option("Is it running text?", default=None)
+    repetition: RepetitionRules | None = option(
+        "Does it say the same again and again?", default=None
     )

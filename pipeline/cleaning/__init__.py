@@ -1,17 +1,26 @@
 """Which documents are worth learning from. Pure functions on plain text."""
 
 from configs.cleaning import CleaningConfig
+from pipeline.cleaning.lines import keep_lines, placeholder_reason
+from pipeline.cleaning.mending import mended
+from pipeline.cleaning.personal import without_personal_data
+from pipeline.cleaning.quality import quality_reason
+from pipeline.cleaning.repetition import repetition_reason
+from pipeline.cleaning.scripts import script_reason
 from pipeline.documents import Document, Rejected
 
 
-def clean_text(text: str) -> str:
-    r"""Line ends as `\n`, no byte order mark, no blank edges.
+def clean_text(text: str, config: CleaningConfig) -> str:
+    r"""The text as it is kept: mended, without lines and data that are not wanted.
 
     Example:
-    >>> clean_text("\ufeff one\r\ntwo \n")
+    >>> clean_text("\ufeff one\r\ntwo \n", CleaningConfig())
     'one\ntwo'
     """
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\ufeff \t\n")
+    text = mended(text, config)
+    if config.personal_data:
+        text = without_personal_data(text, config.personal_data)
+    return keep_lines(text, config.lines) if config.lines else text
 
 
 def filter_reason(text: str, config: CleaningConfig) -> str | None:
@@ -27,11 +36,17 @@ def filter_reason(text: str, config: CleaningConfig) -> str | None:
         return "empty"
     if len(text) < config.minimum_characters:
         return f"shorter than {config.minimum_characters} characters"
-    return None
+    return (
+        (config.lines and placeholder_reason(text, config.lines))
+        or (config.scripts and script_reason(text, config.scripts))
+        or (config.quality and quality_reason(text, config.quality))
+        or (config.repetition and repetition_reason(text, config.repetition))
+        or None
+    )
 
 
 def quarantine_reason(text: str, config: CleaningConfig) -> str | None:
-    """Why a text must be looked at by a person, or None.
+    """Why a text as it was read must be looked at by a person, or None.
 
     Example:
     >>> quarantine_reason("a" + chr(0), CleaningConfig())
@@ -41,11 +56,17 @@ def quarantine_reason(text: str, config: CleaningConfig) -> str | None:
         return "contains NUL, so it is binary"
     if len(text) > config.maximum_characters:
         return f"longer than {config.maximum_characters} characters"
+    if not text.isascii() and _has_surrogate(text):
+        return "contains a lone surrogate, which has no UTF-8 form"
+    return None
+
+
+def _has_surrogate(text: str) -> bool:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return "contains a lone surrogate, which has no UTF-8 form"
-    return None
+        return True
+    return False
 
 
 def rejected(document: Document, reason: str) -> Rejected:
