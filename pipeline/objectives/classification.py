@@ -1,0 +1,71 @@
+"""Classification: `[CLS] text [SEP]` and the class of the text.
+
+A text that is too long loses its end; how much was cut off is counted.
+"""
+
+import numpy as np
+
+from configs.run import RunConfig
+from configs.supervised import ClassificationConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.labelled import (
+    label_feature,
+    label_ids,
+    one_each,
+    reasons_against,
+    rejected_rows,
+    token_counts,
+    usable_rows,
+)
+from pipeline.objectives.layout import Grid, beside, stretches, token_features
+from pipeline.objectives.records import Records
+from pipeline.objectives.special import needed
+from pipeline.objectives.tokenized import tokenize_column
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    assert isinstance(run.objective, ClassificationConfig)
+    return (
+        *token_features(run.data.sequence_length),
+        label_feature(run.objective.labels),
+    )
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """One record for each document, in the order of their keys."""
+    assert isinstance(run.objective, ClassificationConfig)
+    labels, length = run.objective.labels, run.data.sequence_length
+    begin = needed(tokenizer, run, "begin")
+    end = needed(tokenizer, run, "end")
+    reasons = reasons_against(batch, ["text", "label"], labels)
+    rows = usable_rows(batch, reasons)
+    tokens = tokenize_column(batch.take(rows), tokenizer)
+
+    filled = np.flatnonzero(tokens.lengths)
+    kept = np.minimum(tokens.lengths, length - 2)[filled]
+    content = stretches(tokens, filled, 0, kept)
+    framed = beside(begin, content, end)
+    grid = Grid.of(framed.lengths, length)
+    documents = rows[filled]
+    return Records(
+        arrays={
+            **grid.token_arrays(framed.ids, tokenizer.special.pad),
+            "label": label_ids(batch.take(documents), labels),
+        },
+        placement=one_each(documents),
+        lengths=framed.lengths,
+        counts={
+            **token_counts(tokenizer, content),
+            "truncated_documents": int(np.sum(kept < tokens.lengths[filled])),
+            "truncated_tokens": len(tokens.ids) - len(content.ids),
+            "padding": grid.padding,
+            "empty_documents": len(rows) - len(filled),
+        },
+        rejected=rejected_rows(reasons),
+    )

@@ -1,0 +1,82 @@
+"""What the objectives with labelled documents share."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.document_batch import DocumentBatch
+from pipeline.features import Feature
+from pipeline.objectives.records import Placement
+from pipeline.objectives.tokenized import TokenRows, tokenize_column
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def label_feature(labels: Sequence[str]) -> Feature:
+    """One class for each record."""
+    return Feature("label", "int32", (), f"the class: a place in {list(labels)}")
+
+
+def reasons_against(
+    batch: DocumentBatch, columns: Sequence[str], labels: Sequence[str] | None = None
+) -> list[str | None]:
+    """Why each document is not what an objective needs; None for one that is.
+
+    Args:
+        batch: The documents.
+        columns: What a document must have.
+        labels: What its label may be, where it needs one.
+    """
+    reasons: list[str | None] = [None] * len(batch)
+    for column in columns:
+        for row, value in enumerate(batch.values(column)):
+            if not value:
+                reasons[row] = reasons[row] or f"no {column}"
+    if labels is not None:
+        for row, label in enumerate(batch.values("label")):
+            if label not in labels:
+                reasons[row] = reasons[row] or (
+                    f"label {label!r} is not one of the configured labels "
+                    f"({', '.join(labels)})"
+                )
+    return reasons
+
+
+def usable_rows(batch: DocumentBatch, reasons: Sequence[str | None]) -> np.ndarray:
+    """int64. The rows without a reason against them, by key: not by arrival."""
+    by_key = np.argsort(batch.keys, kind="stable")
+    return by_key[np.array([reasons[row] is None for row in by_key], np.bool_)]
+
+
+def rejected_rows(reasons: Sequence[str | None]) -> list[tuple[int, str]]:
+    """The rows with a reason against them, as `Records.rejected` has them."""
+    return [(row, reason) for row, reason in enumerate(reasons) if reason is not None]
+
+
+def label_ids(batch: DocumentBatch, labels: Sequence[str]) -> np.ndarray:
+    """int32 (D,). The place of each document's label, which must be one of them."""
+    places = {label: place for place, label in enumerate(labels)}
+    return np.array([places[label] for label in batch.values("label")], np.int32)
+
+
+def tokenize_texts(texts: Sequence[bytes], tokenizer: Tokenizer) -> TokenRows:
+    """`tokenize_column` for texts that are no column of the documents."""
+    table = pa.table({"text": pa.array(texts, pa.binary())})
+    batch = DocumentBatch(np.zeros(len(table), np.uint64), table)
+    return tokenize_column(batch, tokenizer)
+
+
+def token_counts(tokenizer: Tokenizer, *contents: TokenRows) -> dict[str, int]:
+    """How many tokens that are not special the records have, and how many unknown."""
+    unknown = tokenizer.special.unknown
+    return {
+        "tokens": sum(len(content.ids) for content in contents),
+        "unknown_tokens": 0
+        if unknown is None
+        else sum(int(np.sum(content.ids == unknown)) for content in contents),
+    }
+
+
+def one_each(rows: np.ndarray) -> Placement:
+    """Each document whole in a record of its own, in the order of the rows."""
+    return Placement(np.arange(len(rows)), rows, np.zeros(len(rows), np.int64))

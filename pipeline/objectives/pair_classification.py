@@ -1,0 +1,111 @@
+"""Classification of pairs: `[CLS] text [SEP] second text [SEP]` and their class.
+
+A pair that is too long loses tokens at the end of its longer text, until both are
+equally long; then of both in turn, the second text first. What is said early and what
+is said briefly is kept ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), in
+the code of `_truncate_seq_pair`).
+"""
+
+import numpy as np
+
+from configs.run import RunConfig
+from configs.supervised import PairClassificationConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.labelled import (
+    label_feature,
+    label_ids,
+    one_each,
+    reasons_against,
+    rejected_rows,
+    token_counts,
+    usable_rows,
+)
+from pipeline.objectives.layout import Grid, beside, ranges, stretches, token_features
+from pipeline.objectives.records import Records
+from pipeline.objectives.special import needed
+from pipeline.objectives.tokenized import tokenize_column
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def segment_feature(length: int) -> Feature:
+    """Which of two texts a token belongs to."""
+    return Feature(
+        "segment_ids",
+        "int32",
+        (length,),
+        "1 on the second text and the piece that ends it, else 0",
+    )
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    assert isinstance(run.objective, PairClassificationConfig)
+    length = run.data.sequence_length
+    return (
+        *token_features(length),
+        segment_feature(length),
+        label_feature(run.objective.labels),
+    )
+
+
+def longest_first(
+    first: np.ndarray, second: np.ndarray, room: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many tokens of each text of a pair fit, when the longer one gives first.
+
+    Args:
+        first: int (N,). Tokens of the first texts.
+        second: int (N,). Tokens of the second texts.
+        room: Tokens that both may have together.
+
+    Example:
+    >>> longest_first(np.array([9, 2, 9]), np.array([3, 3, 9]), 7)
+    (array([4, 2, 4]), array([3, 3, 3]))
+    """
+    kept = np.minimum(first, np.maximum(room - second, -(-room // 2)))
+    return kept, np.minimum(second, room - kept)
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """One record for each pair, in the order of their keys."""
+    assert isinstance(run.objective, PairClassificationConfig)
+    labels, length = run.objective.labels, run.data.sequence_length
+    begin = needed(tokenizer, run, "begin")
+    end = needed(tokenizer, run, "end")
+    reasons = reasons_against(batch, ["text", "second_text", "label"], labels)
+    rows = usable_rows(batch, reasons)
+    usable = batch.take(rows)
+    texts = tokenize_column(usable, tokenizer)
+    second_texts = tokenize_column(usable, tokenizer, "second_text")
+
+    filled = np.flatnonzero((texts.lengths > 0) & (second_texts.lengths > 0))
+    whole = texts.lengths[filled], second_texts.lengths[filled]
+    kept = longest_first(*whole, length - 3)
+    first = stretches(texts, filled, 0, kept[0])
+    second = stretches(second_texts, filled, 0, kept[1])
+    framed = beside(begin, first, end, second, end)
+    grid = Grid.of(framed.lengths, length)
+    in_second = ranges(framed.lengths) >= np.repeat(kept[0] + 2, framed.lengths)
+    cut = whole[0] - kept[0] + whole[1] - kept[1]
+    documents = rows[filled]
+    return Records(
+        arrays={
+            **grid.token_arrays(framed.ids, tokenizer.special.pad),
+            "segment_ids": grid.put(in_second),
+            "label": label_ids(batch.take(documents), labels),
+        },
+        placement=one_each(documents),
+        lengths=framed.lengths,
+        counts={
+            **token_counts(tokenizer, first, second),
+            "truncated_documents": int(np.sum(cut > 0)),
+            "truncated_tokens": int(cut.sum()),
+            "padding": grid.padding,
+            "empty_documents": len(rows) - len(filled),
+        },
+        rejected=rejected_rows(reasons),
+    )

@@ -1,0 +1,185 @@
+"""Sequence to sequence: the encoder reads a text, the decoder writes its answer.
+
+    encoder_token_ids  a b c [END]    p q [END]
+    decoder_token_ids  [GO] x y       [GO] u v w
+    target_ids         x y [END]      u v w [END]
+
+The decoder reads the target one place later than it has to write it
+([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), 3.1). `[GO]` is the piece
+that begins a text or, where a family has none, padding, as in T5.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configs.run import RunConfig
+from configs.supervised import Seq2SeqConfig, TextToTextConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.labelled import (
+    reasons_against,
+    rejected_rows,
+    token_counts,
+    usable_rows,
+)
+from pipeline.objectives.layout import (
+    Grid,
+    beside,
+    stretches,
+    token_features,
+)
+from pipeline.objectives.pair_packing import pack_pairs
+from pipeline.objectives.records import Placement, Records
+from pipeline.objectives.special import needed
+from pipeline.objectives.tokenized import TokenRows, tokenize_column
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    assert isinstance(run.objective, Seq2SeqConfig)
+    return pair_features(run.data.sequence_length, run.objective.decoder_length)
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """Records of pairs, several in each or one, in the order of their first's key."""
+    assert isinstance(run.objective, Seq2SeqConfig)
+    reasons = reasons_against(batch, ["text", "target_text"])
+    rows = usable_rows(batch, reasons)
+    usable = batch.take(rows)
+    pairs = Pairs(
+        rows,
+        batch.keys[rows],
+        tokenize_column(usable, tokenizer),
+        tokenize_column(usable, tokenizer, "target_text"),
+    )
+    return pair_records(pairs, reasons, tokenizer, run, run.objective)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Texts and their answers, in the order of their keys.
+
+    Attributes:
+        documents: int64 (N,). The row of each in the batch.
+        keys: uint64 (N,).
+        sources: The ids of the texts, N rows.
+        targets: The ids of the answers, N rows.
+    """
+
+    documents: np.ndarray
+    keys: np.ndarray
+    sources: TokenRows
+    targets: TokenRows
+
+    def cut(self, which: np.ndarray, source: int, target: int) -> "Pairs":
+        """Some of the pairs by index, each side cut to at most so many tokens."""
+
+        def sides(rows: TokenRows, most: int) -> TokenRows:
+            return stretches(rows, which, 0, np.minimum(rows.lengths[which], most))
+
+        return Pairs(
+            self.documents[which],
+            self.keys[which],
+            sides(self.sources, source),
+            sides(self.targets, target),
+        )
+
+
+def pair_features(encoder_length: int, decoder_length: int) -> tuple[Feature, ...]:
+    """The record contract of texts with answers."""
+    shape = (decoder_length,)
+    return (
+        *token_features(encoder_length, "encoder_"),
+        *token_features(decoder_length, "decoder_"),
+        Feature("target_ids", "int32", shape, "what the decoder is to write"),
+        Feature(
+            "target_weights", "float32", shape, "1 where there is a target, else 0"
+        ),
+    )
+
+
+def pair_records(
+    pairs: Pairs,
+    reasons: list[str | None],
+    tokenizer: Tokenizer,
+    run: RunConfig,
+    config: Seq2SeqConfig | TextToTextConfig,
+) -> Records:
+    """Lays pairs into records.
+
+    Args:
+        pairs: The pairs; those without a token on one side are left out and counted.
+        reasons: Why a document of the batch is no pair; reasons to drop are added.
+        tokenizer: Gives the special pieces.
+        run: Gives the encoder's length.
+        config: The rest.
+    """
+    lengths = run.data.sequence_length, config.decoder_length
+    end = needed(tokenizer, run, "end")
+    pad = tokenizer.special.pad
+    begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
+
+    source_over = pairs.sources.lengths > lengths[0] - 1
+    target_over = pairs.targets.lengths > lengths[1] - 1
+    if config.too_long == "drop":
+        for row in pairs.documents[source_over]:
+            reasons[row] = "source longer than data.sequence_length"
+        for row in pairs.documents[target_over & ~source_over]:
+            reasons[row] = "target longer than objective.decoder_length"
+    kept = np.array([reasons[row] is None for row in pairs.documents], np.bool_)
+    filled = (pairs.sources.lengths > 0) & (pairs.targets.lengths > 0)
+    used = np.flatnonzero(kept & filled)
+    whole_tokens = np.sum(pairs.sources.lengths[used] + pairs.targets.lengths[used])
+    pairs = pairs.cut(used, lengths[0] - 1, lengths[1] - 1)
+
+    order, record = _arranged(pairs, lengths, packed=config.packed)
+    pairs = pairs.cut(order, *lengths)
+    encoder = beside(pairs.sources, end)
+    decoder = beside(begin, pairs.targets)
+    target = beside(pairs.targets, end)
+    encoder_grid = Grid.of(encoder.lengths, lengths[0], record)
+    decoder_grid = Grid.of(decoder.lengths, lengths[1], record)
+    tokens = encoder.lengths + decoder.lengths
+    return Records(
+        arrays={
+            **encoder_grid.token_arrays(encoder.ids, pad, "encoder_"),
+            **decoder_grid.token_arrays(decoder.ids, pad, "decoder_"),
+            "target_ids": decoder_grid.put(target.ids, fill=pad),
+            "target_weights": decoder_grid.put(1.0, np.float32),
+        },
+        placement=Placement(record, pairs.documents, np.zeros(len(record), np.int64)),
+        lengths=np.bincount(record, tokens).astype(np.int64),
+        counts={
+            **token_counts(tokenizer, pairs.sources, pairs.targets),
+            "truncated_documents": int(np.sum((source_over | target_over)[used])),
+            "truncated_tokens": int(
+                whole_tokens - len(pairs.sources.ids) - len(pairs.targets.ids)
+            ),
+            "padding": encoder_grid.padding + decoder_grid.padding,
+            "encoder_padding": encoder_grid.padding,
+            "decoder_padding": decoder_grid.padding,
+            "empty_documents": int(np.sum(kept & ~filled)),
+        },
+        rejected=rejected_rows(reasons),
+    )
+
+
+def _arranged(
+    pairs: Pairs, lengths: tuple[int, int], *, packed: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs in the order they are laid, and the record of each."""
+    count = len(pairs.documents)
+    if not packed:
+        return np.arange(count), np.arange(count)
+    framed = pairs.sources.lengths + 1, pairs.targets.lengths + 1
+    records = pack_pairs(*framed, lengths)
+    # The first records have the longest pairs: their hashes mix them.
+    records.sort(key=lambda record: int(pairs.keys[record[0]]))
+    order = np.array([pair for record in records for pair in record], np.int64)
+    sizes = np.array([len(record) for record in records], np.int64)
+    return order, np.repeat(np.arange(len(records)), sizes)

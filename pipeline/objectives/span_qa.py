@@ -1,0 +1,145 @@
+"""Extractive question answering: which tokens of a text answer a question.
+
+    [CLS] question [SEP] window of the text [SEP]
+
+A long text is read in windows that overlap, one record each. Where a window does not
+hold the whole answer, or there is none, the answer is the place of `[CLS]`, 0
+([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). Of several
+answers the first is taught.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from configs.run import RunConfig
+from configs.supervised import SpanQAConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.answers import answer_characters, answer_tokens
+from pipeline.objectives.labelled import (
+    reasons_against,
+    rejected_rows,
+    token_counts,
+    usable_rows,
+)
+from pipeline.objectives.layout import Grid, beside, ranges, stretches, token_features
+from pipeline.objectives.pair_classification import segment_feature
+from pipeline.objectives.records import Placement, Records
+from pipeline.objectives.special import needed
+from pipeline.objectives.tokenized import tokenize_column
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    length = run.data.sequence_length
+    return (
+        *token_features(length),
+        segment_feature(length),
+        Feature(
+            "start_position",
+            "int32",
+            (),
+            "place in the record of the answer's first token; 0: not in this window",
+        ),
+        Feature(
+            "end_position",
+            "int32",
+            (),
+            "place in the record of the answer's last token; 0: not in this window",
+        ),
+        Feature(
+            "context_start",
+            "int32",
+            (),
+            "place in the text of the window's first token",
+        ),
+    )
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """One record for each window, in the order of the documents' keys."""
+    assert isinstance(run.objective, SpanQAConfig)
+    config, length = run.objective, run.data.sequence_length
+    begin = needed(tokenizer, run, "begin")
+    end = needed(tokenizer, run, "end")
+    reasons = reasons_against(batch, ["text", "second_text"])
+    characters = answer_characters(batch, reasons)
+    rows = usable_rows(batch, reasons)
+    usable = batch.take(rows)
+    questions = tokenize_column(usable, tokenizer, "second_text")
+    texts = tokenize_column(usable, tokenizer)
+    spans = answer_tokens(usable.texts(), characters[rows], texts, tokenizer)
+
+    asked = np.minimum(questions.lengths, config.max_question_length)
+    room = length - 3 - asked
+    filled = (texts.lengths > 0) & (asked > 0)
+    windows = _windows(texts.lengths, room, config.stride, filled)
+    which = windows.document
+    question = stretches(questions, which, 0, asked[which])
+    context = stretches(texts, which, windows.start, windows.length)
+    framed = beside(begin, question, end, context, end)
+    grid = Grid.of(framed.lengths, length)
+    column = asked[which] + 2  # of the window's first token
+    in_context = ranges(framed.lengths) >= np.repeat(column, framed.lengths)
+
+    first = spans.first[which] - windows.start
+    last = spans.last[which] - windows.start
+    held = (spans.last[which] >= 0) & (first >= 0) & (last < windows.length)
+    seen = np.bincount(which[held], minlength=len(rows)) > 0
+    answered = filled & (spans.last >= 0)
+    return Records(
+        arrays={
+            **grid.token_arrays(framed.ids, tokenizer.special.pad),
+            "segment_ids": grid.put(in_context),
+            "start_position": np.where(held, first + column, 0).astype(np.int32),
+            "end_position": np.where(held, last + column, 0).astype(np.int32),
+            "context_start": windows.start.astype(np.int32),
+        },
+        placement=Placement(np.arange(len(which)), rows[which], windows.start),
+        lengths=framed.lengths,
+        counts={
+            **token_counts(tokenizer, question, context),
+            "answers": int(answered.sum()),
+            "unaligned_answers": int(np.sum(filled & ~spans.exact)),
+            "unseen_answers": int(np.sum(answered & ~seen)),
+            "windows_without_answer": int(np.sum(~held)),
+            "truncated_tokens": int(np.sum((questions.lengths - asked)[filled])),
+            "padding": grid.padding,
+            "empty_documents": int(np.sum(~filled)),
+        },
+        rejected=rejected_rows(reasons),
+    )
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Stretches of texts that overlap; all arrays (N,).
+
+    Attributes:
+        document: int64. The text each is of, ascending.
+        start: int64. Its first token within the text.
+        length: int64. Its tokens.
+    """
+
+    document: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+
+
+def _windows(
+    lengths: np.ndarray, room: np.ndarray, stride: int, filled: np.ndarray
+) -> _Windows:
+    """Windows as long as there is room, up to the first that reaches the text's end."""
+    step = np.minimum(stride, room)  # no token between two windows
+    further = -(-np.maximum(lengths - room, 0) // step)
+    per_document = np.where(filled, 1 + further, 0)
+    document = np.repeat(np.arange(len(lengths)), per_document)
+    start = ranges(per_document) * step[document]
+    return _Windows(
+        document, start, np.minimum(room[document], lengths[document] - start)
+    )

@@ -1,0 +1,61 @@
+"""Any task as text to text: the layout of `seq2seq`, the texts from templates.
+
+"summarize: " before a text tells the model what to do with it
+([Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 2.4).
+"""
+
+from itertools import repeat
+
+from configs.run import RunConfig
+from configs.supervised import TextToTextConfig, template_parts
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.labelled import reasons_against, tokenize_texts, usable_rows
+from pipeline.objectives.records import Records
+from pipeline.objectives.seq2seq import Pairs, pair_features, pair_records
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract, that of `seq2seq`."""
+    assert isinstance(run.objective, TextToTextConfig)
+    return pair_features(run.data.sequence_length, run.objective.decoder_length)
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """Records of pairs, as `seq2seq` makes them of texts."""
+    assert isinstance(run.objective, TextToTextConfig)
+    config = run.objective
+    parts = template_parts(config.source) + template_parts(config.target)
+    reasons = reasons_against(batch, [field for _, field in parts if field])
+    rows = usable_rows(batch, reasons)
+    usable = batch.take(rows)
+    pairs = Pairs(
+        rows,
+        batch.keys[rows],
+        tokenize_texts(filled(usable, config.source), tokenizer),
+        tokenize_texts(filled(usable, config.target), tokenizer),
+    )
+    return pair_records(pairs, reasons, tokenizer, run, config)
+
+
+def filled(batch: DocumentBatch, template: str) -> list[bytes]:
+    """The template with the fields of each document, UTF-8.
+
+    Example:
+    >>> from pipeline.documents import Document
+    >>> batch = DocumentBatch.of([Document("a text", "a.txt", 0, label="good")])
+    >>> filled(batch, "{text} is {label}")
+    [b'a text is good']
+    """
+    columns = []
+    for plain, field in template_parts(template):
+        columns.append(repeat(plain.encode("utf-8"), len(batch)))
+        if field == "label":
+            columns.append([label.encode("utf-8") for label in batch.values("label")])
+        elif field is not None:
+            columns.append(batch.texts(field))
+    return [b"".join(values) for values in zip(*columns, strict=True)]

@@ -1,0 +1,151 @@
+"""Token classification: a tag for each word, asked for at the word's first piece.
+
+    token_ids      [CLS] Ber ##lin is big [SEP]
+    label_ids        0    3    0    1  1    0
+    label_weights    0    1    0    1  1    0
+
+A sentence that is too long for a record is cut between two words and goes on in the
+next record, so that no tag is lost.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from configs.run import RunConfig
+from configs.supervised import TokenClassificationConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.labelled import (
+    reasons_against,
+    rejected_rows,
+    token_counts,
+    usable_rows,
+)
+from pipeline.objectives.layout import (
+    Grid,
+    beside,
+    ranges,
+    rows_of,
+    stretches,
+    token_features,
+)
+from pipeline.objectives.records import Placement, Records
+from pipeline.objectives.special import needed
+from pipeline.objectives.words import tokenize_words
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    assert isinstance(run.objective, TokenClassificationConfig)
+    length = run.data.sequence_length
+    labels = list(run.objective.labels)
+    return (
+        *token_features(length),
+        Feature("label_ids", "int32", (length,), f"the tag: a place in {labels}"),
+        Feature("label_weights", "float32", (length,), "1 where a tag is asked for"),
+    )
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """One record for each sentence that fits, in the order of their keys."""
+    assert isinstance(run.objective, TokenClassificationConfig)
+    config, length = run.objective, run.data.sequence_length
+    begin = needed(tokenizer, run, "begin")
+    end = needed(tokenizer, run, "end")
+    reasons = _reasons_against(batch, config.labels)
+    rows = usable_rows(batch, reasons)
+    usable = batch.take(rows)
+    sentences = usable.values("words")
+    words = tokenize_words(sentences, tokenizer, run)
+
+    # A word that is longer than a record is alone in one and loses its end.
+    kept = np.minimum(words.lengths, length - 2)
+    pieces = stretches(words, np.arange(len(kept)), 0, kept)
+    per_sentence = np.array([len(sentence) for sentence in sentences], np.int64)
+    cuts = _cut_between_words(per_sentence, kept, length - 2)
+    tags = np.repeat(_tag_ids(usable, config.labels), kept)
+    asked = (ranges(kept) == 0) | config.all_pieces
+
+    framed = beside(begin, rows_of(pieces.ids, cuts.lengths), end)
+    framed_tags = beside(0, rows_of(tags * asked, cuts.lengths), 0)
+    framed_asked = beside(0, rows_of(asked, cuts.lengths), 0)
+    grid = Grid.of(framed.lengths, length)
+    return Records(
+        arrays={
+            **grid.token_arrays(framed.ids, tokenizer.special.pad),
+            "label_ids": grid.put(framed_tags.ids),
+            "label_weights": grid.put(framed_asked.ids, np.float32),
+        },
+        placement=Placement(
+            np.arange(len(cuts.lengths)), rows[cuts.sentences], cuts.starts
+        ),
+        lengths=framed.lengths,
+        counts={
+            **token_counts(tokenizer, pieces),
+            "predictions": int(asked.sum()),
+            "cut_documents": len(np.unique(cuts.sentences[cuts.starts > 0])),
+            "truncated_tokens": len(words.ids) - len(pieces.ids),
+            "padding": grid.padding,
+        },
+        rejected=rejected_rows(reasons),
+    )
+
+
+def _reasons_against(batch: DocumentBatch, labels: tuple[str, ...]) -> list[str | None]:
+    reasons = reasons_against(batch, ["words", "tags"])
+    tagged = zip(batch.values("words"), batch.values("tags"), strict=True)
+    for row, (words, tags) in enumerate(tagged):
+        unknown = next((tag for tag in tags if tag not in labels), None)
+        if reasons[row] is None and len(words) != len(tags):
+            reasons[row] = "not as many tags as words"
+        elif reasons[row] is None and unknown is not None:
+            reasons[row] = (
+                f"tag {unknown!r} is not one of the configured labels "
+                f"({', '.join(labels)})"
+            )
+    return reasons
+
+
+def _tag_ids(batch: DocumentBatch, labels: tuple[str, ...]) -> np.ndarray:
+    """int32. The tag of every word of all sentences, in one row."""
+    places = {label: place for place, label in enumerate(labels)}
+    return np.array([places[t] for tags in batch.values("tags") for t in tags], "i4")
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """Stretches of sentences, each at most a record long; all arrays (N,).
+
+    Attributes:
+        sentences: int64. Which sentence each is of.
+        starts: int64. Its first token within the sentence.
+        lengths: int64. Its tokens.
+    """
+
+    sentences: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+def _cut_between_words(
+    per_sentence: np.ndarray, word_lengths: np.ndarray, most: int
+) -> _Cuts:
+    """Cuts each sentence as late as a record allows; no word is longer than that."""
+    word_ends = np.cumsum(word_lengths)
+    edges = np.concatenate([[0], word_ends])[np.cumsum([0, *per_sentence])]
+    found: list[tuple[int, int, int]] = []
+    for sentence, (start, end) in enumerate(pairwise(edges.tolist())):
+        at = start
+        while end - at > most:
+            last = np.searchsorted(word_ends, at + most, side="right") - 1
+            cut = int(word_ends[last])
+            found.append((sentence, at - start, cut - at))
+            at = cut
+        found.append((sentence, at - start, end - at))
+    return _Cuts(*np.array(found, np.int64).reshape(-1, 3).T)
