@@ -11,7 +11,9 @@ exec((HERE / "configs/version.py").read_text("utf-8"), VERSION)
 ROOMS = [
     "configs",
     "pipeline",
+    "pipeline.cleaning",
     "pipeline.objectives",
+    "pipeline.readers",
     "pipeline.tokenizers",
     "model",
     "model.layers",
@@ -40,14 +42,23 @@ setup(
         "apache-beam>=2.77",
         "pyyaml>=6",
         "ai-edge-litert>=2.3",
+        "google-crc32c>=1.5",
         "h5py>=3.14",
         "matplotlib>=3.10",
         "numpy>=2",
+        "pillow>=11",
+        "protobuf>=6",
+        "pyarrow>=18",
         "rich>=14",
+        "sentencepiece>=0.2",
         "tensorboard>=2.20",
         "tokenizers>=0.23",
+        "zstandard>=0.23",
     ],
     extras_require={
+        # File systems of the clouds: gs:// and s3:// paths.
+        "gcp": ["apache-beam[gcp]"],
+        "aws": ["apache-beam[aws]"],
         "test": [
             "hypothesis",
             "import-linter",

@@ -1,7 +1,6 @@
 """The `transbeam` command: it maps a sub-command to a room, and nothing else.
 
-`transbeam train ...` is `python -m trainer train ...`, and `transbeam data ...`, the
-only command of its room, is `python -m pipeline ...`; only `run` is put together here.
+`transbeam train ...` is `python -m trainer train ...`; only `run` is put together here.
 Nothing heavy is imported before a room is entered.
 """
 
@@ -48,6 +47,10 @@ Write your own:
   transbeam check my.yaml                   is it right, and what does it ask for?
   transbeam train my.yaml --set training.steps=5000
 
+Look at a tokenizer, ours or one in a file:
+
+  transbeam tokenize runs/demo              lines to pieces and ids; --decode, --report
+
 All of a run is in its folder: runs/NAME, or the DIR given with --run. The same command
 with other keys keeps what was made before, in runs/NAME/superseded.
 
@@ -59,6 +62,7 @@ ROOMS = {
     "check": "configs",
     "explain": "configs",
     "data": "pipeline",
+    "tokenize": "pipeline",
     "train": "trainer",
     "evaluate": "trainer",
     "export": "serving",
@@ -83,8 +87,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     if command == "run":
         return _run(argv[1:])
     if command in ROOMS:
-        is_only_one = list(ROOMS.values()).count(ROOMS[command]) == 1
-        return _room(command).main(argv[1:] if is_only_one else argv)
+        return _room(command).main(argv)
     known = [*ROOMS, "run"]
     raise UserError(
         f"{command!r} is not a command.{did_you_mean(command, known)} "

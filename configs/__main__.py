@@ -8,6 +8,7 @@ from configs.command import add_config_arguments, run_main
 from configs.explain import explain, explain_json
 from configs.load import load_run
 from configs.run import RunConfig
+from configs.tokenizer import PretrainedConfig
 from configs.schema import plain
 
 
@@ -67,8 +68,7 @@ def _summary(config: RunConfig) -> str:
     tokens = training.steps * training.batch_size * data.sequence_length
     rows = {
         "data": f"{data.source.kind} in records of {data.sequence_length:,} tokens",
-        "tokenizer": f"{config.tokenizer.kind}, "
-        f"{config.tokenizer.vocabulary_size:,} pieces",
+        "tokenizer": _tokenizer(config),
         "objective": config.objective.kind,
         "model": f"{model.kind} of {model.num_layers} blocks, "
         f"{model.hidden_dim:,} wide, {model.attention.num_heads} heads",
@@ -77,6 +77,13 @@ def _summary(config: RunConfig) -> str:
         "export": ", ".join(["saved_model", *config.export.tflite]),
     }
     return "\n".join(f"  {name:<10} {text}" for name, text in rows.items())
+
+
+def _tokenizer(config: RunConfig) -> str:
+    tokenizer = config.tokenizer
+    if isinstance(tokenizer, PretrainedConfig):
+        return f"the one in {tokenizer.path}"
+    return f"{tokenizer.kind}, {tokenizer.vocabulary_size:,} pieces"
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -36,6 +36,8 @@ class Invocation:
     run_folder: Path
     console: Console
     workers: int
+    runner: str = "FnApiRunner"
+    beam_options: tuple[str, ...] = ()
 
     def command(self, name: str) -> str:
         """The line to type for another command on the same run, for messages.

@@ -1,9 +1,13 @@
 """`data`: where the text comes from and how it becomes records."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from configs.cleaning import CleaningConfig
+from configs.deduplication import DeduplicationConfig
+from configs.errors import ConfigError
 from configs.fields import option
+from configs.layout import BucketedLayout, Layout, PackedLayout
 from configs.sources import Source
 
 
@@ -15,6 +19,9 @@ class DataConfig:
     cleaning: CleaningConfig = option(
         "Which documents to keep.", default=CleaningConfig
     )
+    deduplication: DeduplicationConfig = option(
+        "Which documents say what another one says.", default=DeduplicationConfig
+    )
     validation_fraction: float = option(
         "Share of the documents, by hash of their text, held out for validation.",
         default=0.05,
@@ -22,10 +29,14 @@ class DataConfig:
         maximum=0.5,
     )
     sequence_length: int = option("Tokens per record.", default=128, minimum=8)
+    layout: Layout = option("How documents share records.", default=PackedLayout)
     shard_megabytes: float = option(
-        "Source megabytes (10^6 bytes) that make one shard.",
+        "Megabytes (10^6 bytes) of text that make one shard.",
         default=4.0,
         minimum=0.001,
+    )
+    compression: Literal["none", "gzip"] = option(
+        "How the shards are compressed.", default="none"
     )
     maximum_quarantine_fraction: float = option(
         "The job stops when more than this share of the input is quarantined.",
@@ -33,3 +44,13 @@ class DataConfig:
         minimum=0.0,
         maximum=1.0,
     )
+
+    def __post_init__(self) -> None:
+        layout = self.layout
+        if not isinstance(layout, BucketedLayout):
+            return
+        if layout.lengths[-1] != self.sequence_length:
+            raise ConfigError(
+                f"sequence_length={self.sequence_length} is not the last of "
+                f"layout.lengths={list(layout.lengths)}: make them the same"
+            )

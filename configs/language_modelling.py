@@ -9,10 +9,10 @@ from configs.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedConfig:
-    """Masked language modelling (BERT): some tokens are hidden and asked for."""
+class Masking:
+    """How tokens are chosen and hidden; the part that two objectives share."""
 
-    kind: Literal["masked"] = "masked"
+    kind: str = ""
     masking_fraction: float = option(
         "Share of a record's ordinary tokens that are asked for.",
         default=0.15,
@@ -32,6 +32,14 @@ class MaskedConfig:
         minimum=0.0,
         maximum=1.0,
     )
+    whole_words: bool = option("Hide all pieces of a word together.", default=False)
+    ngram: int = option(
+        "Hide up to this many neighbours together: n of them with a chance in "
+        "proportion to 1/n. They are words with `whole_words`, else pieces.",
+        default=1,
+        minimum=1,
+        maximum=16,
+    )
 
     def __post_init__(self) -> None:
         if self.mask_fraction + self.random_fraction > 1.0 + 1e-9:
@@ -48,3 +56,97 @@ class MaskedConfig:
         20
         """
         return math.ceil(self.masking_fraction * sequence_length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(Masking):
+    """Masked language modelling (BERT): some tokens are hidden and asked for."""
+
+    kind: Literal["masked"] = "masked"
+    masking: Literal["static", "dynamic"] = option(
+        "`static`: the data job masks, once for all epochs. `dynamic`: the trainer "
+        "masks, each epoch anew (RoBERTa).",
+        default="static",
+    )
+    copies: int = option(
+        "With static masking: how many times each training record is made, each time "
+        "with other tokens hidden.",
+        default=1,
+        minimum=1,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.masking == "dynamic" and self.copies > 1:
+            raise ConfigError(
+                f"copies={self.copies} has no use with masking=dynamic, which hides "
+                "other tokens in each epoch. Leave it out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePairsConfig(Masking):
+    """Masked language modelling on pairs of segments (BERT, ALBERT).
+
+    The model also says what the second segment is to the first.
+    """
+
+    kind: Literal["sentence_pairs"] = "sentence_pairs"
+    task: Literal["next_sentence", "sentence_order"] = option(
+        "`next_sentence`: does the second segment follow the first, or is it from "
+        "another document (BERT)? `sentence_order`: are the two in order (ALBERT)?",
+        default="next_sentence",
+    )
+    sentences: Literal["punctuation", "lines"] = option(
+        "Where a sentence ends: after `.`, `!`, `?` or at the end of a line; or at the "
+        "end of a line only.",
+        default="punctuation",
+    )
+    short_fraction: float = option(
+        "Share of the pairs that aim at a random shorter length.",
+        default=0.1,
+        minimum=0.0,
+        maximum=1.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalConfig:
+    """Causal language modelling (GPT): each token is predicted from those before."""
+
+    kind: Literal["causal"] = "causal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixConfig:
+    """Prefix language modelling: a document's end is predicted from its beginning.
+
+    Within the beginning, tokens may see each other in both directions.
+    """
+
+    kind: Literal["prefix"] = "prefix"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanCorruptionConfig:
+    """Span corruption (T5): spans are cut out of a text and asked for.
+
+    `data.sequence_length` is the encoder's.
+    """
+
+    kind: Literal["span_corruption"] = "span_corruption"
+    noise_density: float = option(
+        "Share of a document's tokens that are cut out.",
+        default=0.15,
+        minimum=0.01,
+        maximum=0.9,
+    )
+    mean_noise_span_length: float = option(
+        "Tokens per span on average.", default=3.0, minimum=1.0
+    )
+    decoder_length: int | None = option(
+        "Tokens per record for the decoder. Left out: about what the encoder's length "
+        "calls for.",
+        default=None,
+        minimum=4,
+    )

@@ -161,7 +161,8 @@ def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:
         sections: Names of the top-level keys to keep; all of them if there is none.
 
     Example:
-    >>> from configs.data import DataConfig, TextSource
+    >>> from configs.data import DataConfig
+    >>> from configs.sources import TextSource
     >>> from configs.training import TrainingConfig
     >>> run = RunConfig(
     ...     name="tiny",

@@ -1,5 +1,33 @@
 """`objective`: every kind of prediction a model can be trained for."""
 
-from configs.language_modelling import MaskedConfig
+from configs.language_modelling import (
+    CausalConfig,
+    MaskedConfig,
+    PrefixConfig,
+    SentencePairsConfig,
+    SpanCorruptionConfig,
+)
+from configs.supervised import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    PairClassificationConfig,
+    Seq2SeqConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
 
-Objective = MaskedConfig
+Objective = (
+    MaskedConfig
+    | SentencePairsConfig
+    | CausalConfig
+    | PrefixConfig
+    | SpanCorruptionConfig
+    | Seq2SeqConfig
+    | TextToTextConfig
+    | ClassificationConfig
+    | PairClassificationConfig
+    | TokenClassificationConfig
+    | SpanQAConfig
+    | ImageClassificationConfig
+)

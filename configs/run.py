@@ -7,10 +7,15 @@ from configs.data import DataConfig
 from configs.errors import ConfigError
 from configs.export import ExportConfig
 from configs.fields import option
-from configs.model import EncoderConfig
 from configs.language_modelling import MaskedConfig
-from configs.tokenizer import WordPieceConfig
+from configs.model import EncoderConfig
+from configs.objective import Objective
+from configs.supervised import SpanQAConfig
+from configs.tokenizer import TokenizerConfig, WordPieceConfig
 from configs.training import TrainingConfig
+
+WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "span_qa")
+ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,12 +25,15 @@ class RunConfig:
     name: str = option("Names the run and its folder.")
     seed: int = option("All randomness of the run comes from it.", default=0, minimum=0)
     data: DataConfig = option("From the corpus to records.")
-    tokenizer: WordPieceConfig = option(
+    tokenizer: TokenizerConfig = option(
         "How text becomes ids.", default=WordPieceConfig
     )
-    objective: MaskedConfig = option("What to predict.", default=MaskedConfig)
+    objective: Objective = option("What to predict.", default=MaskedConfig)
     model: EncoderConfig = option("The network.", default=EncoderConfig)
-    training: TrainingConfig = option("How it learns.")
+    training: TrainingConfig = option(
+        "How it learns. A run that only makes data needs none.",
+        default=lambda: TrainingConfig(steps=10_000),
+    )
     export: ExportConfig = option("What is made of it.", default=ExportConfig)
 
     def __post_init__(self) -> None:
@@ -39,11 +47,32 @@ class RunConfig:
                 f"data.sequence_length={self.data.sequence_length} is more than "
                 f"model.max_sequence_length={self.model.max_sequence_length}"
             )
-        if self.model.num_segments:
+        self._check_objective()
+
+    def _check_objective(self) -> None:
+        """What the kind of objective asks of the other sections."""
+        kind = self.objective.kind
+        if self.model.num_segments and kind not in WITH_SEGMENTS:
             raise ConfigError(
                 f"model.num_segments={self.model.num_segments}, but the records of "
-                f"objective.kind={self.objective.kind} have no segments. Leave it 0"
+                f"objective.kind={kind} have no segments. Leave it 0"
             )
+        if self.data.deduplication.near and kind not in ON_TEXT_ALONE:
+            raise ConfigError(
+                f"data.deduplication.near compares texts alone, but objective.kind={kind}"
+                " learns from what goes with them: documents with one text and "
+                "different labels would be dropped. Take `near` away"
+            )
+        if isinstance(self.objective, SpanQAConfig):
+            least = self.objective.minimum_sequence_length
+            if self.data.sequence_length < least:
+                raise ConfigError(
+                    f"data.sequence_length={self.data.sequence_length} leaves no room "
+                    "for the context behind objective.max_question_length="
+                    f"{self.objective.max_question_length}: at least {least} is needed"
+                )
+        if not isinstance(self.objective, MaskedConfig):
+            return
         for text in self.export.examples:
             if "[MASK]" not in text:
                 raise ConfigError(f"export.examples: {text!r} has no [MASK] to fill")

@@ -98,9 +98,11 @@ def kinds_of(annotation: Any) -> dict[str, type]:
     A section without a `kind` field stands under the empty name.
 
     Example:
-    >>> from configs.data import CleaningConfig, Source
-    >>> list(kinds_of(Source)), list(kinds_of(CleaningConfig)), list(kinds_of(int))
-    (['text', 'python_docs'], [''], [])
+    >>> from configs.model import LayerNorm, LearnedPosition, SinusoidalPosition
+    >>> list(kinds_of(LearnedPosition | SinusoidalPosition | None))
+    ['learned', 'sinusoidal']
+    >>> list(kinds_of(LayerNorm)), list(kinds_of(int))
+    (['layer_norm'], [])
     """
     members = union_members(split_optional(annotation)[0])
     return {

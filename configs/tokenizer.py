@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.errors import ConfigError
 from configs.fields import option
+
+_SIZE_DOC = "Number of pieces; special, reserved and sentinel pieces are among them."
+_RESERVED_DOC = "Pieces without a meaning yet, kept for later use."
+_SENTINELS_DOC = "Pieces that stand for text that was cut out, as T5's objective needs."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,9 +16,7 @@ class WordPieceConfig:
     """WordPiece as in BERT, learned from the training split of the corpus."""
 
     kind: Literal["wordpiece"] = "wordpiece"
-    vocabulary_size: int = option(
-        "Number of pieces, special tokens included.", default=8192, minimum=32
-    )
+    vocabulary_size: int = option(_SIZE_DOC, default=8192, minimum=32)
     lowercase: bool = option("Fold upper case away.", default=True)
     strip_accents: bool | None = option(
         "Drop combining marks. Left out: the same as `lowercase`, as BERT does.",
@@ -24,3 +27,88 @@ class WordPieceConfig:
         default=1000,
         minimum=1,
     )
+    num_reserved: int = option(_RESERVED_DOC, default=0, minimum=0)
+    num_sentinels: int = option(_SENTINELS_DOC, default=0, minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByteBPEConfig:
+    """Byte-level BPE as in GPT-2, learned from the training split of the corpus.
+
+    It has a piece for each byte, so no text is unknown and every text comes back
+    exactly.
+    """
+
+    kind: Literal["byte_bpe"] = "byte_bpe"
+    vocabulary_size: int = option(_SIZE_DOC, default=8192, minimum=257)
+    specials: Literal["gpt2", "roberta"] = option(
+        "Special pieces: GPT-2's single <|endoftext|>, or RoBERTa's <s>, <pad>, </s>, "
+        "<unk> and <mask>.",
+        default="gpt2",
+    )
+    num_reserved: int = option(_RESERVED_DOC, default=0, minimum=0)
+    num_sentinels: int = option(_SENTINELS_DOC, default=0, minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnigramConfig:
+    """SentencePiece's unigram model as in T5, learned from the training split."""
+
+    kind: Literal["unigram"] = "unigram"
+    vocabulary_size: int = option(_SIZE_DOC, default=8192, minimum=16)
+    specials: Literal["t5", "albert"] = option(
+        "Special pieces: T5's <pad>, </s> and <unk>, or ALBERT's <pad>, <unk>, [CLS], "
+        "[SEP] and [MASK].",
+        default="t5",
+    )
+    normalization: Literal["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"] = (
+        option(
+            "SentencePiece's rule: Unicode's NFKC; `nmt` also makes every white space "
+            "a space, `cf` folds upper case away.",
+            default="nmt_nfkc",
+        )
+    )
+    character_coverage: float = option(
+        "Share of the corpus's characters that get a piece; the rarest go without.",
+        default=0.9995,
+        minimum=0.98,
+        maximum=1.0,
+    )
+    byte_fallback: bool = option(
+        "Write characters without a piece as bytes, for which there are 256 pieces.",
+        default=False,
+    )
+    num_sentinels: int = option(_SENTINELS_DOC, default=0, minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedConfig:
+    """A tokenizer that is there already, used as it is; the pieces are in its files."""
+
+    kind: Literal["pretrained"] = "pretrained"
+    path: str = option(
+        "A tokenizer's folder or file: ours, BERT's vocab.txt, GPT-2's vocab.json and "
+        "merges.txt, a tokenizer.json or a SentencePiece .model."
+    )
+    lowercase: bool | None = option(
+        "For vocab.txt only: fold upper case away. Left out: unless a piece has upper "
+        "case.",
+        default=None,
+    )
+    strip_accents: bool | None = option(
+        "For vocab.txt only: drop combining marks. Left out: the same as `lowercase`.",
+        default=None,
+    )
+    num_sentinels: int = option(
+        "For a SentencePiece .model only: sentinel pieces after its own, such as T5's "
+        "100.",
+        default=0,
+        minimum=0,
+    )
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ConfigError("path: is empty; name a tokenizer's folder or file")
+
+
+TokenizerConfig = WordPieceConfig | ByteBPEConfig | UnigramConfig | PretrainedConfig

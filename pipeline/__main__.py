@@ -1,7 +1,10 @@
-"""`transbeam data CONFIG` and `python -m pipeline CONFIG`: from a corpus to records."""
+"""`transbeam data` and `transbeam tokenize`; also `python -m pipeline`."""
 
 import argparse
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from configs.command import (
@@ -10,7 +13,10 @@ from configs.command import (
     read_invocation,
     run_main,
 )
+from configs.errors import UserError
+from configs.quiet import quiet_import
 from configs.run_folder import lock
+from pipeline.documents import SPLITS
 
 
 def data(invocation: Invocation) -> dict[str, Any]:
@@ -21,29 +27,147 @@ def data(invocation: Invocation) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the data stage of a run."""
+    """Runs `data CONFIG` or `tokenize ARTIFACT`."""
     return run_main(_main, argv)
 
 
 def _main(argv: Sequence[str]) -> int:
-    invocation = read_invocation(_parser().parse_args(argv))
+    ours, for_beam = _at_two_dashes(argv)
+    arguments = _parser().parse_args(ours)
+    if for_beam and arguments.function is not _data:
+        raise UserError(f"{' '.join(for_beam)}: only `transbeam data` hands these on")
+    arguments.beam_options = for_beam
+    return arguments.function(arguments)
+
+
+def _at_two_dashes(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """What is ours, and what stands behind `--` and is Beam's."""
+    if "--" not in argv:
+        return list(argv), ()
+    place = list(argv).index("--")
+    return list(argv[:place]), tuple(argv[place + 1 :])
+
+
+def _data(arguments: argparse.Namespace) -> int:
+    invocation = replace(
+        read_invocation(arguments),
+        runner=arguments.runner,
+        beam_options=arguments.beam_options,
+    )
     with lock(invocation.run_folder):
-        invocation.console.emit(data(invocation))
+        result = data(invocation)
+        if arguments.inspect:
+            _inspect(invocation, arguments.inspect, arguments.split)
+    invocation.console.emit(result)
+    return 0
+
+
+def _inspect(invocation: Invocation, count: int, split: str) -> None:
+    quiet_import("tensorflow")
+    from pipeline.inspection import inspect_records
+    from pipeline.manifest import read_manifest
+    from pipeline.tokenizers.artifact import read_tokenizer
+
+    folder = invocation.run_folder / "data"
+    pieces = read_tokenizer(folder / "tokenizer").vocabulary
+    for text in inspect_records(read_manifest(folder), pieces, split, count):
+        invocation.console.say("\n" + text)
+
+
+def _tokenize(arguments: argparse.Namespace) -> int:
+    quiet_import("tensorflow", "tensorflow_text")
+    from pipeline import tokenizing
+
+    tokenizing.tokenize(
+        arguments.artifact,
+        arguments.files,
+        decode=arguments.decode,
+        report=arguments.report,
+        as_json=arguments.json,
+    )
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="transbeam data",
+    parser = argparse.ArgumentParser(prog="transbeam", description=__doc__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    making = commands.add_parser(
+        "data",
+        help="make records of a corpus",
         description="Cleans and tokenizes the corpus of CONFIG into TFRecords with a "
         "manifest, by an Apache Beam job. A job that was stopped goes on where it was; "
         "one that is done is skipped.",
-        epilog="example: transbeam data configs/demo.yaml --workers 2",
+        epilog="examples: transbeam data configs/demo.yaml --workers 2; "
+        "transbeam data configs/demo.yaml --runner FlinkRunner -- "
+        "--flink_master=host:8081. What stands behind `--` goes to Beam as it is.",
         allow_abbrev=False,
     )
-    add_common_arguments(parser, workers=True)
+    add_common_arguments(making, workers=True)
+    making.add_argument(
+        "--runner",
+        metavar="NAME",
+        default="FnApiRunner",
+        help="Beam's name of the engine: FlinkRunner, SparkRunner, DataflowRunner; "
+        "this machine if left out",
+    )
+    making.add_argument(
+        "--inspect",
+        metavar="N",
+        nargs="?",
+        type=int,
+        const=3,
+        help="print the first N records for people, 3 if N is left out",
+    )
+    making.add_argument(
+        "--split",
+        choices=SPLITS,
+        default="train",
+        help="which records --inspect prints",
+    )
+    making.set_defaults(function=_data)
+
+    tokenizing = commands.add_parser(
+        "tokenize",
+        help="show the pieces and ids of lines of text",
+        description="Reads lines and prints the pieces they are cut into, with their "
+        "ids.",
+        epilog="example: echo 'It returns a value.' | transbeam tokenize runs/demo",
+        allow_abbrev=False,
+    )
+    tokenizing.add_argument(
+        "artifact",
+        metavar="ARTIFACT",
+        type=Path,
+        help="a run's folder, a tokenizer's folder, or a file: vocab.txt, vocab.json "
+        "with merges.txt beside it, tokenizer.json, a SentencePiece .model",
+    )
+    tokenizing.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        type=Path,
+        help="where the lines are; stdin if left out",
+    )
+    what = tokenizing.add_mutually_exclusive_group()
+    what.add_argument(
+        "--decode",
+        action="store_true",
+        help="the lines are ids, or JSON with `ids` in it: print their text",
+    )
+    what.add_argument(
+        "--report",
+        action="store_true",
+        help="print how well the vocabulary fits all lines together",
+    )
+    tokenizing.add_argument(
+        "--json",
+        action="store_true",
+        help="print a JSON object for each line: text, pieces and ids",
+    )
+    tokenizing.set_defaults(function=_tokenize)
     return parser
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,94 +1,109 @@
-"""Second half of the job: clean documents become packed, masked records."""
+"""Last step of the job: the documents of a part become records of training data."""
 
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from configs.files import write_json
 from configs.run import RunConfig
-from pipeline.documents import SPLITS, document_hash
-from pipeline.examples import encode_records, read_texts
+from pipeline.cleaning import excerpt
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Rejected, Split
+from pipeline.examples import encode_records
 from pipeline.features import contract
-from pipeline.objectives.masked import mask_records
-from pipeline.packing import cut_documents, pack
-from pipeline.prepare import documents_path
+from pipeline.kept import kept_documents
+from pipeline.objectives import make_records
+from pipeline.objectives.records import Records
+from pipeline.prepare import write_quarantine
+from pipeline.provenance import write_provenance
 from pipeline.shard_writer import write_shard
-from pipeline.sources import Unit
-from pipeline.states import state_path
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from pipeline.states import Part, is_done, mark_done
+from pipeline.statistics import TOKEN_IDS, Statistics
+from pipeline.tokenizers.interface import Tokenizer
 
 
 @dataclass
 class Built:
-    """What became of a unit's documents, by split."""
+    """What became of a part's documents, by split."""
 
     shards: list[dict[str, Any]] = field(default_factory=list)
-    tokens: dict[str, int] = field(default_factory=dict)
-    unknown_tokens: dict[str, int] = field(default_factory=dict)
-    padding: dict[str, int] = field(default_factory=dict)
-    predictions: dict[str, int] = field(default_factory=dict)
-    empty_documents: dict[str, int] = field(default_factory=dict)
+    documents: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    left_out: int = 0
+    quarantined: dict[str, int] = field(default_factory=dict)
 
 
-def build_unit(
-    unit: Unit, config: RunConfig, folder: Path, tokenizer: WordPieceTokenizer
+def build_part(
+    part: Part, config: RunConfig, folder: Path, tokenizer: Tokenizer
 ) -> None:
-    """Tokenizes, packs, masks and writes the documents of a unit."""
-    marker = state_path(folder, "records", unit.index)
-    if marker.is_file():
+    """Makes and writes the records of a part, a shard for each split."""
+    if is_done(folder, "records", part.name):
         return
     built = Built()
-    for split in SPLITS:
-        ids, row_splits, keys = _tokenize(
-            folder / documents_path(unit, split), tokenizer
-        )
-        packed = pack(
-            ids,
-            cut_documents(row_splits, keys, config.data.sequence_length - 2),
-            config.data.sequence_length,
-            cls_id=tokenizer.cls_id,
-            sep_id=tokenizer.sep_id,
-            pad_id=tokenizer.pad_id,
-        )
-        arrays = mask_records(
-            packed,
-            config.objective,
-            seed=config.seed,
-            mask_id=tokenizer.mask_id,
-            ordinary_ids=np.arange(
-                len(SPECIAL_PIECES), tokenizer.vocabulary_size, dtype=np.int32
-            ),
-        )
-        shard = write_shard(
-            folder,
-            f"records/{split}-{unit.index:05d}.tfrecord",
-            split,
-            encode_records(arrays, contract(config)),
-        )
-        built.shards.append(shard.as_json())
-        built.tokens[split] = len(ids)
-        built.unknown_tokens[split] = int(np.sum(ids == tokenizer.unknown_id))
-        built.padding[split] = int(np.sum(packed.document_ids == 0))
-        built.predictions[split] = int(arrays["masked_weights"].sum())
-        built.empty_documents[split] = int(np.sum(np.diff(row_splits) == 0))
-    write_json(marker, asdict(built))
+    quarantine: list[Rejected] = []
+    kept = kept_documents(folder, part, config)
+    built.left_out = kept.left_out
+    for split, batch in kept.splits.items():
+        records = make_records(batch, tokenizer, config, split)
+        refused = _quarantined(batch, records)
+        quarantine += refused
+        built.documents[split] = kept.documents[split] - len(refused)
+        built.counts[split] = {
+            **records.counts,
+            "cells": len(records) * cells_per_record(config),
+        }
+        if len(records):
+            name = f"{split}-{part.name}"
+            built.shards.append(_write(folder, name, split, records, config))
+            write_provenance(folder, name, batch, records.placement)
+            Statistics.of(records, tokenizer.vocabulary_size).save(folder, name)
+    for entry in quarantine:
+        built.quarantined[entry.reason] = built.quarantined.get(entry.reason, 0) + 1
+    write_quarantine(folder, f"records-{part.name}", quarantine)
+    mark_done(folder, "records", part.name, vars(built))
 
 
-def _tokenize(
-    path: Path, tokenizer: WordPieceTokenizer
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All documents of a file as one row of ids, its row splits, and their hashes."""
-    ids = [np.zeros(0, np.int32)]
-    lengths = [np.zeros(0, np.int64)]
-    keys: list[int] = []
-    for texts in read_texts(path):
-        tokens = tokenizer.tokenize(tf.constant(texts))
-        ids.append(tokens.flat_values.numpy())
-        lengths.append(tokens.row_lengths().numpy())
-        keys.extend(document_hash(text.decode("utf-8")) for text in texts)
-    row_splits = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    return np.concatenate(ids), row_splits, np.array(keys, np.uint64)
+def cells_per_record(config: RunConfig) -> int:
+    """Places for tokens in a record, filled or not, on both sides where it has two."""
+    return sum(
+        math.prod(feature.shape)
+        for feature in contract(config)
+        if feature.name in TOKEN_IDS
+    )
+
+
+def _write(
+    folder: Path, name: str, split: Split, records: Records, config: RunConfig
+) -> dict[str, Any]:
+    compression = config.data.compression
+    suffix = ".tfrecord.gz" if compression == "gzip" else ".tfrecord"
+    shard = write_shard(
+        folder,
+        f"records/{name}{suffix}",
+        split,
+        encode_records(records.arrays, contract(config)),
+        compression,
+    )
+    return shard.as_json()
+
+
+def _quarantined(batch: DocumentBatch, records: Records) -> Sequence[Rejected]:
+    """The entries of documents the objective cannot use, each once."""
+    if not records.rejected:
+        return []
+    rows = np.array([row for row, _ in records.rejected])
+    refused = batch.take(rows)
+    entries = [
+        Rejected(reason, source, offset, excerpt(text))
+        for (_, reason), source, offset, text in zip(
+            records.rejected,
+            refused.values("source"),
+            refused.values("offset"),
+            refused.texts(),
+            strict=True,
+        )
+    ]
+    return list(dict.fromkeys(entries))  # a copy of a document is no other document

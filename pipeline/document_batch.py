@@ -100,7 +100,9 @@ class DocumentBatch:
         rows = np.repeat(np.arange(len(self)), copies)
         copy = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
         repeated = self.take(rows)
-        keys = np.where(copy == 0, repeated.keys, mix(repeated.keys + mix(copy)))
+        keys = np.where(
+            copy == 0, repeated.keys, mix(repeated.keys + mix(copy.astype(np.uint64)))
+        )
         return DocumentBatch(keys, repeated.table)
 
     def save(self, path: Path) -> None:

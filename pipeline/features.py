@@ -21,13 +21,14 @@ class Feature:
 
     Attributes:
         name: Key in the `tf.train.Example`, and the model input it becomes.
-        dtype: `"int32"` (stored as an int64 list) or `"float32"`.
+        dtype: `"int32"` (stored as an int64 list), `"float32"`, or `"uint8"` (stored
+            as one string of bytes).
         shape: Shape of one record's value.
         meaning: One sentence for people.
     """
 
     name: str
-    dtype: Literal["int32", "float32"]
+    dtype: Literal["int32", "float32", "uint8"]
     shape: tuple[int, ...]
     meaning: str
 
@@ -35,53 +36,12 @@ class Feature:
         return {**dataclasses.asdict(self), "shape": list(self.shape)}
 
 
-def packed_features(sequence_length: int) -> tuple[Feature, ...]:
-    """Several documents side by side in one record."""
-    shape = (sequence_length,)
-    return (
-        Feature("token_ids", "int32", shape, "ids of pieces as the model sees them"),
-        Feature(
-            "document_ids",
-            "int32",
-            shape,
-            "which document of the record a token belongs to, from 1; 0 is padding",
-        ),
-        Feature(
-            "position_ids",
-            "int32",
-            shape,
-            "place within the document, from 0; 0 on padding",
-        ),
-    )
-
-
-def masked_features(
-    sequence_length: int, predictions_per_record: int
-) -> tuple[Feature, ...]:
-    """The contract of masked language modelling.
-
-    Example:
-    >>> [feature.name for feature in masked_features(128, 20)][3:]
-    ['masked_positions', 'masked_ids', 'masked_weights']
-    """
-    shape = (predictions_per_record,)
-    return (
-        *packed_features(sequence_length),
-        Feature(
-            "masked_positions",
-            "int32",
-            shape,
-            "where the asked-for tokens stand, ascending; 0 in unused slots",
-        ),
-        Feature("masked_ids", "int32", shape, "what really stands there"),
-        Feature("masked_weights", "float32", shape, "1 for a slot in use, else 0"),
-    )
-
-
 def contract(config: RunConfig) -> tuple[Feature, ...]:
     """The features of the records that a configuration asks for."""
-    length = config.data.sequence_length
-    return masked_features(length, config.objective.predictions_per_record(length))
+    # Not at the top: the objectives are made of features.
+    from pipeline.objectives import objective_module
+
+    return objective_module(config).features(config)
 
 
 def from_json(rows: Sequence[Mapping[str, Any]]) -> tuple[Feature, ...]:
@@ -96,8 +56,10 @@ def differences(found: Sequence[Feature], expected: Sequence[Feature]) -> list[s
     """What keeps records of one contract from being read under another.
 
     Example:
-    >>> differences(masked_features(64, 10), masked_features(128, 10))[0]
-    'token_ids: int32 (64,) there, int32 (128,) expected'
+    >>> short = Feature("token_ids", "int32", (64,), "ids of pieces")
+    >>> long = Feature("token_ids", "int32", (128,), "ids of pieces")
+    >>> differences([short], [long])
+    ['token_ids: int32 (64,) there, int32 (128,) expected']
     """
     there = {feature.name: feature for feature in found}
     here = {feature.name: feature for feature in expected}

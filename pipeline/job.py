@@ -1,16 +1,16 @@
 """The Beam job: units of source in, shards of records out.
 
-    units ─▶ prepare documents ─▶ count words ─▶ learn vocabulary
-      └──────────────────────────────────────────────┐ (side input)
-                                           build records
+    units ─▶ prepare ─▶ parts ─┬─▶ (find duplicates) ─▶ count words ─▶ learn vocabulary
+                               └───────────────────────────────┐ (side input)
+                                                         build records
 
-Elements are units of some megabytes, so Beam's cost per element does not matter, and
+Elements are parts of some megabytes, so Beam's cost per element does not matter, and
 every step writes files that are functions of (corpus, config): the runner, the number
 of workers and the order of arrival cannot show in them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +18,13 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
-from configs.errors import DataError
 from configs.quiet import quiet_import
 from configs.run import RunConfig
 from pipeline.failures import marked_user_errors
-from pipeline.manifest import counts_of
 from pipeline.sources import Unit
-from pipeline.states import read_states
-from pipeline.tokenizers.artifact import METADATA_FILE, save_tokenizer
-from pipeline.tokenizers.learning import learn_wordpiece
+from pipeline.states import Part
+from pipeline.tokenizers.making import is_learned
+from pipeline.word_counts import AddCounts, AddSlices
 
 
 @dataclass(frozen=True)
@@ -37,74 +35,99 @@ class Job:
     folder: Path
 
 
-class PrepareDocuments(beam.DoFn):
-    """Reads, cleans, splits and writes a unit's documents; yields its word counts."""
+class Prepare(beam.DoFn):
+    """Reads and cleans a unit; yields its parts."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, unit: Unit) -> Iterator[Part]:
+        from pipeline.prepare import prepare_unit
+
+        with marked_user_errors():
+            yield from prepare_unit(unit, self.job.config, self.job.folder)
+
+
+class CheckInput(beam.DoFn):
+    """Stops a job most of whose input could not be used."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, parts: int) -> Iterator[int]:
+        from pipeline.accounts import check_prepared
+
+        with marked_user_errors():
+            check_prepared(self.job.config, self.job.folder)
+        yield parts
+
+
+class FindEdges(beam.DoFn):
+    """Finds the near duplicates that meet in one band of the signatures."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, band: int, _: int) -> Iterator[int]:
+        from pipeline.deduplicate import find_edges
+
+        with marked_user_errors():
+            find_edges(band, self.job.config, self.job.folder)
+        yield band
+
+
+class DropDuplicates(beam.DoFn):
+    """Decides which documents of each part are dropped."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, found: int) -> Iterator[int]:
+        from pipeline.deduplicate import drop_duplicates
+
+        with marked_user_errors():
+            drop_duplicates(self.job.config, self.job.folder)
+        yield found
+
+
+class CountWords(beam.DoFn):
+    """Yields how often each word occurs in a part's training documents."""
 
     def __init__(self, job: Job):
         self.job = job
 
     def setup(self) -> None:
         quiet_import("tensorflow", "tensorflow_text")
-        from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-        from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+        from pipeline.tokenizers.making import word_splitter
 
-        # Words are cut before pieces are known; the special ones make it a tokenizer.
-        config = self.job.config.tokenizer
-        self.splitter = WordPieceTokenizer(
-            SPECIAL_PIECES,
-            lowercase=config.lowercase,
-            strip_accents=config.strip_accents,
-        )
+        self.splitter = word_splitter(self.job.config.tokenizer)
 
-    def process(self, unit: Unit) -> Iterator[Counter[str]]:
-        from pipeline.prepare import prepare_unit
+    def process(self, part: Part, _: int) -> Iterator[tuple[int, Counter[str]]]:
+        from pipeline.word_counts import count_part
 
         with marked_user_errors():
-            counts = prepare_unit(unit, self.job.config, self.job.folder, self.splitter)
-        yield counts
-
-
-class AddCounts(beam.CombineFn):
-    """Adds word counts, a unit's at a time."""
-
-    def create_accumulator(self) -> Counter[str]:
-        return Counter()
-
-    def add_input(
-        self, accumulator: Counter[str], counts: Counter[str]
-    ) -> Counter[str]:
-        accumulator.update(counts)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Counter[str]]) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for accumulator in accumulators:
-            total.update(accumulator)
-        return total
-
-    def extract_output(self, accumulator: Counter[str]) -> Counter[str]:
-        return accumulator
+            yield from count_part(
+                part, self.job.config, self.job.folder, self.splitter
+            ).items()
 
 
 class LearnVocabulary(beam.DoFn):
-    """Learns and saves the vocabulary, once what was quarantined is found bearable."""
+    """Learns and saves the tokenizer, once what was quarantined is found bearable."""
 
-    def __init__(self, job: Job, units: int):
+    def __init__(self, job: Job):
         self.job = job
-        self.units = units
 
     def process(self, counts: Counter[str]) -> Iterator[str]:
+        from pipeline.tokenizers.making import make_tokenizer
+
         folder = self.job.folder / "tokenizer"
         with marked_user_errors():
-            check_quarantine(self.job, self.units)
-            if not (folder / METADATA_FILE).is_file():  # the last file to be written
-                config = self.job.config.tokenizer
-                save_tokenizer(folder, learn_wordpiece(counts, config), config)
+            make_tokenizer(folder, counts, self.job.config.tokenizer)
         yield str(folder)
 
 
 class BuildRecords(beam.DoFn):
-    """Tokenizes, packs, masks and writes the records of a unit."""
+    """Tokenizes, packs, masks and writes the records of a part."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -113,64 +136,72 @@ class BuildRecords(beam.DoFn):
     def setup(self) -> None:
         quiet_import("tensorflow", "tensorflow_text")
 
-    def process(self, unit: Unit, vocabulary: str) -> Iterator[int]:
-        from pipeline.build import build_unit
+    def process(self, part: Part, vocabulary: str) -> Iterator[str]:
+        from pipeline.build import build_part
         from pipeline.tokenizers.artifact import load_tokenizer
 
         with marked_user_errors():
             if self.tokenizer is None:
                 self.tokenizer = load_tokenizer(Path(vocabulary))
-            build_unit(unit, self.job.config, self.job.folder, self.tokenizer)
-        yield unit.index
+            build_part(part, self.job.config, self.job.folder, self.tokenizer)
+        yield part.name
 
 
-def run_job(job: Job, units: list[Unit], workers: int) -> None:
+def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
     """Runs the whole job and returns when it is done.
 
     Raises:
-        UserError: What a worker ran into, if the user can mend it.
+        WorkerFailure: What a worker ran into, in one of Beam's wrappings.
     """
-    mode = "in_memory" if workers == 1 else "multi_processing"
-    options = PipelineOptions(
-        [
-            # Named, because Beam's default one would fetch a binary from the net.
-            "--runner=FnApiRunner",
-            f"--direct_num_workers={workers}",
-            f"--direct_running_mode={mode}",
-        ]
-    )
     with beam.Pipeline(options=options) as pipeline:
-        spread = pipeline | "Units" >> beam.Create(units) | "Spread" >> beam.Reshuffle()
-        vocabulary = (
-            spread
-            | "Prepare documents" >> beam.ParDo(PrepareDocuments(job))
-            | "Count words" >> beam.CombineGlobally(AddCounts())
-            | "Learn vocabulary" >> beam.ParDo(LearnVocabulary(job, len(units)))
+        parts = (
+            pipeline
+            | "Units" >> beam.Create(units)
+            | "Spread units" >> beam.Reshuffle()
+            | "Prepare documents" >> beam.ParDo(Prepare(job))
+            | "Spread parts" >> beam.Reshuffle()
         )
-        _ = spread | "Build records" >> beam.ParDo(
+        checked = (
+            parts
+            | "Count parts" >> beam.combiners.Count.Globally()
+            | "Check input" >> beam.ParDo(CheckInput(job))
+        )
+        if job.config.data.deduplication.near:
+            checked = _near_duplicates(pipeline, job, checked)
+        unique = checked | "Drop duplicates" >> beam.ParDo(DropDuplicates(job))
+        vocabulary = _word_counts(
+            parts, unique, job
+        ) | "Learn vocabulary" >> beam.ParDo(LearnVocabulary(job))
+        _ = parts | "Build records" >> beam.ParDo(
             BuildRecords(job), AsSingleton(vocabulary)
         )
 
 
-def check_quarantine(job: Job, units: int) -> None:
-    """Stops a job most of whose input could not be used.
+def _near_duplicates(
+    pipeline: beam.Pipeline, job: Job, checked: beam.PCollection[int]
+) -> beam.PCollection[int]:
+    """Looks at each band of the signatures, once those of all parts are there."""
+    from pipeline.deduplicate import bands
 
-    Raises:
-        DataError: More than the configured share was quarantined, or nothing is left.
-    """
-    counts = counts_of(read_states(job.folder, "documents", units), [])
-    quarantined = sum(counts["quarantined"].values())
-    allowed = job.config.data.maximum_quarantine_fraction
-    if quarantined > allowed * counts["read"]:
-        reasons = ", ".join(f"{n} × {r}" for r, n in counts["quarantined"].items())
-        raise DataError(
-            f"data: {quarantined} of {counts['read']} documents could not be used "
-            f"({reasons}); data.maximum_quarantine_fraction allows {allowed:g}. "
-            f"See {job.folder / 'quarantine'}, mend the corpus or raise the limit"
-        )
-    if not counts["documents"].get("train"):
-        raise DataError(
-            f"data: no document is left for training: {counts['read']} read, "
-            f"filtered {counts['filtered']}, quarantined {counts['quarantined']}, "
-            f"validation {counts['documents'].get('validation', 0)}"
-        )
+    return (
+        pipeline
+        | "Bands" >> beam.Create(range(bands(job.config)))
+        | "Spread bands" >> beam.Reshuffle()
+        | "Find edges" >> beam.ParDo(FindEdges(job), AsSingleton(checked))
+        | "Count bands" >> beam.combiners.Count.Globally()
+    )
+
+
+def _word_counts(
+    parts: beam.PCollection[Part], unique: beam.PCollection[int], job: Job
+) -> beam.PCollection[Counter[str]]:
+    """The words of the whole corpus; none where the tokenizer is brought along."""
+    if not is_learned(job.config.tokenizer):
+        return unique | "No words" >> beam.Map(lambda _: Counter())
+    return (
+        parts
+        | "Count words" >> beam.ParDo(CountWords(job), AsSingleton(unique))
+        | "Add slices up" >> beam.CombinePerKey(AddSlices())
+        | "Slices" >> beam.Values()
+        | "All words" >> beam.CombineGlobally(AddCounts())
+    )

@@ -1,8 +1,7 @@
 """`manifest.json`: what the records are, how many, made from what. Written last."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,40 +79,3 @@ def read_manifest(folder: Path) -> Manifest:
         vocabulary=content["vocabulary"],
         counts=content["counts"],
     )
-
-
-def add_up(rows: Iterable[Mapping[str, Any]], key: str) -> dict[str, int]:
-    """Adds a count over all units, name by name."""
-    total: Counter[str] = Counter()
-    for row in rows:
-        total.update(row[key])
-    return dict(sorted(total.items()))
-
-
-def counts_of(
-    prepared: Sequence[Mapping[str, Any]], built: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """The counts of a whole job, from those of its units.
-
-    `read` is what came in; it equals documents + filtered + quarantined.
-    """
-    documents = add_up(prepared, "documents")
-    filtered = add_up(prepared, "filtered")
-    quarantined = add_up(prepared, "quarantined")
-    records: Counter[str] = Counter()
-    for unit in built:
-        for shard in unit["shards"]:
-            records[shard["split"]] += shard["records"]
-    return {
-        "read": sum(sum(c.values()) for c in (documents, filtered, quarantined)),
-        "documents": documents,
-        "filtered": filtered,
-        "quarantined": quarantined,
-        "characters": add_up(prepared, "characters"),
-        "tokens": add_up(built, "tokens"),
-        "unknown_tokens": add_up(built, "unknown_tokens"),
-        "empty_after_tokenizing": add_up(built, "empty_documents"),
-        "records": dict(sorted(records.items())),
-        "padding": add_up(built, "padding"),
-        "predictions": add_up(built, "predictions"),
-    }

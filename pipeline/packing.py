@@ -1,34 +1,45 @@
 """Packing: several documents side by side in one record, hardly any padding.
 
-A long document is first cut into chunks that fill a record. Then the chunks, longest
-first, each go into the fullest record that still has room (best fit). No chunk that
-fits is cut, and the result depends on the chunks' lengths and keys alone.
+A long document is first cut into chunks that fill a record. Then the chunks share
+records so that these are full. No document that fits is cut, and the result depends
+on lengths, keys and offsets alone.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+
+from pipeline.filling import fill_records
+from pipeline.objectives.records import Placement
+from pipeline.randomness import mix
+
+BLOCK_TOKENS = 2**15
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Stretches of one long array of ids, each at most a record long.
+    """Stretches of documents, each at most a record long; all arrays are (N,).
 
     Attributes:
-        starts: int64 (N,). Where each begins in the array of ids.
-        lengths: int64 (N,).
-        keys: uint64 (N,). Hash of the document.
-        offsets: int64 (N,). Place of the chunk's first token within the document.
+        starts: int64. Where each begins in the array of all documents' ids.
+        lengths: int64.
+        keys: uint64. Hash of the document.
+        offsets: int64. Place of the chunk's first token within the document.
+        documents: int64. Row of the document.
     """
 
     starts: np.ndarray
     lengths: np.ndarray
     keys: np.ndarray
     offsets: np.ndarray
+    documents: np.ndarray
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def take(self, rows: np.ndarray | slice) -> "Chunks":
+        """The chunks of some rows, by index, in that order."""
+        return Chunks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def cut_documents(row_splits: np.ndarray, keys: np.ndarray, longest: int) -> Chunks:
@@ -53,68 +64,46 @@ def cut_documents(row_splits: np.ndarray, keys: np.ndarray, longest: int) -> Chu
         lengths=np.minimum(sizes[owner] - offsets, longest),
         keys=keys[owner],
         offsets=offsets,
+        documents=owner,
     )
-
-
-def best_fit(lengths: np.ndarray, capacity: int) -> list[list[int]]:
-    """Groups chunks into records by best fit, longest chunk first.
-
-    Args:
-        lengths: int (N,). What each chunk takes of a record; equal ones keep their
-            order.
-        capacity: What a record holds; no length is larger.
-
-    Returns:
-        For each record the chunks in it, by index. Records are in the order they
-        were opened.
-
-    Example:
-    >>> best_fit(np.array([3, 6, 4, 2, 5]), 10)
-    [[1, 2], [4, 0, 3]]
-    """
-    records: list[list[int]] = []
-    open_records: list[list[int]] = [[] for _ in range(capacity + 1)]  # by room left
-    rooms = 0  # bit r is set while some record has room r: finds the best in one step
-    for chunk in np.argsort(-lengths, kind="stable").tolist():
-        length = int(lengths[chunk])
-        fitting = rooms >> length
-        if fitting:
-            room = length + ((fitting & -fitting).bit_length() - 1)
-            record = open_records[room].pop()
-            if not open_records[room]:
-                rooms &= ~(1 << room)
-        else:
-            room, record = capacity, len(records)
-            records.append([])
-        records[record].append(chunk)
-        left = room - length
-        open_records[left].append(record)
-        rooms |= 1 << left
-    return records
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Records side by side; all arrays are (records, sequence_length).
+    """Records side by side, and the chunks in them.
 
     Attributes:
-        token_ids: int32, with `[CLS]` before and `[SEP]` after each document.
-        document_ids: int32, 1, 2, … per record; 0 on padding.
-        position_ids: int32, from 0 in each document.
-        is_content: bool, True on tokens that are neither special nor padding.
-        keys: uint64, the hash of the document each token comes from.
-        counters: int64, the token's place in its whole document.
+        token_ids: int32 (records, sequence_length), with the framing pieces.
+        document_ids: int32, the same shape: 1, 2, … per record; 0 on padding.
+        position_ids: int32, the same shape: from 0 in each chunk; 0 on padding.
+        is_content: bool, the same shape: True on tokens that are neither framing nor
+            padding.
+        chunks: The chunks in the order they lie in the records.
+        record: int64 (N,). The record of each chunk, ascending.
     """
 
     token_ids: np.ndarray
     document_ids: np.ndarray
     position_ids: np.ndarray
     is_content: np.ndarray
-    keys: np.ndarray
-    counters: np.ndarray
+    chunks: Chunks
+    record: np.ndarray
 
     def __len__(self) -> int:
         return len(self.token_ids)
+
+    def first_chunks(self, rows: slice) -> np.ndarray:
+        """int64 (rows,). The first chunk of each of some records."""
+        return np.searchsorted(self.record, np.arange(len(self))[rows])
+
+    @property
+    def placement(self) -> Placement:
+        return Placement(self.record, self.chunks.documents, self.chunks.offsets)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """int64 (records,). Tokens of each record that are not padding."""
+        return np.count_nonzero(self.document_ids, axis=1)
 
 
 def pack(
@@ -122,75 +111,136 @@ def pack(
     chunks: Chunks,
     sequence_length: int,
     *,
-    cls_id: int,
-    sep_id: int,
-    pad_id: int,
+    pad: int,
+    begin: int | None = None,
+    end: int | None = None,
+    together: bool = True,
 ) -> Packed:
     """Lays chunks into records: `[CLS] a… [SEP] [CLS] b… [SEP] [PAD]…`.
 
     Args:
         ids: int32, the ids of all documents in one row.
-        chunks: Which stretches of it; at most `sequence_length - 2` long.
+        chunks: Which stretches of it; with their frame no longer than a record.
         sequence_length: Tokens per record.
-        cls_id: Goes before each document.
-        sep_id: Goes after each document.
-        pad_id: Fills the rest of a record.
+        pad: Fills the rest of a record.
+        begin: Goes before each chunk, if there is one.
+        end: Goes after each chunk, if there is one.
+        together: Put several chunks into a record; else each has one of its own.
     """
-    order = np.lexsort((chunks.offsets, chunks.keys))  # by content, not by arrival
-    framed = chunks.lengths[order] + 2
-    records = best_fit(framed, sequence_length)
-    # By first-fit order the fullest records would come first: stir by content.
-    records.sort(key=lambda record: int(chunks.keys[order[record[0]]]) * _STIR % 2**64)
+    frame = (begin is not None) + (end is not None)
+    chunks = by_content(chunks)
+    if together:
+        record = fill_records(chunks.lengths + frame, sequence_length)
+    else:
+        record = np.arange(len(chunks))
+    order, record = in_records(record)
+    special = (pad, begin, end)
+    return _laid(ids, chunks.take(order), record, sequence_length, special)
 
-    sizes = np.array([len(record) for record in records], np.int64)
-    placed = np.array([chunk for record in records for chunk in record], np.int64)
-    record_of = np.repeat(np.arange(len(records)), sizes)
-    framed = framed[placed]
-    chosen = order[placed]
-    # Column of each chunk: what stands before it in its record.
-    before = np.cumsum(framed) - framed
-    record_start = before[np.cumsum(sizes) - sizes][record_of]
-    column = before - record_start
-    ordinal = np.arange(len(placed)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
 
-    shape = (len(records), sequence_length)
-    start = record_of * sequence_length + column
-    cells = np.repeat(start, framed) + _ranges(framed)
-    lengths = chunks.lengths[chosen]
-    content = np.repeat(start + 1, lengths) + _ranges(lengths)
+def by_content(chunks: Chunks) -> Chunks:
+    """The chunks in an order that stirs them and does not depend on their arrival."""
+    content = mix(chunks.keys ^ mix(chunks.offsets.astype(np.uint64)))
+    return chunks.take(np.argsort(content, kind="stable"))
 
-    def scattered(at: np.ndarray, values: np.ndarray, dtype: type, fill: int = 0):
-        row = np.full(shape[0] * shape[1], fill, dtype)
-        row[at] = values
-        return row.reshape(shape)
 
-    token_ids = scattered(
-        content,
-        ids[np.repeat(chunks.starts[chosen], lengths) + _ranges(lengths)],
-        np.int32,
-        pad_id,
+def in_records(record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorts chunks by record, and the records by their first chunk.
+
+    Args:
+        record: int64 (N,). The record of each chunk. Those of long chunks were filled
+            first: in the order of their first chunks long and short ones are stirred.
+
+    Returns:
+        int64 (N,), the chunks as they lie in the records; and int64 (N,), their
+        records, ascending from 0.
+    """
+    first = np.empty(record.max(initial=-1) + 1, np.int64)
+    first[record[::-1]] = np.arange(len(record))[::-1]  # the last one written stays
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    # Sorting numbers is far faster than sorting indices: carry the index in them.
+    count = max(len(record), 1)
+    order = np.sort(rank[record] * count + np.arange(len(record))) % count
+    return order, rank[record[order]]
+
+
+def _laid(
+    ids: np.ndarray,
+    chunks: Chunks,
+    record: np.ndarray,
+    sequence_length: int,
+    special: tuple[int, int | None, int | None],
+) -> Packed:
+    """The arrays, for chunks in the order they are to lie in the records."""
+    records = int(record[-1]) + 1 if len(record) else 0
+    shape = (records, sequence_length)
+    packed = Packed(
+        token_ids=np.empty(shape, np.int32),
+        document_ids=np.empty(shape, np.int32),
+        position_ids=np.empty(shape, np.int32),
+        is_content=np.empty(shape, np.bool_),
+        chunks=chunks,
+        record=record,
     )
-    token_ids.reshape(-1)[start] = cls_id
-    token_ids.reshape(-1)[start + framed - 1] = sep_id
-    return Packed(
-        token_ids=token_ids,
-        document_ids=scattered(cells, np.repeat(ordinal, framed), np.int32),
-        position_ids=scattered(cells, _ranges(framed), np.int32),
-        is_content=scattered(content, np.ones(len(content), np.bool_), np.bool_),
-        keys=scattered(content, np.repeat(chunks.keys[chosen], lengths), np.uint64),
-        counters=scattered(
-            content,
-            np.repeat(chunks.offsets[chosen], lengths) + _ranges(lengths),
-            np.int64,
-        ),
-    )
+    for rows in row_blocks(records, sequence_length):
+        first, last = np.searchsorted(record, [rows.start, rows.stop])
+        part = chunks.take(slice(first, last))
+        _lay_block(ids, part, record[first:last] - rows.start, packed, rows, special)
+    return packed
 
 
-_STIR = 0x9E3779B97F4A7C15  # odd, so multiplying by it permutes the 64-bit numbers
+def row_blocks(records: int, sequence_length: int) -> list[slice]:
+    """Runs of records so short that work on their arrays stays in the cache."""
+    step = max(1, BLOCK_TOKENS // sequence_length)
+    return [slice(i, min(i + step, records)) for i in range(0, records, step)]
 
 
-def _ranges(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
-    """0 … n-1 for each n, one after another: [2, 3] gives 0 1 0 1 2."""
-    lengths = np.asarray(lengths)
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+def _lay_block(
+    ids: np.ndarray,
+    chunks: Chunks,
+    record: np.ndarray,
+    packed: Packed,
+    rows: slice,
+    special: tuple[int, int | None, int | None],
+) -> None:
+    """Fills some records of `packed`; each has at least one chunk."""
+    pad, begin, end = special
+    before = int(begin is not None)
+    framed = chunks.lengths + before + (end is not None)
+    document_ids = packed.document_ids[rows].reshape(-1)
+    position_ids = packed.position_ids[rows].reshape(-1)
+    token_ids = packed.token_ids[rows].reshape(-1)
+    is_content = packed.is_content[rows].reshape(-1)
+
+    # A row of segments: the chunks of a record, then its padding (of any length).
+    per_record = np.bincount(record)
+    room = packed.token_ids.shape[1] - np.bincount(record, framed).astype(np.int64)
+    last = np.cumsum(per_record)
+    is_chunk = np.ones(len(record) + len(room), np.bool_)
+    is_chunk[last + np.arange(len(room))] = False
+
+    def by_segment(of_chunks: np.ndarray, of_padding: np.ndarray | int = 0):
+        values = np.empty(len(is_chunk), np.int32)
+        values[is_chunk], values[~is_chunk] = of_chunks, of_padding
+        return values
+
+    lengths = by_segment(framed, room)
+    start = np.cumsum(lengths, dtype=np.int32) - lengths
+    ordinal = np.arange(len(record)) - (last - per_record)[record] + 1
+    document_ids[:] = np.repeat(by_segment(ordinal), lengths)
+    cell = np.arange(len(token_ids), dtype=np.int32)
+    np.subtract(cell, np.repeat(start, lengths), out=position_ids)
+    padding = document_ids == 0
+    position_ids[padding] = 0
+
+    # Where each token is from; for framing and padding just any token.
+    origin = np.repeat(by_segment(chunks.starts - before), lengths) + position_ids
+    ids.take(origin, mode="clip", out=token_ids)
+    token_ids[padding] = pad
+    np.logical_not(padding, out=is_content)
+    for piece, place in ((begin, 0), (end, framed - 1)):
+        if piece is not None:
+            cells = start[is_chunk] + place
+            token_ids[cells] = piece
+            is_content[cells] = False

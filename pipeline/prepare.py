@@ -1,147 +1,121 @@
-"""First half of the job: a unit of source becomes clean documents, split by their text.
+"""First step of the job: a unit of source becomes parts of clean documents.
 
-Each step is a function of the unit and the configuration alone. Its result is kept in
-files, the marker last, so that a job that was killed takes up where it was.
+Each step is a function of its input and the configuration alone. Its result is kept
+in files, the marker last, so that a job that was killed takes up where it was.
 """
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
-from configs.files import write_atomically, write_json
+from configs.files import write_atomically
 from configs.run import RunConfig
-from pipeline.cleaning import (
-    clean_text,
-    filter_reason,
-    quarantine_reason,
-    rejected,
-)
-from pipeline.documents import (
-    SPLITS,
-    Document,
-    Rejected,
-    Split,
-    document_hash,
-    split_of,
-)
-from pipeline.examples import encode_documents
-from pipeline.shard_writer import write_shard
+from pipeline.cleaning import clean_text, filter_reason, quarantine_reason, rejected
+from pipeline.deduplicate import save_signatures
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Document, Filtered, Rejected
+from pipeline.kept import in_validation
 from pipeline.sources import Unit, read_unit
-from pipeline.states import state_path
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from pipeline.sources import parts_of as parts_of_source
+from pipeline.states import (
+    Part,
+    documents_path,
+    is_done,
+    mark_done,
+    parts_of,
+    unit_name,
+)
 
-BLOCK_BYTES = 1_000_000  # text handed to TensorFlow at once
+MEGABYTE = 1_000_000
+
+Item = Document | Rejected | Filtered
 
 
 @dataclass
 class Prepared:
     """What became of a unit's input: every document read is in one of the counts."""
 
-    documents: dict[str, int] = field(default_factory=dict)
-    characters: dict[str, int] = field(default_factory=dict)
-    filtered: dict[str, int] = field(default_factory=dict)
-    quarantined: dict[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        return vars(self)
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    documents: Counter[str] = field(default_factory=Counter)
+    filtered: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
 
 
-def prepare_unit(
-    unit: Unit, config: RunConfig, folder: Path, splitter: WordPieceTokenizer
-) -> Counter[str]:
-    """Reads, cleans, splits and writes a unit's documents, and counts its words.
-
-    Returns:
-        How often each word occurs in the training documents.
-    """
-    marker = state_path(folder, "documents", unit.index)
-    words_file = folder / f"state/words-{unit.index:05d}.json"
-    if marker.is_file():
-        return Counter(json.loads(words_file.read_text("utf-8")))
-    kept, filtered, quarantine = _sort_documents(unit, config)
-    prepared = Prepared(filtered=dict(sorted(filtered.items())))
-    for split in SPLITS:
-        documents = kept[split]
-        write_shard(
-            folder, documents_path(unit, split), split, encode_documents(documents)
-        )
-        prepared.documents[split] = len(documents)
-        prepared.characters[split] = sum(len(document.text) for document in documents)
-    reasons = Counter(entry.reason for entry in quarantine)
-    prepared.quarantined = dict(sorted(reasons.items()))
-    if quarantine:
-        lines = [
-            json.dumps(
-                {
-                    "reason": entry.reason,
-                    "source": entry.source,
-                    "offset": entry.offset,
-                    "excerpt": entry.excerpt,
-                }
-            )
-            for entry in quarantine
-        ]
-        (folder / "quarantine").mkdir(exist_ok=True)
-        write_atomically(
-            folder / f"quarantine/{unit.index:05d}.jsonl", "\n".join(lines) + "\n"
-        )
-    words = count_words([document.text for document in kept["train"]], splitter)
-    write_json(words_file, words)
-    write_json(marker, prepared.as_json())
-    return words
-
-
-def _sort_documents(
-    unit: Unit, config: RunConfig
-) -> tuple[dict[Split, list[Document]], Counter[str], list[Rejected]]:
-    """Each document of the unit into exactly one of: kept, filtered, quarantined."""
-    kept: dict[Split, list[Document]] = {split: [] for split in SPLITS}
-    filtered: Counter[str] = Counter()
+def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
+    """Reads and cleans a unit's documents and writes them in parts."""
+    name = unit_name(unit.index)
+    if is_done(folder, "documents", name):
+        return parts_of(folder, unit.index)
+    prepared = Prepared()
     quarantine: list[Rejected] = []
+    kept: list[Document] = []
+    # A unit is a part, unless it unpacks to much more than its size on the disk.
+    largest = 2 * config.data.shard_megabytes * MEGABYTE
+    size = 0
+    weight = parts_of_source(config.data.source)[unit.part].weight
+
+    def close_part() -> None:
+        if kept:
+            part = Part(unit.index, len(prepared.parts), size, weight)
+            batch = DocumentBatch.of(kept)
+            if near := config.data.deduplication.near:
+                save_signatures(folder, part, [d.text for d in kept], near)
+            batch.save(documents_path(folder, part))
+            held_out = in_validation(batch.keys, config.data.validation_fraction)
+            prepared.documents["validation"] += int(held_out.sum())
+            prepared.documents["train"] += int((~held_out).sum())
+            prepared.parts.append(asdict(part))
+            kept.clear()
+
     for item in read_unit(unit, config.data.source):
-        if isinstance(item, Rejected):
-            quarantine.append(item)
-            continue
-        document = Document(clean_text(item.text), item.source, item.offset)
-        if reason := quarantine_reason(document.text, config.data.cleaning):
-            quarantine.append(rejected(document, reason))
-        elif reason := filter_reason(document.text, config.data.cleaning):
-            filtered[reason] += 1
+        outcome = _cleaned(item, config)
+        if isinstance(outcome, Document):
+            kept.append(outcome)
+            size += _bytes(outcome)
+            if size >= largest:
+                close_part()
+                size = 0
+        elif isinstance(outcome, Rejected):
+            quarantine.append(outcome)
         else:
-            split = split_of(
-                document_hash(document.text), config.data.validation_fraction
-            )
-            kept[split].append(document)
-    return kept, filtered, quarantine
+            prepared.filtered[outcome.reason] += 1
+    close_part()
+    prepared.quarantined.update(entry.reason for entry in quarantine)
+    write_quarantine(folder, name, quarantine)
+    mark_done(folder, "documents", name, vars(prepared))
+    return parts_of(folder, unit.index)
 
 
-def count_words(texts: list[str], splitter: WordPieceTokenizer) -> Counter[str]:
-    """How often each word occurs, as the tokenizer will cut them."""
-    words: Counter[str] = Counter()
-    for block in _blocks(texts):
-        flat = splitter.words(tf.constant(block)).flat_values
-        unique, _, counts = tf.unique_with_counts(flat)
-        for word, count in zip(unique.numpy(), counts.numpy().tolist(), strict=True):
-            words[word.decode("utf-8")] += count
-    return words
+def _cleaned(item: Item, config: RunConfig) -> Item:
+    """The document to keep, its entry in quarantine, or why it is filtered."""
+    if not isinstance(item, Document) or item.image:
+        return item  # the rules are about text
+    rules = config.data.cleaning
+    if reason := quarantine_reason(item.text, rules):
+        return rejected(item, reason)
+    # What changed a text would move the places of the answers in it.
+    text = item.text if item.answers else clean_text(item.text, rules)
+    if reason := filter_reason(text, rules):
+        return Filtered(reason, item.source, item.offset)
+    return item if text == item.text else replace(item, text=text)
 
 
-def _blocks(texts: list[str]) -> list[list[str]]:
-    """Runs of texts of about `BLOCK_BYTES` characters each."""
-    if not texts:
-        return []
-    ends = np.cumsum([len(text) for text in texts])
-    cuts = np.searchsorted(ends, np.arange(BLOCK_BYTES, ends[-1], BLOCK_BYTES)) + 1
-    edges = [0, *dict.fromkeys(cuts.tolist()), len(texts)]
-    return [texts[a:b] for a, b in pairwise(edges) if a < b]
+def _bytes(document: Document) -> int:
+    # Characters stand for bytes: good enough to say when a part is large.
+    return (
+        len(document.text)
+        + len(document.second_text)
+        + len(document.target_text)
+        + len(document.image)
+    )
 
 
-def documents_path(unit: Unit, split: str) -> str:
-    """Where a unit's documents of a split lie, below the job's folder."""
-    return f"documents/{split}-{unit.index:05d}.tfrecord"
+def write_quarantine(folder: Path, name: str, entries: Iterable[Rejected]) -> None:
+    """Writes what could not be used as JSON lines; nothing if there is nothing."""
+    lines = [json.dumps(asdict(entry)) + "\n" for entry in entries]
+    if lines:
+        (folder / "quarantine").mkdir(exist_ok=True)
+        write_atomically(folder / f"quarantine/{name}.jsonl", "".join(lines))

@@ -9,7 +9,7 @@ import hashlib
 
 import numpy as np
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def stage_key(seed: int, stage: str) -> int:
@@ -36,13 +36,30 @@ def uniform(key: int, documents: np.ndarray, counters: np.ndarray) -> np.ndarray
     """
     bits = mix(
         mix(documents.astype(np.uint64) ^ np.uint64(key))
-        + (counters.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+        + (counters.astype(np.uint64) + np.uint64(1)) * GOLDEN
     )
+    return to_unit(bits)
+
+
+def to_unit(bits: np.ndarray) -> np.ndarray:
+    """Random 64-bit numbers as float64 in [0, 1): their upper 53 bits.
+
+    Example:
+    >>> to_unit(np.array([0, 2**63], np.uint64)).tolist()
+    [0.0, 0.5]
+    """
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def mix(bits: np.ndarray) -> np.ndarray:
     """SplitMix64's finaliser (Steele, Lea & Flood, 2014): every bit moves every bit."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    shifted = bits >> np.uint64(30)
+    mixed = bits ^ shifted
+    # In place from here on: this runs once for every token of a corpus.
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    shifted = mixed >> np.uint64(27)
+    mixed ^= shifted
+    mixed *= np.uint64(0x94D049BB133111EB)
+    shifted = mixed >> np.uint64(31)
+    mixed ^= shifted
+    return mixed

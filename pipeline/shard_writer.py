@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import tensorflow as tf
 
@@ -11,9 +12,19 @@ from configs.errors import ArtifactError
 from configs.files import writing
 from pipeline.shards import Shard, sha256
 
+_OPTIONS = {"none": None, "gzip": "GZIP"}
 
-def write_shard(folder: Path, path: str, split: str, records: Iterable[bytes]) -> Shard:
+
+def write_shard(
+    folder: Path,
+    path: str,
+    split: str,
+    records: Iterable[bytes],
+    compression: Literal["none", "gzip"] = "none",
+) -> Shard:
     """Writes records under a temporary name and moves the file into place at the end.
+
+    The same records give the same bytes, compressed or not.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.
@@ -26,7 +37,7 @@ def write_shard(folder: Path, path: str, split: str, records: Iterable[bytes]) -
     try:
         with (
             _tensorflow_errors(final),
-            tf.io.TFRecordWriter(str(temporary)) as writer,
+            tf.io.TFRecordWriter(str(temporary), _OPTIONS[compression]) as writer,
         ):
             for record in records:
                 writer.write(record)

@@ -26,6 +26,11 @@ class Shard:
     bytes: int
     sha256: str
 
+    @property
+    def compression(self) -> str:
+        """As `tf.data.TFRecordDataset` wants it."""
+        return "GZIP" if self.path.endswith(".gz") else ""
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 

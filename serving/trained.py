@@ -60,6 +60,11 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
     training_record(run_folder, config)
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        raise ArtifactError(
+            f"{run_folder / TOKENIZER}: is no WordPiece tokenizer, the only kind whose "
+            "models can be exported so far. Train with tokenizer.kind=wordpiece"
+        )
     model = build_masked_language_model(
         config.model, tokenizer.vocabulary_size, dtype="float32"
     )

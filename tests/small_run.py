@@ -58,7 +58,7 @@ def corpus(tmp_path: Path) -> Path:
 def invoke(tmp_path: Path, corpus: Path) -> Callable[..., Invocation]:
     """Makes the invocation of a run over the corpus, in a folder of the given name."""
 
-    def make(folder: str = "run", *overrides: str, workers: int = 1, **_: Any):
+    def make(folder: str = "run", *overrides: str, workers: int = 1, **how: Any):
         file = tmp_path / "small.yaml"
         file.write_text(YAML.replace("PATH", f"{corpus}/*.txt"), "utf-8")
         return Invocation(
@@ -68,6 +68,7 @@ def invoke(tmp_path: Path, corpus: Path) -> Callable[..., Invocation]:
             run_folder=tmp_path / folder,
             console=Console(quiet=True),
             workers=workers,
+            **how,
         )
 
     return make

@@ -4,7 +4,9 @@ The position in that order is one number, the records read so far, so a training
 stopped can go on at exactly the next batch.
 """
 
+import functools
 import math
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -12,6 +14,8 @@ from configs.errors import ArtifactError
 from pipeline.examples import parse_records
 from pipeline.features import Feature, differences
 from pipeline.manifest import FILE, Manifest
+from pipeline.shards import Shard
+from trainer.masking import DynamicMasking
 
 # Inputs, targets and weights, as `keras.Model.fit` takes them.
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
@@ -24,18 +28,13 @@ _BLOCK = 16  # records taken from one file before the next has its turn
 _LARGE_PRIME = 1_000_003  # keeps the seeds of neighbouring runs and blocks apart
 
 
-def check_contract(
-    manifest: Manifest, expected: tuple[Feature, ...], vocabulary_size: int
-) -> None:
+def check_contract(manifest: Manifest, expected: tuple[Feature, ...]) -> None:
     """Refuses records that the model could not read or would misunderstand.
 
     Raises:
-        ArtifactError: Other features, other shapes, or another vocabulary.
+        ArtifactError: Other features, or other shapes.
     """
-    wrong = differences(manifest.features, expected)
-    if (size := manifest.vocabulary["size"]) != vocabulary_size:
-        wrong.append(f"vocabulary: {size} pieces there, {vocabulary_size} expected")
-    if wrong:
+    if wrong := differences(manifest.features, expected):
         raise ArtifactError(
             f"{manifest.folder / FILE}: the records do not fit this configuration:\n  "
             + "\n  ".join(wrong)
@@ -50,6 +49,7 @@ def training_batches(
     shuffle_records: int,
     seed: int,
     records_read: int = 0,
+    masking: DynamicMasking | None = None,
 ) -> tf.data.Dataset:
     """Batches without end: each epoch has every training record once, stirred anew.
 
@@ -59,9 +59,11 @@ def training_batches(
         shuffle_records: How many records are held in memory and stirred at once.
         seed: The run's seed.
         records_read: Where to go on: records an earlier run has consumed.
+        masking: Hides tokens, if the records have none hidden.
     """
     shards = manifest.split("train")
     files = [str(manifest.folder / shard.path) for shard in shards]
+    reader = _reader(shards)
     first_epoch, offset = divmod(records_read, sum(shard.records for shard in shards))
 
     def shuffled(values: tf.Tensor, epoch: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
@@ -75,7 +77,7 @@ def training_batches(
         return (
             tf.data.Dataset.from_tensor_slices(order)
             .interleave(
-                tf.data.TFRecordDataset,
+                reader,
                 cycle_length=_FILES_AT_ONCE,
                 block_length=_BLOCK,
                 num_parallel_calls=2,
@@ -88,35 +90,52 @@ def training_batches(
         )
 
     epochs = tf.data.Dataset.range(first_epoch, _FOREVER)
-    records = epochs.flat_map(epoch_records).skip(offset)
-    return _batches(records, manifest, batch_size)
+    records = epochs.flat_map(epoch_records).skip(offset).enumerate(records_read)
+    return _batches(records, manifest, batch_size, masking)
 
 
-def validation_batches(manifest: Manifest, batch_size: int) -> tf.data.Dataset:
+def validation_batches(
+    manifest: Manifest, batch_size: int, masking: DynamicMasking | None = None
+) -> tf.data.Dataset:
     """The validation split once, a record from each shard in turn.
 
-    Its first batches are thus a fair sample of the whole. The last may be short.
+    Its first batches are thus a fair sample of the whole. The last may be short. If
+    tokens have yet to be hidden, they are the same each time.
     """
     shards = manifest.split("validation")
     files = [str(manifest.folder / shard.path) for shard in shards]
     records = tf.data.Dataset.from_tensor_slices(files).interleave(
-        tf.data.TFRecordDataset,
+        _reader(shards),
         cycle_length=len(files),
         num_parallel_calls=2,
         deterministic=True,
     )
     # Stated, because Keras warns at the end of a dataset whose length it cannot tell.
     length = math.ceil(sum(shard.records for shard in shards) / batch_size)
-    return _batches(records, manifest, batch_size).apply(
+    return _batches(records.enumerate(), manifest, batch_size, masking).apply(
         tf.data.experimental.assert_cardinality(length)
     )
 
 
+def _reader(shards: Sequence[Shard]) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """Reads a file as the shards are written, compressed or not."""
+    return functools.partial(
+        tf.data.TFRecordDataset, compression_type=shards[0].compression
+    )
+
+
 def _batches(
-    records: tf.data.Dataset, manifest: Manifest, batch_size: int
+    records: tf.data.Dataset,
+    manifest: Manifest,
+    batch_size: int,
+    masking: DynamicMasking | None,
 ) -> tf.data.Dataset:
-    def as_fit_wants(serialized: tf.Tensor) -> Batch:
+    """Batches of numbered records."""
+
+    def as_fit_wants(places: tf.Tensor, serialized: tf.Tensor) -> Batch:
         parsed = parse_records(serialized, manifest.features)
+        if masking is not None:
+            parsed = masking(parsed, places)
         targets, weights = parsed.pop("masked_ids"), parsed.pop("masked_weights")
         return parsed, {"logits": targets}, {"logits": weights}
 

@@ -9,8 +9,9 @@ from typing import Any
 import keras
 
 from configs.command import Invocation
-from configs.errors import ArtifactError
+from configs.errors import ArtifactError, ConfigError
 from configs.files import write_atomically
+from configs.language_modelling import MaskedConfig
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run import RunConfig
@@ -30,6 +31,7 @@ from trainer.checkpoint import (
 )
 from trainer.evaluate import Evaluation, evaluate
 from trainer.losses import masked_accuracy, masked_cross_entropy
+from trainer.masking import dynamic_masking
 from trainer.optimizers import build_optimizer
 from trainer.report import draw_loss
 from trainer.schedules import build_schedule
@@ -92,13 +94,11 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     # 1. The records, held against their manifest.
     manifest = read_manifest(invocation.run_folder / "data")
     manifest.check_files()
-    input_pipeline.check_contract(
-        manifest, contract(config), config.tokenizer.vocabulary_size
-    )
+    input_pipeline.check_contract(manifest, contract(config))
 
     # 2. The model, and where an earlier attempt left it.
     keras.utils.set_random_seed(config.seed)
-    model = build_trainable(config)
+    model = build_trainable(config, manifest.vocabulary["size"])
     position = _resume(model, folder / "checkpoints", console.say)
     console.say(
         f"{model.count_params():,} parameters, {config.training.steps:,} steps of "
@@ -114,7 +114,11 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     console.say("evaluating on the whole validation split")
     evaluation = evaluate(
         model,
-        input_pipeline.validation_batches(manifest, config.training.batch_size),
+        input_pipeline.validation_batches(
+            manifest,
+            config.training.batch_size,
+            dynamic_masking(config, manifest.folder),
+        ),
     )
     save_weights(model, folder / WEIGHTS)
     save_config(folder, config)
@@ -135,11 +139,20 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     }
 
 
-def build_trainable(config: RunConfig) -> keras.Model:
-    """The model on packed records, compiled, with a built optimizer."""
+def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
+    """The model on packed records, compiled, with a built optimizer.
+
+    Raises:
+        ConfigError: The objective is one whose records cannot be trained on yet.
+    """
+    if not isinstance(config.objective, MaskedConfig):
+        raise ConfigError(
+            f"objective.kind={config.objective.kind}: its records can be made, but "
+            "this version of Transbeam trains only on those of kind masked"
+        )
     model = build_masked_language_model(
         config.model,
-        config.tokenizer.vocabulary_size,
+        vocabulary_size,
         packed=True,
         dtype=config.training.precision,
         seed=config.seed,
@@ -168,14 +181,18 @@ def _fit(
     steps_left = training.steps - position.step
     if steps_left <= 0:
         return
+    masking = dynamic_masking(config, manifest.folder)
     batches = input_pipeline.training_batches(
         manifest,
         batch_size=training.batch_size,
         shuffle_records=training.shuffle_records,
         seed=config.seed,
         records_read=position.records_read,
+        masking=masking,
     )
-    validation = input_pipeline.validation_batches(manifest, training.batch_size)
+    validation = input_pipeline.validation_batches(
+        manifest, training.batch_size, masking
+    )
     with invocation.console.progress(
         "training", training.steps, "steps", start=position.step
     ) as progress:
@@ -251,7 +268,7 @@ def evaluate_run(invocation: Invocation) -> dict[str, Any]:
     stage.require(training_inputs(config, made["records_sha256"]))
     manifest = read_manifest(invocation.run_folder / "data")
     manifest.check_files()
-    model = build_trainable(config)
+    model = build_trainable(config, manifest.vocabulary["size"])
     path = stage.path / WEIGHTS
     try:
         keras.saving.load_weights(model, path, objects_to_skip=[model.optimizer])
@@ -259,7 +276,11 @@ def evaluate_run(invocation: Invocation) -> dict[str, Any]:
         raise ArtifactError(
             f"{path}: cannot be loaded: {error}. Train again"
         ) from error
-    batches = input_pipeline.validation_batches(manifest, config.training.batch_size)
+    batches = input_pipeline.validation_batches(
+        manifest,
+        config.training.batch_size,
+        dynamic_masking(config, manifest.folder),
+    )
     evaluation = evaluate(model, batches)
     console.result(describe(evaluation))
     return evaluation.as_json()

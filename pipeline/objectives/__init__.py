@@ -1,4 +1,4 @@
-"""What a model is asked to predict: one module per objective.
+"""What a model is asked to predict: one module per objective, named as its kind.
 
 Each module has two functions:
 
@@ -10,3 +10,25 @@ Each module has two functions:
 
 No module imports TensorFlow.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from configs.run import RunConfig
+    from pipeline.document_batch import DocumentBatch
+    from pipeline.documents import Split
+    from pipeline.objectives.records import Records
+    from pipeline.tokenizers.interface import Tokenizer
+
+
+def objective_module(run: "RunConfig") -> Any:
+    """The module of the run's objective."""
+    return import_module(f"{__name__}.{run.objective.kind}")
+
+
+def make_records(
+    batch: "DocumentBatch", tokenizer: "Tokenizer", run: "RunConfig", split: "Split"
+) -> "Records":
+    """The records that the run's objective makes of documents."""
+    return objective_module(run).make_records(batch, tokenizer, run, split)

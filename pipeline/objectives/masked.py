@@ -5,74 +5,222 @@ rest as they are, so that the model may not trust what it sees
 ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 3.1 and appendix A.1).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from configs.language_modelling import MaskedConfig
-from pipeline.packing import Packed
-from pipeline.randomness import stage_key, uniform
+from configs.language_modelling import MaskedConfig, Masking
+from configs.run import RunConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.choosing import (
+    TokenBits,
+    choose,
+    first_columns,
+    join_words,
+    random_order,
+    wanted_tokens,
+    word_ids,
+)
+from pipeline.objectives.documents import lay_documents
+from pipeline.objectives.labelled import token_counts
+from pipeline.objectives.layout import token_features
+from pipeline.objectives.records import Placement, Records
+from pipeline.objectives.special import needed
+from pipeline.objectives.tokenized import tokenize_column
+from pipeline.packing import Packed, row_blocks
+from pipeline.randomness import stage_key, to_unit
+from pipeline.tokenizers.interface import Tokenizer
 
 
-def mask_records(
-    packed: Packed,
-    config: MaskedConfig,
-    *,
-    seed: int,
-    mask_id: int,
-    ordinary_ids: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """Chooses and hides tokens; see `pipeline.features.masked_features`.
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract; with dynamic masking the trainer makes the slots."""
+    assert isinstance(run.objective, MaskedConfig)
+    length = run.data.sequence_length
+    if run.objective.masking == "dynamic":
+        words = "which word of the record a token belongs to, from 1; 0 is never hidden"
+        return (
+            *token_features(length),
+            Feature("word_ids", "int32", (length,), words),
+        )
+    return masked_features(length, run.objective.predictions_per_record(length))
 
-    In each record `masking_fraction` of the content tokens, rounded, are chosen; at
-    least one, and none of `[CLS]`, `[SEP]` and padding. Which ones, and what is shown
-    in their place, depends on the seed and on the token's document and place.
 
-    Args:
-        packed: The records.
-        config: The shares.
+def masked_features(
+    sequence_length: int, predictions_per_record: int
+) -> tuple[Feature, ...]:
+    """The contract of records with hidden tokens.
+
+    Example:
+    >>> [feature.name for feature in masked_features(128, 20)][3:]
+    ['masked_positions', 'masked_ids', 'masked_weights']
+    """
+    shape = (predictions_per_record,)
+    return (
+        *token_features(sequence_length),
+        Feature(
+            "masked_positions",
+            "int32",
+            shape,
+            "where the asked-for tokens stand, ascending; 0 in unused slots",
+        ),
+        Feature("masked_ids", "int32", shape, "what really stands there"),
+        Feature("masked_weights", "float32", shape, "1 for a slot in use, else 0"),
+    )
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """Packs documents and hides tokens, or leaves the hiding to the trainer."""
+    assert isinstance(run.objective, MaskedConfig)
+    mask_id = needed(tokenizer, run, "mask")
+    special, length = tokenizer.special, run.data.sequence_length
+    rows = tokenize_column(batch, tokenizer)
+    packed = lay_documents(rows, batch.keys, run, special)
+    placement, lengths = packed.placement, packed.lengths
+    starts_word = tokenizer.starts_word if run.objective.whole_words else None
+    if run.objective.masking == "dynamic":
+        arrays = {
+            "token_ids": packed.token_ids,
+            "document_ids": packed.document_ids,
+            "position_ids": packed.position_ids,
+            "word_ids": word_ids(packed, slice(None), starts_word),
+        }
+    else:
+        copies = run.objective.copies if split == "train" else 1
+        made = [
+            mask_records(
+                packed,
+                run.objective,
+                Hiding(run.seed, mask_id, tokenizer.ordinary_ids, starts_word, copy),
+            )
+            for copy in range(copies)
+        ]
+        arrays = {name: np.concatenate([one[name] for one in made]) for name in made[0]}
+        placement = _repeated(placement, len(packed), copies)
+        lengths = np.tile(lengths, copies)
+    counts = {
+        **token_counts(tokenizer, rows),
+        "padding": int(np.sum(length - lengths)),
+        "empty_documents": int(np.sum(rows.lengths == 0)),
+    }
+    if "masked_weights" in arrays:
+        counts["predictions"] = int(arrays["masked_weights"].sum())
+    return Records(arrays, placement, lengths, counts)
+
+
+def _repeated(placement: Placement, records: int, copies: int) -> Placement:
+    copy = np.repeat(np.arange(copies), len(placement.record))
+    return Placement(
+        np.tile(placement.record, copies) + copy * records,
+        np.tile(placement.document, copies),
+        np.tile(placement.offset, copies),
+    )
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """What hiding tokens needs to know beside the shares.
+
+    Attributes:
         seed: The run's seed.
         mask_id: The id of `[MASK]`.
         ordinary_ids: int32 (V',). The ids a random piece is drawn from.
-
-    Returns:
-        The arrays of the record contract, each (records, …).
+        starts_word: bool (V,). Whether a piece begins a new word; None: each does.
+        copy: Which copy of the records this is; each hides other tokens.
     """
 
-    def draw(purpose: str) -> np.ndarray:
-        key = stage_key(seed, f"masking/{purpose}")
-        return uniform(key, packed.keys, packed.counters)
+    seed: int
+    mask_id: int
+    ordinary_ids: np.ndarray
+    starts_word: np.ndarray | None = None
+    copy: int = 0
 
-    length = packed.token_ids.shape[1]
+    def key(self, purpose: str) -> int:
+        """The key of one purpose's random numbers."""
+        return stage_key(self.seed, f"masking/{self.copy}/{purpose}")
+
+
+def mask_records(
+    packed: Packed, config: Masking, hiding: Hiding
+) -> dict[str, np.ndarray]:
+    """Chooses and hides tokens.
+
+    In each record `masking_fraction` of the content tokens, rounded, are chosen; at
+    least one, and none of the framing pieces and padding. Which ones, and what is
+    shown in their place, depends on the seed, the copy, and on the token's document
+    and place.
+
+    Returns:
+        The arrays of `masked_features`, each (records, …).
+    """
+    records, length = packed.token_ids.shape
     slots = config.predictions_per_record(length)
-    content = packed.is_content.sum(axis=1)
-    wanted = np.clip(np.rint(content * config.masking_fraction), 1, slots)
-    wanted = np.minimum(wanted, content).astype(np.int64)
-
-    # The tokens with the smallest numbers are the chosen ones.
-    scores = np.where(packed.is_content, draw("choose"), 2.0)
-    candidates = np.argpartition(scores, min(slots, length - 1), axis=1)[:, :slots]
-    rank = np.argsort(np.take_along_axis(scores, candidates, axis=1), axis=1)
-    candidates = np.take_along_axis(candidates, rank, axis=1)
-    used = np.arange(slots) < wanted[:, None]
-    positions = np.where(used, candidates, length)  # unused slots sort to the end
-    positions.sort(axis=1)
-    used = positions < length
-    positions = np.where(used, positions, 0)
-
-    asked = np.take_along_axis(packed.token_ids, positions, axis=1)
-    show = np.take_along_axis(draw("show"), positions, axis=1)
-    piece = np.take_along_axis(draw("piece"), positions, axis=1)
-    random_ids = ordinary_ids[(piece * len(ordinary_ids)).astype(np.int64)]
-    as_mask = show < config.mask_fraction
-    as_random = show < config.mask_fraction + config.random_fraction
-    shown = np.select([as_mask, as_random], [mask_id, random_ids], asked)
-    token_ids = packed.token_ids.copy()
-    row, slot = np.nonzero(used)
-    token_ids[row, positions[row, slot]] = shown[row, slot]
+    hidden = packed.token_ids.copy()
+    positions = np.zeros((records, slots), np.int32)
+    asked = np.zeros((records, slots), np.int32)
+    weights = np.zeros((records, slots), np.float32)
+    choosing = _Choosing(packed, config, hiding, slots)
+    showing = TokenBits(packed, hiding.key("show"))
+    for rows in row_blocks(records, length):
+        columns = choosing.columns(rows)
+        used = columns < length
+        columns[~used] = 0
+        real = np.take_along_axis(packed.token_ids[rows], columns, axis=1)
+        shown = _shown(real, showing.of(rows, columns), config, hiding)
+        positions[rows] = columns
+        asked[rows] = real * used
+        weights[rows] = used
+        row, slot = np.nonzero(used)
+        hidden[rows][row, columns[row, slot]] = shown[row, slot]
     return {
-        "token_ids": token_ids,
+        "token_ids": hidden,
         "document_ids": packed.document_ids,
         "position_ids": packed.position_ids,
-        "masked_positions": positions.astype(np.int32),
-        "masked_ids": np.where(used, asked, 0).astype(np.int32),
-        "masked_weights": used.astype(np.float32),
+        "masked_positions": positions,
+        "masked_ids": asked,
+        "masked_weights": weights,
     }
+
+
+def _shown(
+    real: np.ndarray, bits: np.ndarray, config: Masking, hiding: Hiding
+) -> np.ndarray:
+    """int32. What stands in the place of the tokens that are asked for."""
+    # One half of the bits says what to show, the other which random piece.
+    draw = (bits >> np.uint64(32)).astype(np.float64) * 2.0**-32
+    pieces = np.uint64(len(hiding.ordinary_ids))
+    piece = ((bits & np.uint64(2**32 - 1)) * pieces) >> np.uint64(32)
+    random_ids = hiding.ordinary_ids[piece.astype(np.int64)]
+    as_random = draw < config.mask_fraction + config.random_fraction
+    shown = np.where(as_random, random_ids, real)
+    return np.where(draw < config.mask_fraction, np.int32(hiding.mask_id), shown)
+
+
+class _Choosing:
+    """Chooses the tokens to hide in a block of records after another."""
+
+    def __init__(
+        self, packed: Packed, config: Masking, hiding: Hiding, slots: int
+    ) -> None:
+        self._packed, self._config, self._slots = packed, config, slots
+        self._starts_word = hiding.starts_word
+        self._choose = TokenBits(packed, hiding.key("choose"))
+        self._join = TokenBits(packed, hiding.key("ngram"))
+
+    def columns(self, rows: slice) -> np.ndarray:
+        """int64 (rows, slots). As `choosing.choose`."""
+        packed, config = self._packed, self._config
+        content = np.count_nonzero(packed.is_content[rows], axis=1)
+        wanted = wanted_tokens(content, config.masking_fraction, self._slots)
+        bits = self._choose.of(rows)
+        if config.ngram == 1 and self._starts_word is None:
+            order = random_order(packed.is_content[rows], bits)
+            return first_columns(order, wanted, self._slots)
+        units = word_ids(packed, rows, self._starts_word)
+        if config.ngram > 1:
+            draws = to_unit(self._join.of(rows))
+            units = join_words(units, packed.document_ids[rows], draws, config.ngram)
+        return choose(units, bits, wanted, self._slots)

@@ -15,12 +15,20 @@ if TYPE_CHECKING:
         save_tokenizer,
         tokenizer_fingerprint,
     )
+    from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+    from pipeline.tokenizers.imports import import_tokenizer
     from pipeline.tokenizers.learning import learn_wordpiece
+    from pipeline.tokenizers.making import learn_model
+    from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
     from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 __all__ = [
+    "ByteBPETokenizer",
+    "SentencePieceTokenizer",
     "TokenizerArtifact",
     "WordPieceTokenizer",
+    "import_tokenizer",
+    "learn_model",
     "learn_wordpiece",
     "load_tokenizer",
     "read_tokenizer",
@@ -28,7 +36,14 @@ __all__ = [
     "tokenizer_fingerprint",
 ]
 
-_HOMES = {"WordPieceTokenizer": "wordpiece", "learn_wordpiece": "learning"}
+_HOMES = {
+    "ByteBPETokenizer": "byte_bpe",
+    "SentencePieceTokenizer": "sentence_piece",
+    "WordPieceTokenizer": "wordpiece",
+    "import_tokenizer": "imports",
+    "learn_model": "making",
+    "learn_wordpiece": "learning",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,31 +1,46 @@
-"""The folder a tokenizer is kept in: `vocab.txt` and `tokenizer.yaml`.
+"""The folder a tokenizer is kept in: `tokenizer.yaml` and the files it names.
 
-`vocab.txt` is BERT's format, one piece a line, which other programs read.
-`tokenizer.yaml` says how text is normalised and seals the vocabulary by its sha256:
-with one piece more or less every id after it would mean something else, and nothing
-downstream would notice.
+The files are in formats that other programs read: BERT's `vocab.txt`, GPT-2's
+`vocab.json` and `merges.txt`, SentencePiece's `spiece.model`. `tokenizer.yaml` says
+what they are and seals them by their sha256: with one piece more or less every id
+after it would mean something else, and nothing downstream would notice.
 """
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from configs.errors import ArtifactError
-from configs.tokenizer import WordPieceConfig
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, check_vocabulary
+from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from pipeline.tokenizers.interface import SpecialIds, Tokenizer
+from pipeline.tokenizers.reading import read_bytes
+from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from pipeline.tokenizers.wordpiece_model import VOCABULARY_FILE, WordPieceModel
 
-if TYPE_CHECKING:
-    from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+__all__ = [
+    "METADATA_FILE",
+    "VOCABULARY_FILE",
+    "TokenizerArtifact",
+    "TokenizerModel",
+    "load_tokenizer",
+    "read_tokenizer",
+    "save_tokenizer",
+    "tokenizer_fingerprint",
+]
 
-VOCABULARY_FILE = "vocab.txt"
 METADATA_FILE = "tokenizer.yaml"
 
-_FORMAT_VERSION = 1
+TokenizerModel = WordPieceModel | ByteBPEModel | SentencePieceModel
+
+_MODELS: dict[str, type[TokenizerModel]] = {
+    model.kind: model for model in (WordPieceModel, ByteBPEModel, SentencePieceModel)
+}
+_FORMAT_VERSION = 2
 _REMEDY = "Restore the folder as `save_tokenizer` wrote it, or make the tokenizer again"
 
 
@@ -34,50 +49,53 @@ class TokenizerArtifact:
     """What a tokenizer's folder holds, checked.
 
     Attributes:
-        vocabulary: The pieces in the order of their ids.
-        lowercase: Whether upper case is folded away.
-        strip_accents: Whether combining marks are dropped.
+        model: Its pieces and what else it is made of.
         fingerprint: sha256 in hex of everything the ids depend on.
     """
 
-    vocabulary: tuple[str, ...]
-    lowercase: bool
-    strip_accents: bool
+    model: TokenizerModel
     fingerprint: str
 
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The pieces in the order of their ids."""
+        return self.model.pieces
 
-def save_tokenizer(
-    folder: str | Path, vocabulary: Sequence[str], config: WordPieceConfig
-) -> None:
+    @property
+    def special(self) -> SpecialIds:
+        """The ids of the special pieces."""
+        return self.model.special
+
+
+def save_tokenizer(folder: str | Path, model: TokenizerModel) -> None:
     """Writes a tokenizer's folder; what was there under the same names is replaced.
 
     Args:
         folder: Made if it is not there.
-        vocabulary: The pieces in the order of their ids, as `learn_wordpiece` gives
-            them.
-        config: `lowercase` and `strip_accents` are kept.
+        model: What the tokenizer is made of, as `learn_model` and `import_tokenizer`
+            give it.
 
     Raises:
-        ArtifactError: The vocabulary could not be used (see `check_vocabulary`).
+        ArtifactError: It could not be used.
 
     Example:
     >>> import tempfile
-    >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
+    >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")
+    >>> model = WordPieceModel(pieces=pieces, lowercase=False, strip_accents=False)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_tokenizer(folder, pieces, WordPieceConfig(lowercase=False))
+    ...     save_tokenizer(folder, model)
     ...     read_tokenizer(folder).vocabulary[-1]
     '##b'
     """
     folder = Path(folder)
-    check_vocabulary(vocabulary, where=str(folder / VOCABULARY_FILE))
-    content = "".join(f"{piece}\n" for piece in vocabulary).encode()
-    strip_accents = (
-        config.lowercase if config.strip_accents is None else config.strip_accents
-    )
-    metadata = _metadata(content, vocabulary, config.lowercase, strip_accents)
+    model.check(str(folder))
+    files = model.files()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / VOCABULARY_FILE).write_bytes(content)
-    text = yaml.safe_dump(metadata, sort_keys=False)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    # Last, so that a folder with it is whole.
+    metadata = _metadata(model, files)
+    text = yaml.safe_dump(metadata, sort_keys=False, default_flow_style=None)
     (folder / METADATA_FILE).write_bytes(text.encode())
 
 
@@ -88,51 +106,32 @@ def read_tokenizer(folder: str | Path) -> TokenizerArtifact:
         ArtifactError: A file is missing, altered, cut short or of another version.
     """
     folder = Path(folder)
-    metadata_path = folder / METADATA_FILE
-    vocabulary_path = folder / VOCABULARY_FILE
-    metadata = _parse_metadata(metadata_path)
-    content = _read_bytes(vocabulary_path)
-    found = hashlib.sha256(content).hexdigest()
-    if found != metadata["vocabulary_sha256"]:
-        raise ArtifactError(
-            f"{vocabulary_path}: sha256 is {found}, but {METADATA_FILE} expects "
-            f"{metadata['vocabulary_sha256']}: the file was altered or cut short. "
-            f"{_REMEDY}"
-        )
-    # Not `splitlines`: it also cuts at U+2028, U+0085 and others a piece may hold.
-    vocabulary = tuple(content.decode().split("\n")[:-1])
-    check_vocabulary(vocabulary, where=str(vocabulary_path))
-    lowercase, strip_accents = metadata["lowercase"], metadata["strip_accents"]
-    expected = _metadata(content, vocabulary, lowercase, strip_accents)
+    path = folder / METADATA_FILE
+    metadata = _parse_metadata(path)
+    kind = _MODELS[metadata["kind"]]
+    _check_options(metadata["options"], kind.option_types, path)
+    files = _read_files(folder, kind.file_names, metadata["files"])
+    model = kind.from_files(files, metadata["options"], where=str(folder))
+    expected = _metadata(model, files)
     if metadata != expected:
         raise ArtifactError(
-            f"{metadata_path}: does not describe {VOCABULARY_FILE}: found "
+            f"{path}: does not describe {' and '.join(files)}: found "
             f"{_differing(metadata, expected)}, expected "
             f"{_differing(expected, metadata)}. {_REMEDY}"
         )
     canonical = json.dumps(metadata, sort_keys=True).encode()
     return TokenizerArtifact(
-        vocabulary=vocabulary,
-        lowercase=lowercase,
-        strip_accents=strip_accents,
-        fingerprint=hashlib.sha256(canonical).hexdigest(),
+        model=model, fingerprint=hashlib.sha256(canonical).hexdigest()
     )
 
 
-def load_tokenizer(folder: str | Path) -> "WordPieceTokenizer":
+def load_tokenizer(folder: str | Path) -> Tokenizer:
     """Builds the tokenizer of a folder.
 
     Raises:
         ArtifactError: A file is missing, altered, cut short or of another version.
     """
-    from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-
-    artifact = read_tokenizer(folder)
-    return WordPieceTokenizer(
-        artifact.vocabulary,
-        lowercase=artifact.lowercase,
-        strip_accents=artifact.strip_accents,
-    )
+    return read_tokenizer(folder).model.build()
 
 
 def tokenizer_fingerprint(folder: str | Path) -> str:
@@ -144,23 +143,22 @@ def tokenizer_fingerprint(folder: str | Path) -> str:
     return read_tokenizer(folder).fingerprint
 
 
-def _metadata(
-    content: bytes, vocabulary: Sequence[str], lowercase: bool, strip_accents: bool
-) -> dict[str, Any]:
+def _metadata(model: TokenizerModel, files: Mapping[str, bytes]) -> dict[str, Any]:
+    special = asdict(model.special)
+    special["sentinels"] = list(special["sentinels"])
     return {
         "format_version": _FORMAT_VERSION,
-        "kind": WordPieceConfig.kind,
-        "lowercase": lowercase,
-        "strip_accents": strip_accents,
-        "vocabulary_size": len(vocabulary),
-        "special_ids": {piece: vocabulary.index(piece) for piece in SPECIAL_PIECES},
-        "vocabulary_sha256": hashlib.sha256(content).hexdigest(),
+        "kind": model.kind,
+        "options": {name: getattr(model, name) for name in model.option_types},
+        "vocabulary_size": len(model.pieces),
+        "special_ids": special,
+        "files": {name: _sha256(content) for name, content in files.items()},
     }
 
 
 def _parse_metadata(path: Path) -> dict[str, Any]:
     try:
-        metadata = yaml.safe_load(_read_bytes(path))
+        metadata = yaml.safe_load(read_bytes(path, _REMEDY))
     except yaml.YAMLError as error:
         raise ArtifactError(f"{path}: is not YAML ({error}). {_REMEDY}") from error
     if not isinstance(metadata, dict):
@@ -171,25 +169,47 @@ def _parse_metadata(path: Path) -> dict[str, Any]:
             f"{path}: format_version is {version}, expected {_FORMAT_VERSION}. Use "
             "the version of Transbeam that wrote it, or make the tokenizer again"
         )
-    for key in ("lowercase", "strip_accents"):
-        if not isinstance(metadata.get(key), bool):
-            raise ArtifactError(
-                f"{path}: {key} is {metadata.get(key)!r}, expected true or false. "
-                f"{_REMEDY}"
-            )
-    if "vocabulary_sha256" not in metadata:
-        raise ArtifactError(f"{path}: vocabulary_sha256 is missing. {_REMEDY}")
+    if metadata.get("kind") not in _MODELS:
+        raise ArtifactError(
+            f"{path}: kind is {metadata.get('kind')!r}, expected one of "
+            f"{', '.join(_MODELS)}. {_REMEDY}"
+        )
+    for key in ("options", "files"):
+        if not isinstance(metadata.get(key), dict):
+            raise ArtifactError(f"{path}: {key} has no keys. {_REMEDY}")
     return metadata
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ArtifactError(
-            f"{path}: cannot be read ({error.strerror}). A tokenizer's folder holds "
-            f"{VOCABULARY_FILE} and {METADATA_FILE}. {_REMEDY}"
-        ) from error
+def _check_options(
+    options: dict[str, Any], types: Mapping[str, type], path: Path
+) -> None:
+    for name in {*types, *options}:
+        expected, found = types.get(name), options.get(name)
+        if type(found) is not expected:
+            wanted = {bool: "true or false", int: "a number", None: "no such key"}
+            raise ArtifactError(
+                f"{path}: options.{name} is {found!r}, expected {wanted[expected]}. "
+                f"{_REMEDY}"
+            )
+
+
+def _read_files(
+    folder: Path, names: tuple[str, ...], sums: Mapping[str, str]
+) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for name in names:
+        files[name] = read_bytes(folder / name, _REMEDY)
+        found, expected = _sha256(files[name]), sums.get(name)
+        if found != expected:
+            raise ArtifactError(
+                f"{folder / name}: sha256 is {found}, but {METADATA_FILE} expects "
+                f"{expected}: the file was altered or cut short. {_REMEDY}"
+            )
+    return files
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _differing(these: dict[str, Any], those: dict[str, Any]) -> dict[str, Any]:

@@ -32,19 +32,35 @@ class SpecialIds:
 
 
 class Tokenizer(Protocol):
-    """Text to ids and back, as a TensorFlow function; also inside a SavedModel.
+    """Text to ids and back, as a TensorFlow function; also inside a SavedModel."""
 
-    Attributes:
-        pieces: The pieces in the order of their ids, as people read them.
-        special: The ids of the special pieces.
-        ordinary_ids: int32 (V',). All ids that are not special or reserved.
-        starts_word: bool (V,). Whether a piece begins a new word.
-    """
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The pieces in the order of their ids, as people read them."""
+        ...
 
-    pieces: tuple[str, ...]
-    special: SpecialIds
-    ordinary_ids: np.ndarray
-    starts_word: np.ndarray
+    @property
+    def special(self) -> SpecialIds:
+        """The ids of the special pieces."""
+        ...
+
+    @property
+    def ordinary_ids(self) -> np.ndarray:
+        """All ids that are not special, reserved or sentinels: int32 (V',)."""
+        ...
+
+    @property
+    def starts_word(self) -> np.ndarray:
+        """Whether a piece begins a new word, or is special: bool (V,)."""
+        ...
+
+    @property
+    def word_prefix(self) -> str:
+        """What to put before a word that is tokenized alone, a space or nothing.
+
+        With it the word becomes the pieces it is inside a sentence.
+        """
+        ...
 
     @property
     def vocabulary_size(self) -> int:
@@ -52,7 +68,11 @@ class Tokenizer(Protocol):
         ...
 
     def tokenize(self, texts: "tf.Tensor | Sequence[str | bytes]") -> "tf.RaggedTensor":
-        """string (N,) to int32 (N, None); no special pieces are added."""
+        """String (N,) to int32 (N, None); no special pieces are added."""
+        ...
+
+    def words(self, texts: "tf.Tensor | Sequence[str | bytes]") -> "tf.RaggedTensor":
+        """String (N,) to string (N, None): what a vocabulary is learned from."""
         ...
 
     def detokenize(self, ids: "tf.RaggedTensor") -> "tf.Tensor":

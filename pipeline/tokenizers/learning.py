@@ -12,6 +12,8 @@ from pipeline.tokenizers.vocabulary import (
     MAXIMUM_WORD_CHARACTERS,
     SPECIAL_PIECES,
     UNKNOWN,
+    reserved_pieces,
+    sentinel_pieces,
 )
 
 # A pair of pieces seen only once says nothing about the language.
@@ -44,12 +46,12 @@ def learn_wordpiece(
     Args:
         word_counts: How often each word occurs, as `WordPieceTokenizer.words` gives
             them: normalised, without white space. Counts are 1 or more.
-        config: `vocabulary_size` and `maximum_alphabet` are used; normalisation is
-            the caller's.
+        config: All but `lowercase` and `strip_accents` are used; normalisation is the
+            caller's.
 
     Returns:
-        The pieces in the order of their ids: special pieces, single characters, then
-        merged pieces as they were found.
+        The pieces in the order of their ids: special pieces, reserved ones, sentinels,
+        single characters, then merged pieces as they were found.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary, or its characters alone do
@@ -65,7 +67,13 @@ def learn_wordpiece(
     # The Rust trainer numbers the characters in the order of a hash map, different in
     # every run, and breaks ties by these numbers (huggingface/tokenizers#1794). Given
     # as special pieces they have their numbers before it looks at any word.
-    fixed = [*SPECIAL_PIECES, *alphabet, *(CONTINUATION + c for c in continuing)]
+    fixed = [
+        *SPECIAL_PIECES,
+        *reserved_pieces(config.num_reserved),
+        *sentinel_pieces(config.num_sentinels),
+        *alphabet,
+        *(CONTINUATION + character for character in continuing),
+    ]
     if len(fixed) > config.vocabulary_size:
         raise DataError(
             f"tokenizer.vocabulary_size={config.vocabulary_size} pieces were asked "

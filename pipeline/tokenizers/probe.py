@@ -80,6 +80,32 @@ def probe_classes() -> dict[str, list[int]]:
     return classes
 
 
+def probe_gpt2_classes() -> dict[str, list[int]]:
+    """The members of the classes that GPT-2's split into words tells apart.
+
+    Returns:
+        Sorted code points under `gpt2_letter`, `gpt2_number` (those that extend a word
+        of letters or of digits) and `gpt2_whitespace` (that extend no word at all).
+    """
+    splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+    def extends(word: str, character: str) -> bool:
+        return len(splitter.pre_tokenize_str(word + character)) == 1
+
+    classes: dict[str, list[int]] = {
+        name: [] for name in ("gpt2_letter", "gpt2_number", "gpt2_whitespace")
+    }
+    for code_point in _CODE_POINTS:
+        character = chr(code_point)
+        if extends("a", character):
+            classes["gpt2_letter"].append(code_point)
+        elif extends("1", character):
+            classes["gpt2_number"].append(code_point)
+        elif not extends("!", character):
+            classes["gpt2_whitespace"].append(code_point)
+    return classes
+
+
 def probe_lowercase() -> list[Run]:
     """From each letter to its lower case.
 
@@ -161,6 +187,8 @@ def render() -> str:
     parts = [_class_source(name.upper(), c) for name, c in probe_classes().items()]
     parts.append(_runs_source("LOWERCASE", probe_lowercase()))
     parts.append(_runs_source("NFD_EXEMPT", probe_nfd_exempt()))
+    gpt2_classes = probe_gpt2_classes().items()
+    parts.extend(_class_source(name.upper(), c) for name, c in gpt2_classes)
     return "\n".join([_HEADER, *parts])
 
 

@@ -1,9 +1,12 @@
-"""What a WordPiece vocabulary must hold, whoever made it. Needs no TensorFlow."""
+"""What pieces are called, and what a vocabulary must hold. Needs no TensorFlow."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from configs.errors import ArtifactError
+from pipeline.tokenizers.byte_bpe_vocabulary import END_OF_TEXT
+from pipeline.tokenizers.interface import SpecialIds
 
 PAD = "[PAD]"
 UNKNOWN = "[UNK]"
@@ -14,6 +17,12 @@ MASK = "[MASK]"
 # A learned vocabulary begins with these, in this order, so padding is 0.
 SPECIAL_PIECES = (PAD, UNKNOWN, CLS, SEP, MASK)
 
+# The special pieces of a byte-level vocabulary by family, in the order of their ids.
+BYTE_BPE_SPECIALS = {
+    "gpt2": (END_OF_TEXT,),
+    "roberta": ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
+}
+
 # Marks a piece that continues a word.
 CONTINUATION = "##"
 
@@ -22,6 +31,83 @@ MAXIMUM_WORD_CHARACTERS = 100
 
 # What the FastWordpiece kernel can hold, `##` not counted.
 _MAXIMUM_PIECE_BYTES = 256
+
+_RESERVED = re.compile(r"\[unused\d+\]")
+_SENTINEL = re.compile(r"<extra_id_(\d+)>")
+
+
+def reserved_pieces(number: int) -> tuple[str, ...]:
+    """Pieces kept for later use, named as in BERT's vocabularies.
+
+    Example:
+    >>> reserved_pieces(2)
+    ('[unused0]', '[unused1]')
+    """
+    return tuple(f"[unused{i}]" for i in range(number))
+
+
+def sentinel_pieces(number: int) -> tuple[str, ...]:
+    """Pieces that stand for what was cut out, named as in T5, the first span's first.
+
+    Example:
+    >>> sentinel_pieces(2)
+    ('<extra_id_0>', '<extra_id_1>')
+    """
+    return tuple(f"<extra_id_{i}>" for i in range(number))
+
+
+def is_reserved(piece: str) -> bool:
+    """Whether a piece is one of `reserved_pieces`."""
+    return _RESERVED.fullmatch(piece) is not None
+
+
+def sentinel_ids(pieces: Sequence[str]) -> tuple[int, ...]:
+    """The ids of the sentinels by their numbers, wherever they stand.
+
+    Example:
+    >>> sentinel_ids(["a", "<extra_id_1>", "<extra_id_0>"])
+    (2, 1)
+    """
+    matches = ((i, _SENTINEL.fullmatch(piece)) for i, piece in enumerate(pieces))
+    return tuple(i for _, i in sorted((int(m[1]), i) for i, m in matches if m))
+
+
+def wordpiece_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
+    """The special ids of a vocabulary that `check_vocabulary` lets through."""
+    return SpecialIds(
+        pad=vocabulary.index(PAD),
+        unknown=vocabulary.index(UNKNOWN),
+        begin=vocabulary.index(CLS),
+        end=vocabulary.index(SEP),
+        mask=vocabulary.index(MASK),
+        sentinels=sentinel_ids(vocabulary),
+    )
+
+
+def byte_bpe_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
+    """The special ids of a byte-level vocabulary, by its family.
+
+    In GPT-2's family one piece stands before and after a document and for padding.
+
+    Raises:
+        ValueError: It has the special pieces of no family.
+    """
+    sentinels = sentinel_ids(vocabulary)
+    if {"<s>", "<pad>", "</s>"} <= set(vocabulary):
+        return SpecialIds(
+            pad=vocabulary.index("<pad>"),
+            begin=vocabulary.index("<s>"),
+            end=vocabulary.index("</s>"),
+            unknown=_find(vocabulary, "<unk>"),
+            mask=_find(vocabulary, "<mask>"),
+            sentinels=sentinels,
+        )
+    end = vocabulary.index(END_OF_TEXT)
+    return SpecialIds(pad=end, begin=end, end=end, sentinels=sentinels)
+
+
+def _find(vocabulary: Sequence[str], piece: str) -> int | None:
+    return vocabulary.index(piece) if piece in vocabulary else None
 
 
 def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:

@@ -6,19 +6,20 @@ The ids are those of the Rust `tokenizers` library (`BertNormalizer`,
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipeline.tokenizers import normalization
 from pipeline.tokenizers.vocabulary import (
-    CLS,
     CONTINUATION,
     MASK,
     MAXIMUM_WORD_CHARACTERS,
-    PAD,
-    SEP,
+    SPECIAL_PIECES,
     UNKNOWN,
     check_vocabulary,
+    is_reserved,
+    wordpiece_special_ids,
 )
 
 Texts = tf.Tensor | Sequence[str | bytes]
@@ -61,6 +62,8 @@ class WordPieceTokenizer(tf.Module):
         - [Song et al., 2021](https://arxiv.org/abs/2012.15524), the linear algorithm
     """
 
+    word_prefix = ""
+
     def __init__(
         self,
         vocabulary: Sequence[str],
@@ -73,11 +76,23 @@ class WordPieceTokenizer(tf.Module):
         self.vocabulary = tuple(vocabulary)
         self.lowercase = lowercase
         self.strip_accents = lowercase if strip_accents is None else strip_accents
-        self.pad_id = self.vocabulary.index(PAD)
-        self.unknown_id = self.vocabulary.index(UNKNOWN)
-        self.cls_id = self.vocabulary.index(CLS)
-        self.sep_id = self.vocabulary.index(SEP)
-        self.mask_id = self.vocabulary.index(MASK)
+        self.pieces = self.vocabulary
+        self.special = wordpiece_special_ids(self.vocabulary)
+        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = map(
+            self.vocabulary.index, SPECIAL_PIECES
+        )
+        set_aside = {*SPECIAL_PIECES, *(self.pieces[i] for i in self.special.sentinels)}
+        self.ordinary_ids = np.array(
+            [
+                i
+                for i, piece in enumerate(self.pieces)
+                if piece not in set_aside and not is_reserved(piece)
+            ],
+            np.int32,
+        )
+        self.starts_word = np.array(
+            [not piece.startswith(CONTINUATION) for piece in self.pieces]
+        )
         self._pieces = tf.constant(self.vocabulary)
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             vocab=list(self.vocabulary),

@@ -1,22 +1,23 @@
 """Packing neither loses, repeats nor tears what fits, and depends on content only."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.packing import Packed, best_fit, cut_documents, pack
+from pipeline.packing import BLOCK_TOKENS, Packed, cut_documents, pack
 
 CLS, SEP, PAD = 2, 3, 0
 
 
-def packed_from(documents: list[list[int]], length: int) -> Packed:
+def packed_from(documents: list[list[int]], length: int, **how) -> Packed:
     ids = np.array([i for document in documents for i in document], np.int32)
     row_splits = np.cumsum([0, *map(len, documents)])
     hashes = [hash(tuple(document)) % 2**64 for document in documents]
     keys = np.array(hashes, np.uint64)
-    chunks = cut_documents(row_splits, keys, length - 2)
-    return pack(ids, chunks, length, cls_id=CLS, sep_id=SEP, pad_id=PAD)
+    how = {"begin": CLS, "end": SEP, **how}
+    frame = (how["begin"] is not None) + (how["end"] is not None)
+    chunks = cut_documents(row_splits, keys, length - frame)
+    return pack(ids, chunks, length, pad=PAD, **how)
 
 
 def documents_of(packed: Packed) -> list[list[int]]:
@@ -39,20 +40,43 @@ def test_two_documents_in_one_record() -> None:
     np.testing.assert_array_equal(packed.document_ids, [[1, 1, 1, 1, 1, 2, 2, 2, 0]])
     np.testing.assert_array_equal(packed.position_ids, [[0, 1, 2, 3, 4, 0, 1, 2, 0]])
     np.testing.assert_array_equal(packed.is_content, [[0, 1, 1, 1, 0, 0, 1, 0, 0]])
-    np.testing.assert_array_equal(packed.counters, [[0, 0, 1, 2, 0, 0, 0, 0, 0]])
+    assert packed.record.tolist() == [0, 0]
+    assert packed.chunks.documents.tolist() == [0, 1]
+    assert packed.lengths.tolist() == [8]
+
+
+def test_without_framing_pieces() -> None:
+    packed = packed_from([[11, 12, 13], [21]], length=5, begin=None, end=None)
+    np.testing.assert_array_equal(packed.token_ids, [[11, 12, 13, 21, PAD]])
+    np.testing.assert_array_equal(packed.document_ids, [[1, 1, 1, 2, 0]])
+    np.testing.assert_array_equal(packed.position_ids, [[0, 1, 2, 0, 0]])
+    np.testing.assert_array_equal(packed.is_content, [[1, 1, 1, 1, 0]])
+
+
+def test_only_an_end() -> None:
+    packed = packed_from([[11, 12, 13], [21]], length=7, begin=None)
+    np.testing.assert_array_equal(packed.token_ids, [[11, 12, 13, SEP, 21, SEP, PAD]])
+    np.testing.assert_array_equal(packed.is_content, [[1, 1, 1, 0, 1, 0, 0]])
+
+
+def test_one_document_in_a_record() -> None:
+    packed = packed_from([[11, 12], [21], [31]], length=5, together=False)
+    assert sorted(packed.token_ids.tolist()) == [
+        [CLS, 11, 12, SEP, PAD],
+        [CLS, 21, SEP, PAD, PAD],
+        [CLS, 31, SEP, PAD, PAD],
+    ]
 
 
 def test_long_document_is_cut_and_counted_through() -> None:
     packed = packed_from([list(range(10, 20))], length=6)
     chunks = [[10, 11, 12, 13], [14, 15, 16, 17], [18, 19]]
     assert sorted(documents_of(packed)) == chunks
-    counters = packed.counters[packed.is_content]
-    content = packed.token_ids[packed.is_content]
-    np.testing.assert_array_equal(counters, content - 10)
-
-
-def test_best_fit_prefers_the_tightest_record() -> None:
-    assert best_fit(np.array([5, 4, 3, 2]), 7) == [[0, 3], [1, 2]]
+    first = packed.token_ids[:, 1]
+    placement = packed.placement
+    assert placement.record.tolist() == [0, 1, 2]
+    assert placement.document.tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(placement.offset, first - 10)
 
 
 def test_no_documents() -> None:
@@ -77,18 +101,39 @@ def test_every_token_once(documents: list[list[int]], length: int) -> None:
     assert (packed.token_ids[padding] == PAD).all()
 
 
+@given(documents, st.integers(4, 16))
+def test_placement_tells_where_each_token_is_from(
+    documents: list[list[int]], length: int
+) -> None:
+    packed = packed_from(documents, length)
+    place = packed.placement
+    assert (np.diff(place.record) >= 0).all()
+    found = documents_of(packed)
+    assert len(found) == len(place.record)
+    for content, document, offset in zip(
+        found, place.document, place.offset, strict=True
+    ):
+        assert content == documents[document][offset : offset + len(content)]
+
+
 @given(documents, st.randoms(use_true_random=False))
 def test_order_of_arrival_does_not_show(documents: list[list[int]], random) -> None:
     shuffled = list(documents)
     random.shuffle(shuffled)
     first, second = packed_from(documents, 12), packed_from(shuffled, 12)
-    for name in vars(first):
+    for name in ("token_ids", "document_ids", "position_ids", "is_content", "record"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
-@pytest.mark.parametrize("capacity", [8, 128])
-def test_at_most_one_record_is_less_than_half_full(capacity: int) -> None:
-    lengths = np.random.default_rng(0).integers(3, capacity + 1, 1000)
-    fill = sorted(lengths[record].sum() for record in best_fit(lengths, capacity))
-    assert fill[-1] <= capacity
-    assert all(total > capacity / 2 for total in fill[1:])
+def test_more_records_than_one_block() -> None:
+    # Records are laid in blocks; the seams must not show.
+    random = np.random.default_rng(0)
+    sizes = random.integers(1, 40, 4000)
+    documents = [random.integers(5, 99, size).tolist() for size in sizes]
+    packed = packed_from(documents, 16)
+    assert packed.token_ids.size > 2 * BLOCK_TOKENS
+    place = packed.placement
+    for content, document, offset in zip(
+        documents_of(packed), place.document, place.offset, strict=True
+    ):
+        assert content == documents[document][offset : offset + len(content)]

@@ -1,6 +1,7 @@
 """The data stage as a whole: same bytes, nothing lost, and loud when it must be."""
 
 import errno
+import gzip
 import json
 import os
 import shutil
@@ -12,11 +13,13 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
 from configs.errors import ArtifactError, DataError
 from pipeline import shard_writer
+from pipeline.document_batch import DocumentBatch
 from pipeline.examples import parse_records
 from pipeline.features import contract
 from pipeline.manifest import Manifest, read_manifest
@@ -52,7 +55,7 @@ def test_same_bytes_for_one_and_two_workers(invoke) -> None:
 def test_same_bytes_after_a_kill(invoke) -> None:
     invocation = invoke("killed", workers=2)
     data(invoke("whole"))
-    command = [sys.executable, "-m", "pipeline", str(invocation.config_file)]
+    command = [sys.executable, "-m", "pipeline", "data", str(invocation.config_file)]
     job = subprocess.Popen(
         [*command, "--run", str(invocation.run_folder), "--workers=2", "--quiet"],
         start_new_session=True,
@@ -155,20 +158,45 @@ def test_manifest_tells_the_truth(invoke) -> None:
 def test_splits_do_not_share_a_text(invoke, corpus: Path) -> None:
     for path in corpus.glob("part-0.txt"):
         shutil.copy(path, corpus / "copy.txt")
-    invocation = invoke()
+    invocation = invoke("run", "data.deduplication.exact=false")
     data(invocation)
+    folder = invocation.run_folder / "data"
+    text_at = {}
+    for path in (folder / "documents").iterdir():
+        batch = DocumentBatch.load(path)
+        places = zip(batch.values("source"), batch.values("offset"), strict=True)
+        text_at.update(zip(places, batch.texts(), strict=True))
     texts = {}
     for split in ("train", "validation"):
-        files = (invocation.run_folder / "data/documents").glob(f"{split}-*")
-        texts[split] = {
-            tf.train.Example.FromString(raw)
-            .features.feature["text"]
-            .bytes_list.value[0]
-            for file in files
-            for raw in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
-        }
+        rows = [
+            row
+            for path in (folder / "provenance").glob(f"{split}-*")
+            for row in pq.read_table(path).to_pylist()
+        ]
+        texts[split] = {text_at[row["source"], row["offset"]] for row in rows}
     assert len(texts["train"]) + len(texts["validation"]) == 120
     assert not texts["train"] & texts["validation"]
+
+
+def test_exact_copies_are_dropped_and_counted(invoke, corpus: Path) -> None:
+    shutil.copy(corpus / "part-0.txt", corpus / "copy.txt")
+    invocation = invoke()
+    counts = data(invocation)["counts"]
+    assert counts["read"] == 160
+    assert counts["filtered"] == {"exact duplicate": 40}
+    assert sum(counts["documents"].values()) == 120
+
+
+def test_compressed_shards_hold_the_same_records(invoke) -> None:
+    plain, packed = invoke("plain"), invoke("packed", "data.compression=gzip")
+    data(plain)
+    data(packed)
+    first, second = (read_manifest(i.run_folder / "data") for i in (plain, packed))
+    assert second.split("train")[0].path.endswith(".tfrecord.gz")
+    for one, other in zip(first.split("train"), second.split("train"), strict=True):
+        raw = (first.folder / one.path).read_bytes()
+        assert gzip.decompress((second.folder / other.path).read_bytes()) == raw
+        assert other.bytes < one.bytes
 
 
 def test_done_stage_is_skipped_and_a_changed_one_made_anew(invoke) -> None:

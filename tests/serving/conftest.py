@@ -12,17 +12,18 @@ import tensorflow as tf
 
 from configs.command import Invocation
 from configs.console import Console
-from configs.data import DataConfig, TextSource
+from configs.data import DataConfig
 from configs.export import ExportConfig
 from configs.load import flatten
 from configs.model import DenseFeedForward, EncoderConfig, FullAttention
 from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
+from configs.sources import TextSource
 from configs.tokenizer import WordPieceConfig
 from configs.training import CosineSchedule, TrainingConfig
 from model.build import build_masked_language_model
 from pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
-from pipeline.tokenizers.learning import learn_wordpiece
+from pipeline.tokenizers.making import learn_model
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.export import export
 from serving.forms import ask_saved_model
@@ -66,9 +67,9 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     folder.mkdir(parents=True)
     data = Stage(folder, "data", "transbeam data")
     data.begin({})
-    vocabulary = learn_wordpiece(Counter(CORPUS.split() * 2), config.tokenizer)
-    save_tokenizer(data.path / "tokenizer", vocabulary, config.tokenizer)
-    write_validation_record(data.path / "records", vocabulary)
+    tokenizer = learn_model(Counter(CORPUS.split() * 2), config.tokenizer)
+    save_tokenizer(data.path / "tokenizer", tokenizer)
+    write_validation_record(data.path / "records", tokenizer.pieces)
     data.finish(
         {},
         {
@@ -87,7 +88,7 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     }
     training.begin(inputs)
     model = build_masked_language_model(
-        config.model, len(vocabulary), packed=True, dtype="mixed_bfloat16", seed=3
+        config.model, len(tokenizer.pieces), packed=True, dtype="mixed_bfloat16", seed=3
     )
     rng = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
@@ -98,7 +99,7 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     return folder
 
 
-def write_validation_record(folder: Path, vocabulary: list[str]) -> None:
+def write_validation_record(folder: Path, vocabulary: Sequence[str]) -> None:
     """One packed record: three documents, of which two have a mask, and padding."""
     documents = ("the [MASK] of a list", "a tensor", "[MASK] true , raise")
     tokenizer = WordPieceTokenizer(vocabulary)

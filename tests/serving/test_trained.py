@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from configs.errors import ArtifactError
-from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
+from pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
 from serving.trained import load_trained
 from tests.serving.conftest import RECORDS_SHA256, TINY
 
@@ -117,9 +117,9 @@ def test_other_records_than_the_trained_ones(run):
 
 def test_another_tokenizer_than_that_of_the_records(run):
     folder = run / "data/tokenizer"
-    vocabulary = list(load_tokenizer(folder).vocabulary)
-    vocabulary[-1], vocabulary[-2] = vocabulary[-2], vocabulary[-1]
-    save_tokenizer(folder, vocabulary, TINY.tokenizer)
+    model = read_tokenizer(folder).model
+    *others, one, two = model.pieces
+    save_tokenizer(folder, replace(model, pieces=(*others, two, one)))
     with pytest.raises(ArtifactError, match="not the tokenizer the records were made"):
         load_trained(run)
 

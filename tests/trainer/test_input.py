@@ -76,15 +76,13 @@ def test_targets_and_weights_go_with_the_logits(manifest) -> None:
 
 
 def test_records_made_for_something_else_are_refused(manifest) -> None:
-    check_contract(manifest, masked_features(32, 5), 120)
+    check_contract(manifest, masked_features(32, 5))
     with pytest.raises(ArtifactError, match=r"token_ids: int32 \(32,\) there"):
-        check_contract(manifest, masked_features(64, 5), 120)
+        check_contract(manifest, masked_features(64, 5))
     with pytest.raises(ArtifactError, match=r"masked_ids: int32 \(5,\) there"):
-        check_contract(manifest, masked_features(32, 6), 120)
-    with pytest.raises(ArtifactError, match="120 pieces there, 99 expected"):
-        check_contract(manifest, masked_features(32, 5), 99)
+        check_contract(manifest, masked_features(32, 6))
     with pytest.raises(ArtifactError, match="token_ids: nothing there"):
-        check_contract(replace(manifest, features=()), masked_features(32, 5), 120)
+        check_contract(replace(manifest, features=()), masked_features(32, 5))
 
 
 def test_empty_split(manifest) -> None:

@@ -25,7 +25,7 @@ LEARN = (
 
 
 def weights(invocation) -> list[np.ndarray]:
-    model = build_trainable(invocation.config)
+    model = build_trainable(invocation.config, 120)
     path = invocation.run_folder / "training/model.weights.h5"
     keras.saving.load_weights(model, path, objects_to_skip=[model.optimizer])
     return model.get_weights()

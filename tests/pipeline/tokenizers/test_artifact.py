@@ -1,28 +1,100 @@
 """A tokenizer's folder comes back as it was saved, or not at all."""
 
 import hashlib
+import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import yaml
 
 import pipeline.tokenizers
 from configs.errors import ArtifactError
-from configs.tokenizer import WordPieceConfig
 from pipeline.tokenizers.artifact import (
     load_tokenizer,
     read_tokenizer,
     save_tokenizer,
     tokenizer_fingerprint,
 )
+from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, check_vocabulary
+from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from tests.pipeline.tokenizers.sentence_pieces import train
 
-PIECES = [*SPECIAL_PIECES, "a", "##b", "é", "漢"]
+PIECES = (*SPECIAL_PIECES, "a", "##b", "é", "漢")
+
+
+def wordpiece(pieces=PIECES, *, lowercase=True, strip_accents=True):
+    return WordPieceModel(
+        pieces=tuple(pieces), lowercase=lowercase, strip_accents=strip_accents
+    )
+
+
+def byte_bpe(**options):
+    pieces = (*ALPHABET, "ab", "Ġab", "<|endoftext|>", "<extra_id_0>")
+    return ByteBPEModel(pieces=pieces, merges=(("a", "b"), ("Ġ", "ab")), **options)
+
+
+def sentence_piece(num_sentinels=2):
+    return SentencePieceModel(proto=train(), num_sentinels=num_sentinels)
+
+
+MODELS = {
+    "wordpiece": wordpiece,
+    "byte_bpe": byte_bpe,
+    "sentencepiece": sentence_piece,
+}
 
 
 @pytest.fixture
 def folder(tmp_path):
-    save_tokenizer(tmp_path / "tokenizer", PIECES, WordPieceConfig())
+    save_tokenizer(tmp_path / "tokenizer", wordpiece())
     return tmp_path / "tokenizer"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_kind_comes_back_as_it_was_saved(tmp_path, kind):
+    model = MODELS[kind]()
+    save_tokenizer(tmp_path, model)
+    artifact = read_tokenizer(tmp_path)
+    assert artifact.model == model
+    assert artifact.vocabulary == model.pieces
+    assert artifact.special == model.special
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"tokenizer.yaml", *model.file_names}
+    # Writing again what was read changes nothing.
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    save_tokenizer(tmp_path, artifact.model)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_kind_is_what_a_tokenizer_must_be(tmp_path, kind):
+    model = MODELS[kind]()
+    save_tokenizer(tmp_path, model)
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.pieces == model.pieces
+    assert tokenizer.special == model.special
+    assert tokenizer.vocabulary_size == len(model.pieces)
+    assert tokenizer.starts_word.shape == (len(model.pieces),)
+    assert tokenizer.starts_word.dtype == bool
+    assert tokenizer.ordinary_ids.dtype == np.int32
+    special = vars(model.special)
+    set_aside = {i for i in special.values() if isinstance(i, int)}
+    set_aside |= set(model.special.sentinels)
+    assert set_aside <= set(range(len(model.pieces)))
+    assert not set_aside & set(tokenizer.ordinary_ids.tolist())
+    # A word alone has the pieces it has inside a sentence.
+    sentence = tokenizer.tokenize(["ab ab"]).to_list()[0]
+    alone = tokenizer.tokenize([tokenizer.word_prefix + "ab"]).to_list()[0]
+    assert sentence[-len(alone) :] == alone
+    # Not bound to a name, the tokenizer must live as long as the call.
+    assert load_tokenizer(tmp_path).tokenize(["ab ab"]).to_list() == [sentence]
+    restored = tokenizer.detokenize(tokenizer.tokenize(["ab ab"])).numpy()
+    assert restored.tolist() == [b"ab ab"]
+    assert tokenizer.words(["ab"]).to_list() == [[b"ab"]]
 
 
 def edit_metadata(folder, **changes):
@@ -36,50 +108,69 @@ def test_vocabulary_is_written_in_the_format_of_bert(folder):
     assert (folder / "vocab.txt").read_bytes() == expected.encode()
 
 
-def test_metadata_says_how_text_is_normalised(folder):
+def test_vocabulary_and_merges_are_written_in_the_formats_of_gpt2(tmp_path):
+    save_tokenizer(tmp_path, byte_bpe())
+    merges = "#version: 0.2\na b\nĠ ab\n"
+    assert (tmp_path / "merges.txt").read_bytes() == merges.encode()
+    ids = json.loads((tmp_path / "vocab.json").read_text("utf-8"))
+    assert (ids["!"], ids["ab"], ids["<|endoftext|>"]) == (33, 256, 258)
+
+
+def test_a_sentencepiece_model_is_written_as_it_is(tmp_path):
+    save_tokenizer(tmp_path, sentence_piece())
+    assert (tmp_path / "spiece.model").read_bytes() == train()
+
+
+def test_metadata_says_what_the_files_do_not(folder):
     assert yaml.safe_load((folder / "tokenizer.yaml").read_text()) == {
-        "format_version": 1,
+        "format_version": 2,
         "kind": "wordpiece",
-        "lowercase": True,
-        "strip_accents": True,
+        "options": {"lowercase": True, "strip_accents": True},
         "vocabulary_size": 9,
-        "special_ids": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4},
-        "vocabulary_sha256": hashlib.sha256(
-            (folder / "vocab.txt").read_bytes()
-        ).hexdigest(),
+        "special_ids": {
+            "pad": 0,
+            "unknown": 1,
+            "begin": 2,
+            "end": 3,
+            "mask": 4,
+            "sentinels": [],
+        },
+        "files": {
+            "vocab.txt": hashlib.sha256((folder / "vocab.txt").read_bytes()).hexdigest()
+        },
     }
 
 
 def test_loaded_tokenizer_works_as_saved(tmp_path):
-    save_tokenizer(tmp_path, PIECES, WordPieceConfig(lowercase=False))
+    save_tokenizer(tmp_path, wordpiece(lowercase=False, strip_accents=False))
     tokenizer = load_tokenizer(tmp_path)
-    assert tokenizer.vocabulary == tuple(PIECES)
     assert tokenizer.tokenize(["ab é漢 A"]).to_list() == [[5, 6, 7, 8, 1]]
-    # Not bound to a name, the tokenizer must live as long as the call.
-    assert load_tokenizer(tmp_path).tokenize(["a"]).to_list() == [[5]]
 
 
 def test_pieces_that_other_readers_would_cut_or_strip_survive(tmp_path):
     odd = ["\u2028", "\u0085", "\r", "\x0b", "\x1c", " ", "\u00a0a", "b\r", "##\u2029"]
-    save_tokenizer(tmp_path, [*PIECES, *odd], WordPieceConfig())
+    save_tokenizer(tmp_path, wordpiece([*PIECES, *odd]))
     assert read_tokenizer(tmp_path).vocabulary == (*PIECES, *odd)
 
 
 def test_fingerprint_changes_with_whatever_changes_ids(tmp_path):
-    def fingerprint(pieces, **options):
-        save_tokenizer(tmp_path, pieces, WordPieceConfig(**options))
+    def fingerprint(model):
+        save_tokenizer(tmp_path, model)
         return tokenizer_fingerprint(tmp_path)
 
-    first = fingerprint(PIECES)
-    assert fingerprint(PIECES) == first
-    assert fingerprint(PIECES, strip_accents=True) == first
+    first = fingerprint(wordpiece())
+    assert fingerprint(wordpiece()) == first
     others = [
-        fingerprint([*PIECES, "z"]),
-        fingerprint([*PIECES[:-2], *reversed(PIECES[-2:])]),
-        fingerprint(PIECES, lowercase=False),
-        fingerprint(PIECES, strip_accents=False),
+        wordpiece([*PIECES, "z"]),
+        wordpiece([*PIECES[:-2], *reversed(PIECES[-2:])]),
+        wordpiece(lowercase=False),
+        wordpiece(strip_accents=False),
+        byte_bpe(),
+        byte_bpe(add_prefix_space=True),
+        sentence_piece(),
+        sentence_piece(num_sentinels=3),
     ]
-    assert len({first, *others}) == 5
+    assert len({first, *map(fingerprint, others)}) == 9
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.yaml"])
@@ -117,13 +208,20 @@ def test_an_altered_vocabulary_is_refused_with_both_sums(folder, damage):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format_version": 2}, "format_version is 2, expected 1"),
+        ({"format_version": 1}, "format_version is 1, expected 2.*make the tokenizer"),
         ({"format_version": "gone"}, "format_version is None"),
-        ({"lowercase": "gone"}, "lowercase is None, expected true or false"),
-        ({"strip_accents": "yes"}, "strip_accents is 'yes'"),
-        ({"vocabulary_sha256": "gone"}, "vocabulary_sha256 is missing"),
-        ({"vocabulary_sha256": "0" * 64}, "expects 0000"),
-        ({"kind": "byte_pair"}, "found {'kind': 'byte_pair'}, expected"),
+        ({"kind": "byte_pair"}, "kind is 'byte_pair', expected one of wordpiece, byte"),
+        ({"kind": "byte_bpe"}, "options.* is None, expected true|is True, expected no"),
+        ({"options": "gone"}, "options has no keys"),
+        ({"options": {"lowercase": True}}, "strip_accents is None, expected true or"),
+        ({"options": {"lowercase": "yes", "strip_accents": True}}, "is 'yes'"),
+        (
+            {"options": {"lowercase": True, "strip_accents": True, "x": 1}},
+            "options.x is 1, expected no such key",
+        ),
+        ({"files": "gone"}, "files has no keys"),
+        ({"files": {"vocab.txt": "0" * 64}}, "expects 0000"),
+        ({"files": {"vocabulary.txt": "0" * 64}}, "expects None"),
         ({"vocabulary_size": 10}, "{'vocabulary_size': 10}"),
         ({"special_ids": "gone"}, "expected {'special_ids'"),
         ({"surprise": 1}, "found {'surprise': 1}, expected {}"),
@@ -155,19 +253,35 @@ def test_metadata_that_is_not_a_mapping_is_refused(folder, text):
 def test_an_unusable_vocabulary_is_neither_saved_nor_loaded(folder, pieces, message):
     before = (folder / "vocab.txt").read_bytes()
     with pytest.raises(ArtifactError, match=message):
-        save_tokenizer(folder, pieces, WordPieceConfig())
+        save_tokenizer(folder, wordpiece(pieces))
     assert (folder / "vocab.txt").read_bytes() == before
     content = "".join(f"{piece}\n" for piece in pieces).encode()
     (folder / "vocab.txt").write_bytes(content)
-    edit_metadata(folder, vocabulary_sha256=hashlib.sha256(content).hexdigest())
+    edit_metadata(folder, files={"vocab.txt": hashlib.sha256(content).hexdigest()})
     with pytest.raises(ArtifactError):
         read_tokenizer(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pieces": (*ALPHABET[1:], "<|endoftext|>")}, "1 of the 256 single bytes"),
+        ({"merges": (("a", "b"), ("ab", "c"))}, "merge 1, 'ab' with 'c'"),
+        ({"merges": (("a", "b"),)}, "made by no merge, such as 'Ġab'"),
+        ({"pieces": (*ALPHABET, "ab", "Ġab")}, "special pieces are missing"),
+    ],
+)
+def test_vocabulary_and_merges_that_do_not_fit_are_refused(tmp_path, changes, message):
+    with pytest.raises(ArtifactError, match=message):
+        save_tokenizer(tmp_path, replace(byte_bpe(), **changes))
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_longest_piece_allowed_fits_the_kernel(tmp_path):
     longest = "##" + "é" * 128
     check_vocabulary([*PIECES, longest], where="here")
-    save_tokenizer(tmp_path, [*PIECES, longest], WordPieceConfig(lowercase=False))
+    model = wordpiece([*PIECES, longest], lowercase=False, strip_accents=False)
+    save_tokenizer(tmp_path, model)
     text = "a" + "é" * 64 + "é" * 35
     assert load_tokenizer(tmp_path).tokenize([text]).to_list() == [[1]]
 

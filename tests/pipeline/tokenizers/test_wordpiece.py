@@ -228,3 +228,17 @@ def test_same_ids_after_export_in_another_process_with_a_turkish_locale(tmp_path
     assert result.returncode == 0, result.stderr
     eager, session = json.loads(result.stdout)
     assert eager == session == tokenizer.tokenize(HOSTILE).values.numpy().tolist()
+
+
+def test_what_every_tokenizer_tells():
+    pieces = [*SPECIAL_PIECES, "[unused0]", "<extra_id_0>", "un", "##able", "!"]
+    tokenizer = WordPieceTokenizer([*pieces, "<extra_id_1>"])
+    assert tokenizer.pieces == tokenizer.vocabulary
+    special = tokenizer.special
+    assert (special.pad, special.unknown, special.begin) == (0, 1, 2)
+    assert (special.end, special.mask, special.sentinels) == (3, 4, (6, 10))
+    assert tokenizer.ordinary_ids.tolist() == [7, 8, 9]
+    assert tokenizer.starts_word.tolist() == [True] * 8 + [False] + [True] * 2
+    # Reserved pieces and sentinels written in a text are ordinary text.
+    ids = tokenizer.tokenize(["[unused0] <extra_id_0>"]).to_list()[0]
+    assert set(ids) == {1}

@@ -1,0 +1,204 @@
+"""The data set's card: what the records are, for people. Markdown and one HTML page.
+
+Both say the same. The page adds pictures of the distributions; it needs no network and
+no script.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.files import write_atomically
+from pipeline.histogram import bars
+
+Table = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a sentence, a table, and a picture for the page."""
+
+    title: str
+    text: str
+    table: Table
+    picture: str = ""
+
+
+def write_card(
+    folder: Path, name: str, manifest: Mapping[str, Any], statistics: Mapping[str, Any]
+) -> None:
+    """Writes `card.md` and `card.html` beside the manifest."""
+    sections = list(_sections(manifest, statistics))
+    title = f"Training data of {name}"
+    write_atomically(folder / "card.md", _markdown(title, sections))
+    write_atomically(folder / "card.html", _page(title, sections))
+
+
+def _sections(
+    manifest: Mapping[str, Any], statistics: Mapping[str, Any]
+) -> Sequence[Section]:
+    counts, config = manifest["counts"], manifest["config"]
+    return (
+        Section(
+            "What it is",
+            f"Records for the objective {config['objective.kind']!r}, made from "
+            f"{config['data.source.kind']!r} by Transbeam {manifest['code_version']}.",
+            [
+                ("tokenizer", str(config["tokenizer.kind"])),
+                ("vocabulary", f"{manifest['vocabulary']['size']:,} pieces"),
+                ("tokenizer's fingerprint", manifest["vocabulary"]["fingerprint"]),
+                ("fingerprint of the records", manifest["records_sha256"]),
+                ("source files", f"{len(manifest['sources']):,}"),
+                ("bytes of source", f"{_total(manifest['sources'], 'bytes'):,}"),
+                ("shards", f"{len(manifest['shards']):,}"),
+                ("bytes of records", f"{_total(manifest['shards'], 'bytes'):,}"),
+            ],
+        ),
+        Section(
+            "Splits",
+            "Which split a document is in depends on its content alone.",
+            _splits(manifest),
+        ),
+        Section(
+            "Where every document went",
+            f"{counts['read']:,} documents were read. Used, filtered and quarantined "
+            "add up to that.",
+            _books(counts),
+        ),
+        *_distributions(statistics),
+        Section(
+            "What a record holds",
+            "Features of each tf.train.Example.",
+            [("feature", "type", "shape", "meaning")]
+            + [
+                (f["name"], f["dtype"], str(tuple(f["shape"])), f["meaning"])
+                for f in manifest["features"]
+            ],
+        ),
+        Section(
+            "Configuration",
+            "Every key that decides what the records are.",
+            [(key, str(value)) for key, value in config.items()],
+        ),
+    )
+
+
+def _total(rows: Sequence[Mapping[str, Any]], key: str) -> int:
+    return sum(row[key] for row in rows)
+
+
+def _splits(manifest: Mapping[str, Any]) -> Table:
+    counts = manifest["counts"]
+    splits = list(counts["records"])
+    names = ["documents", "records", "tokens", "unknown_tokens", "truncated_tokens"]
+    rows = [
+        (name.replace("_", " "), *(f"{counts[name].get(s, 0):,}" for s in splits))
+        for name in names
+        if name in counts
+    ]
+    padding = manifest["padding_fraction"]
+    rows.append(("padding", *(f"{padding.get(split, 0):.2%}" for split in splits)))
+    return [("", *splits), *rows]
+
+
+def _books(counts: Mapping[str, Any]) -> Table:
+    rows: Table = [("fate", "reason", "documents")]
+    for fate, of in (("used", "documents"), *((f, f) for f in _FATES)):
+        rows += [(fate, reason, f"{n:,}") for reason, n in counts[of].items()]
+    return [*rows, ("read", "", f"{counts['read']:,}")]
+
+
+_FATES = ("filtered", "quarantined")
+
+
+def _distributions(statistics: Mapping[str, Any]) -> Sequence[Section]:
+    train = statistics["train"]
+    pieces = train["most_frequent"]
+    return (
+        Section(
+            "Lengths of the training records",
+            "Tokens that are not padding.",
+            [],
+            bars(train["lengths"], "tokens", "records"),
+        ),
+        Section(
+            "Documents in a training record",
+            "Or stretches of a document that is longer than a record.",
+            [],
+            bars(train["documents"], "documents", "records"),
+        ),
+        Section(
+            "Pieces",
+            f"{train['unused_pieces']:,} pieces of the vocabulary do not occur in the "
+            "training records. The most frequent ones:",
+            [("piece", "times"), *((p, f"{n:,}") for p, n in pieces)],
+        ),
+    )
+
+
+def _markdown(title: str, sections: Sequence[Section]) -> str:
+    lines = [f"# {title}", ""]
+    for section in sections:
+        if section.picture and not section.table:
+            continue  # a picture without a table is for the page only
+        lines += [f"## {section.title}", "", section.text, ""]
+        lines += _markdown_table(section.table)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _markdown_table(table: Table) -> list[str]:
+    header, *rows = table if table[0][0] in _HEADERS else [("", ""), *table]
+    escaped = [[c.replace("|", "\\|").replace("\n", " ") for c in row] for row in rows]
+    rule = "|".join(" --- " for _ in header)
+    return [
+        f"| {' | '.join(header)} |",
+        f"|{rule}|",
+        *(f"| {' | '.join(row)} |" for row in escaped),
+    ]
+
+
+_HEADERS = ("", "fate", "piece", "feature")
+
+
+def _page(title: str, sections: Sequence[Section]) -> str:
+    body = "".join(
+        f"<section><h2>{html.escape(section.title)}</h2>"
+        f"<p>{html.escape(section.text)}</p>{section.picture}"
+        f"{_html_table(section.table)}</section>\n"
+        for section in sections
+    )
+    return (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<body><h1>{html.escape(title)}</h1>\n{body}</body></html>\n"
+    )
+
+
+def _html_table(table: Table) -> str:
+    if not table:
+        return ""
+    rows = []
+    for number, row in enumerate(table):
+        tag = "th" if number == 0 and row[0] in _HEADERS else "td"
+        cells = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+        rows.append(f"<tr>{cells}</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto;
+       padding: 0 1rem; color: #1c2733; background: #fff }
+h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin: 2rem 0 .25rem }
+table { border-collapse: collapse; font-size: .9rem;
+        font-variant-numeric: tabular-nums }
+th, td { text-align: left; padding: .2rem .9rem .2rem 0; vertical-align: top;
+         border-bottom: 1px solid #dde3ea; overflow-wrap: anywhere }
+svg { width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif;
+fill: #51606f } svg rect { fill: #2f6fb2 }
+@media (prefers-color-scheme: dark) { body { background: #14191f; color: #dfe6ee }
+th, td { border-color: #313b46 } svg text { fill: #9fb0c0 } svg rect { fill: #6aa8e6 } }
+"""

@@ -1,0 +1,103 @@
+"""Causal language modelling: each token is predicted from those before it.
+
+The record says what to predict at each token, so nobody downstream has to shift
+([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)).
+"""
+
+import numpy as np
+
+from configs.run import RunConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.documents import lay_streams
+from pipeline.objectives.labelled import token_counts
+from pipeline.objectives.layout import token_features
+from pipeline.objectives.records import Records
+from pipeline.objectives.special import needed
+from pipeline.objectives.tokenized import TokenRows, tokenize_column
+from pipeline.packing import Packed
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    length = run.data.sequence_length
+    return (*token_features(length), *target_features(length))
+
+
+def target_features(length: int) -> tuple[Feature, ...]:
+    """What to predict at each token."""
+    return (
+        Feature("target_ids", "int32", (length,), "the token to predict at each token"),
+        Feature(
+            "target_weights",
+            "float32",
+            (length,),
+            "1 where something is predicted; 0 at a document's end and on padding",
+        ),
+    )
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """Packs documents, each framed as a whole, and looks up each token's successor."""
+    return make_packed_records(batch, tokenizer, run)[0]
+
+
+def make_packed_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig
+) -> tuple[Records, Packed]:
+    """The records, and where each document lies in them."""
+    needed(tokenizer, run, "end")
+    rows = tokenize_column(batch, tokenizer)
+    stream, packed = lay_streams(rows, batch.keys, run, tokenizer.special)
+    targets, weights = next_tokens(stream, packed)
+    records = Records(
+        arrays={
+            "token_ids": packed.token_ids,
+            "document_ids": packed.document_ids,
+            "position_ids": packed.position_ids,
+            "target_ids": targets,
+            "target_weights": weights,
+        },
+        placement=packed.placement,
+        lengths=packed.lengths,
+        counts={
+            **token_counts(tokenizer, rows),
+            "padding": int(np.sum(packed.document_ids == 0)),
+            "predictions": int(weights.sum()),
+            "empty_documents": int(np.sum(rows.lengths == 0)),
+        },
+    )
+    return records, packed
+
+
+def next_tokens(stream: TokenRows, packed: Packed) -> tuple[np.ndarray, np.ndarray]:
+    """What follows each token in its document, even if it is in another record.
+
+    Each token of a document but its first is thus predicted exactly once.
+
+    Args:
+        stream: The documents.
+        packed: Their records, made without framing pieces.
+
+    Returns:
+        int32 and float32, of the shape of `packed.token_ids`: the tokens, and 1 where
+        there is one, else 0.
+    """
+    document_ids = packed.document_ids
+    targets = np.zeros_like(packed.token_ids)
+    follows = np.zeros(targets.shape, np.bool_)
+    follows[:, :-1] = document_ids[:, 1:] == document_ids[:, :-1]
+    follows &= document_ids > 0
+    targets[:, :-1] = packed.token_ids[:, 1:] * follows[:, :-1]
+
+    # Where a document was cut, the next token is the first of the next chunk.
+    last_cells = np.flatnonzero((document_ids > 0) & ~follows)  # in order of chunks
+    after = packed.chunks.starts + packed.chunks.lengths
+    is_cut = ~np.isin(after, stream.row_splits)
+    targets.reshape(-1)[last_cells[is_cut]] = stream.ids[after[is_cut]]
+    follows.reshape(-1)[last_cells[is_cut]] = True
+    return targets, follows.astype(np.float32)

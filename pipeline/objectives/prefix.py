@@ -1,0 +1,68 @@
+"""Prefix language modelling: a text's end is predicted from its beginning.
+
+Where the beginning ends is drawn anew for each chunk of a document; within it tokens
+may look both ways ([Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 3.2).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from configs.run import RunConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives import causal
+from pipeline.objectives.records import Records
+from pipeline.packing import Packed
+from pipeline.randomness import stage_key, uniform
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract: the causal one, and which tokens are given."""
+    length = run.data.sequence_length
+    return (
+        *causal.features(run),
+        Feature(
+            "prefix_mask",
+            "int32",
+            (length,),
+            "1 on the tokens that are given and may look both ways, else 0",
+        ),
+    )
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """Causal records in which the beginning of each chunk is not asked for."""
+    records, packed = causal.make_packed_records(batch, tokenizer, run)
+    prefix_mask = prefixes(packed, run.seed)
+    # The last given token predicts the first one that is not given.
+    given = np.zeros(prefix_mask.shape, np.bool_)
+    same = packed.document_ids[:, 1:] == packed.document_ids[:, :-1]
+    given[:, :-1] = (prefix_mask[:, 1:] == 1) & same
+    weights = records.arrays["target_weights"] * ~given
+    arrays = {
+        **records.arrays,
+        "target_weights": weights,
+        "prefix_mask": prefix_mask,
+    }
+    counts = {**records.counts, "predictions": int(weights.sum())}
+    return replace(records, arrays=arrays, counts=counts)
+
+
+def prefixes(packed: Packed, seed: int) -> np.ndarray:
+    """int32 (records, L). 1 on the first tokens of each chunk, at least one.
+
+    At least one token follows, unless the chunk has only one; every other length is
+    equally likely.
+    """
+    chunks = packed.chunks
+    draws = uniform(stage_key(seed, "prefix"), chunks.keys, chunks.offsets)
+    lengths = 1 + (draws * np.maximum(chunks.lengths - 1, 0)).astype(np.int64)
+    first = packed.first_chunks(slice(None))[:, np.newaxis]
+    chunk = first + packed.document_ids - 1
+    is_prefix = packed.position_ids < lengths.take(chunk, mode="clip")
+    return (is_prefix & (packed.document_ids > 0)).astype(np.int32)

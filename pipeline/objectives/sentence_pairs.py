@@ -1,0 +1,134 @@
+"""Sentence pairs: hidden tokens as in `masked`, and what the second segment is.
+
+`[CLS] first segment [SEP] second segment [SEP]`, one pair in a record, each segment
+one or more sentences. The second segment is the one that follows or, half of the
+time, something else: for `next_sentence` one from another document
+([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), A.2), for `sentence_order`
+the two in the wrong order ([Lan et al., 2020](https://arxiv.org/abs/1909.11942), 3.1).
+
+Unlike in BERT's own code, "another document" is never the same one; a sentence that is
+left alone at a document's end is left out, as it could only be in a wrong pair and so
+would tilt the labels; and nothing is cut off to make a pair fit, but fewer sentences
+are taken.
+"""
+
+import numpy as np
+
+from configs.language_modelling import SentencePairsConfig
+from configs.run import RunConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.labelled import token_counts
+from pipeline.objectives.layout import Grid, beside, rows_of, stretches
+from pipeline.objectives.masked import Hiding, mask_records, masked_features
+from pipeline.objectives.pair_classification import segment_feature
+from pipeline.objectives.pairing import Pairs, choose_pairs
+from pipeline.objectives.records import Placement, Records
+from pipeline.objectives.sentences import Sentences, tokenize_sentences
+from pipeline.objectives.special import needed
+from pipeline.packing import Chunks, Packed
+from pipeline.tokenizers.interface import Tokenizer
+
+_FRAME = 3  # one piece before and two after the segments
+_LABELS = {
+    "next_sentence": "1 if the second segment is from another document, 0 if it "
+    "follows the first",
+    "sentence_order": "1 if the two segments stand in the wrong order, else 0",
+}
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    assert isinstance(run.objective, SentencePairsConfig)
+    length, task = run.data.sequence_length, run.objective.task
+    return (
+        *masked_features(length, run.objective.predictions_per_record(length)),
+        segment_feature(length),
+        Feature(f"{task}_label", "int32", (), _LABELS[task]),
+    )
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """Makes pairs of neighbouring sentences, and hides tokens in them."""
+    config, length = run.objective, run.data.sequence_length
+    assert isinstance(config, SentencePairsConfig)
+    begin, end = needed(tokenizer, run, "begin"), needed(tokenizer, run, "end")
+    hiding = Hiding(
+        run.seed,
+        needed(tokenizer, run, "mask"),
+        tokenizer.ordinary_ids,
+        tokenizer.starts_word if config.whole_words else None,
+    )
+    # Any two sentences fit: nothing has to be cut off later.
+    longest = (length - _FRAME) // 2
+    sentences = tokenize_sentences(batch, tokenizer, config.sentences, longest)
+    pairs = choose_pairs(
+        sentences, batch.keys, config, seed=run.seed, capacity=length - _FRAME
+    )
+
+    everything = rows_of(sentences.ids, np.array([len(sentences.ids)]))
+    only_row = np.zeros(len(pairs.labels), np.int64)
+    one = stretches(everything, only_row, pairs.starts[:, 0], pairs.lengths[:, 0])
+    two = stretches(everything, only_row, pairs.starts[:, 1], pairs.lengths[:, 1])
+    framed = beside(begin, one, end, two, end)
+    grid = Grid.of(framed.lengths, length)
+    packed = _packed(grid, framed.ids, pairs, tokenizer.special.pad)
+    arrays = mask_records(packed, config, hiding)
+    segments = _repeated([0, 1], [one.lengths + 2, two.lengths + 1])
+    alone = (sentences.per_document == 1).nonzero()[0]
+    return Records(
+        arrays={
+            **arrays,
+            "segment_ids": grid.put(segments),
+            f"{config.task}_label": pairs.labels,
+        },
+        placement=_placement(pairs, sentences),
+        lengths=framed.lengths,
+        counts={
+            **token_counts(tokenizer, everything),
+            "truncated_tokens": pairs.left_out,
+            "padding": grid.padding,
+            "predictions": int(arrays["masked_weights"].sum()),
+            "empty_documents": int(np.sum(sentences.per_document == 0)),
+        },
+        rejected=[(row, "fewer than two sentences") for row in alone.tolist()],
+    )
+
+
+def _repeated(values: list[int], lengths: list[np.ndarray]) -> np.ndarray:
+    """Each row is the values, each as often as its lengths say; all rows in one."""
+    times = np.stack(lengths, axis=1)
+    return np.repeat(np.tile(values, len(times)), times.reshape(-1))
+
+
+def _packed(grid: Grid, ids: np.ndarray, pairs: Pairs, pad: int) -> Packed:
+    """The records as packed ones with a single chunk, as hiding tokens wants them."""
+    ones = np.ones(len(pairs.keys), np.int64)
+    one, two = pairs.lengths[:, 0], pairs.lengths[:, 1]
+    is_content = _repeated([0, 1, 0, 1, 0], [ones, one, ones, two, ones])
+    return Packed(
+        **grid.token_arrays(ids, pad),
+        is_content=grid.put(is_content, np.bool_),
+        chunks=Chunks(
+            starts=pairs.starts[:, 0],
+            lengths=grid.lengths,
+            keys=pairs.keys,
+            offsets=np.zeros_like(ones),
+            documents=pairs.documents[:, 0],
+        ),
+        record=np.arange(len(ones)),
+    )
+
+
+def _placement(pairs: Pairs, sentences: Sentences) -> Placement:
+    """Where both segments are from."""
+    documents = pairs.documents.reshape(-1)
+    starts = sentences.edges[sentences.first[documents]]
+    return Placement(
+        np.repeat(np.arange(len(pairs.keys)), 2),
+        documents,
+        pairs.starts.reshape(-1) - starts,
+    )

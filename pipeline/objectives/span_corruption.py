@@ -1,0 +1,202 @@
+"""Span corruption: spans are cut out of a text and asked for (T5).
+
+    text     Thank you for inviting me to your party last week </s>
+    encoder  Thank you <0> me to your party <1> week </s>
+    target   <0> for inviting <1> last </s>
+
+References:
+    - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 3.1.4 and 3.3.4
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from configs.language_modelling import SpanCorruptionConfig
+from configs.run import RunConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.filling import fill_pairs
+from pipeline.objectives.labelled import token_counts
+from pipeline.objectives.layout import Grid, beside, rows_of, stretches
+from pipeline.objectives.noise import noise_mask
+from pipeline.objectives.records import Placement, Records
+from pipeline.objectives.seq2seq import pair_features
+from pipeline.objectives.special import needed, needed_sentinels
+from pipeline.objectives.tokenized import TokenRows, tokenize_column
+from pipeline.packing import (
+    BLOCK_TOKENS,
+    Chunks,
+    by_content,
+    cut_documents,
+    in_records,
+)
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    assert isinstance(run.objective, SpanCorruptionConfig)
+    length = run.data.sequence_length
+    return pair_features(length, decoder_length(run.objective, length))
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """Cuts spans out of documents, and packs what is left beside what was cut."""
+    assert isinstance(run.objective, SpanCorruptionConfig)
+    config, length = run.objective, run.data.sequence_length
+    sides = length, decoder_length(config, length)
+    longest = longest_chunk(config, length)
+    sentinels = needed_sentinels(tokenizer, run, _most(config, longest)[1])
+    end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
+    begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
+
+    rows = tokenize_column(batch, tokenizer)
+    chunks = by_content(cut_documents(rows.row_splits, batch.keys, longest))
+    source, target = corrupt(rows.ids, chunks, np.array(sentinels), config, run.seed)
+    order, record = in_records(
+        fill_pairs(source.lengths + 1, target.lengths + 1, sides)
+        if run.data.layout.kind == "packed"
+        else np.arange(len(chunks))
+    )
+    chunks = chunks.take(order)
+    source = stretches(source, order, 0, source.lengths[order])
+    target = stretches(target, order, 0, target.lengths[order])
+    encoder, decoder = beside(source, end), beside(begin, target)
+    encoder_grid = Grid.of(encoder.lengths, sides[0], record)
+    decoder_grid = Grid.of(decoder.lengths, sides[1], record)
+    return Records(
+        arrays={
+            **encoder_grid.token_arrays(encoder.ids, pad, "encoder_"),
+            **decoder_grid.token_arrays(decoder.ids, pad, "decoder_"),
+            "target_ids": decoder_grid.put(beside(target, end).ids, fill=pad),
+            "target_weights": decoder_grid.put(1.0, np.float32),
+        },
+        placement=Placement(record, chunks.documents, chunks.offsets),
+        lengths=np.bincount(record, encoder.lengths + decoder.lengths).astype(np.int64),
+        counts={
+            **token_counts(tokenizer, rows),
+            "padding": encoder_grid.padding + decoder_grid.padding,
+            "encoder_padding": encoder_grid.padding,
+            "decoder_padding": decoder_grid.padding,
+            "predictions": len(decoder.ids),
+            "empty_documents": int(np.sum(rows.lengths == 0)),
+        },
+    )
+
+
+def decoder_length(config: SpanCorruptionConfig, encoder_length: int) -> int:
+    """Tokens of a record for the decoder.
+
+    Left to itself it is what one text needs that fills the encoder, and half as much
+    more: several short texts in its place need more sentinels and ends.
+
+    Example:
+    >>> decoder_length(SpanCorruptionConfig(), 512)
+    184
+    """
+    if config.decoder_length is not None:
+        return config.decoder_length
+    noise = encoder_length * config.noise_density / (1.0 - config.noise_density)
+    target = noise * (1.0 + 1.0 / config.mean_noise_span_length)
+    return 8 * math.ceil(target * 1.5 / 8)
+
+
+def longest_chunk(config: SpanCorruptionConfig, encoder_length: int) -> int:
+    """The most tokens of text that surely fit both sides, whatever is cut out."""
+    target_length = decoder_length(config, encoder_length)
+    longest = 1
+    while True:
+        tokens = longest + 1
+        noise, spans = _most(config, tokens)
+        least_noise = math.floor(tokens * config.noise_density)
+        fits_encoder = tokens - least_noise + spans + 1 <= encoder_length
+        if not fits_encoder or noise + spans + 1 > target_length:
+            return longest
+        longest = tokens
+
+
+def _most(config: SpanCorruptionConfig, tokens: int) -> tuple[int, int]:
+    """Noise tokens and spans of a text of so many tokens, at most."""
+    noise = math.ceil(tokens * config.noise_density)
+    # One span may be cut in two where the text begins and ends.
+    return noise, math.ceil(noise / config.mean_noise_span_length) + 1
+
+
+def corrupt(
+    ids: np.ndarray,
+    chunks: Chunks,
+    sentinels: np.ndarray,
+    config: SpanCorruptionConfig,
+    seed: int,
+) -> tuple[TokenRows, TokenRows]:
+    """Cuts spans out of texts.
+
+    Args:
+        ids: int32. All texts in one row.
+        chunks: Which stretches of it are the N texts.
+        sentinels: int (S,). Stand for the first span of a text, the second, …
+        config: How much to cut out.
+        seed: The run's seed.
+
+    Returns:
+        N rows each: the texts with a sentinel in place of each span; and the spans,
+        each behind its sentinel. Together they say all that the texts said.
+    """
+    # So few texts at once that work on their tokens stays in the cache.
+    ends = np.cumsum(chunks.lengths)
+    blocks = np.searchsorted(ends, np.arange(0, chunks.lengths.sum(), BLOCK_TOKENS))
+    edges = [*blocks.tolist(), len(chunks)]
+    parts = [
+        _corrupt(ids, chunks.take(slice(start, stop)), sentinels, config, seed)
+        for start, stop in pairwise(edges)
+        if start < stop
+    ]
+    sources, targets = zip(*parts, strict=True) if parts else ((), ())
+    return _joined(sources), _joined(targets)
+
+
+def _corrupt(
+    ids: np.ndarray,
+    chunks: Chunks,
+    sentinels: np.ndarray,
+    config: SpanCorruptionConfig,
+    seed: int,
+) -> tuple[TokenRows, TokenRows]:
+    everything = TokenRows(ids, np.array([0, len(ids)]))
+    only_row = np.zeros(len(chunks), np.int64)
+    rows = stretches(everything, only_row, chunks.starts, chunks.lengths)
+    noise = noise_mask(chunks, config, seed)
+    starts = noise.copy()
+    starts[1:] &= ~noise[:-1]
+    starts[rows.row_splits[:-1]] = noise[rows.row_splits[:-1]]  # a text begins anew
+    spans_before = np.concatenate([[0], np.cumsum(starts)])
+    base = np.repeat(spans_before[rows.row_splits[:-1]], rows.lengths)
+    sentinel = sentinels[np.maximum(spans_before[1:] - base - 1, 0)].astype(np.int32)
+
+    shown = ~noise | starts
+    source = np.where(starts, sentinel, rows.ids)[shown]
+    both = np.stack([sentinel, rows.ids], axis=1)
+    asked = np.stack([starts, noise], axis=1)
+    return (
+        rows_of(source, _per_row(shown, rows)),
+        rows_of(both[asked], _per_row(noise, rows) + _per_row(starts, rows)),
+    )
+
+
+def _joined(parts: Sequence[TokenRows]) -> TokenRows:
+    nothing = TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
+    return rows_of(
+        np.concatenate([part.ids for part in (nothing, *parts)]),
+        np.concatenate([part.lengths for part in (nothing, *parts)]),
+    )
+
+
+def _per_row(flags: np.ndarray, rows: TokenRows) -> np.ndarray:
+    """int64. How many flags are set in each row."""
+    return np.diff(np.concatenate([[0], np.cumsum(flags)])[rows.row_splits])

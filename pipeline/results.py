@@ -1,0 +1,126 @@
+"""What a finished job leaves: the manifest, the statistics, the card, a summary."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from configs.errors import DataError
+from configs.files import write_json
+from configs.run import RunConfig
+from configs.version import VERSION
+from pipeline.accounts import check_balance, check_quarantine, counts_of
+from pipeline.card import write_card
+from pipeline.features import contract
+from pipeline.manifest import FILE, FORMAT
+from pipeline.spans import SourceFile
+from pipeline.states import read_states
+from pipeline.statistics import Statistics, statistics_path, summary
+from pipeline.tokenizers.artifact import read_tokenizer
+
+MEGABYTE = 1_000_000
+
+
+def write_results(
+    folder: Path,
+    config: RunConfig,
+    inputs: dict[str, Any],
+    files: Sequence[SourceFile],
+) -> dict[str, Any]:
+    """Adds the parts' results up and writes them, the manifest last.
+
+    Args:
+        folder: The job's folder, with the markers of every part.
+        config: The run.
+        inputs: The configuration keys that decide what the records are.
+        files: The corpus.
+
+    Returns:
+        The result of the data stage.
+
+    Raises:
+        DataError: Too much was quarantined, or no record was made for training.
+    """
+    check_quarantine(config, folder)
+    counts = counts_of(folder)
+    check_balance(counts)
+    if not counts.get("records", {}).get("train"):
+        raise DataError(
+            f"data: no record was made for training: {counts}. Mend the corpus, or "
+            "the rules of data.cleaning and of the objective"
+        )
+    states = list(read_states(folder, "records"))
+    shards = [shard for state in states for shard in state["shards"]]
+    shards.sort(key=lambda shard: shard["path"])
+    digest = hashlib.sha256("\n".join(s["sha256"] for s in shards).encode()).hexdigest()
+    tokenizer = read_tokenizer(folder / "tokenizer")
+    manifest = {
+        "format": FORMAT,
+        "code_version": VERSION,
+        "config": inputs,
+        "config_sha256": hashlib.sha256(
+            json.dumps(inputs, sort_keys=True).encode()
+        ).hexdigest(),
+        "records_sha256": digest,
+        "features": [feature.as_json() for feature in contract(config)],
+        "vocabulary": {
+            "size": len(tokenizer.vocabulary),
+            "fingerprint": tokenizer.fingerprint,
+        },
+        "counts": counts,
+        "padding_fraction": padding_shares(counts),
+        "shards": shards,
+        "sources": [{"name": file.name, "bytes": file.size} for file in files],
+    }
+    statistics = _statistics(folder, shards, tokenizer.vocabulary)
+    write_json(folder / "statistics.json", statistics)
+    write_card(folder, config.name, manifest, statistics)
+    write_json(folder / FILE, manifest)
+    return {
+        "manifest": str(folder / FILE),
+        "records_sha256": digest,
+        "vocabulary_fingerprint": tokenizer.fingerprint,
+        "source_bytes": sum(file.size for file in files),
+        "padding_fraction": manifest["padding_fraction"],
+        "shards": len(shards),
+        "counts": counts,
+    }
+
+
+def _statistics(
+    folder: Path, shards: Sequence[dict[str, Any]], pieces: Sequence[str]
+) -> dict[str, Any]:
+    """The distributions of each split, added up over its shards."""
+    totals: dict[str, Statistics] = {}
+    for shard in shards:
+        name = Path(shard["path"]).name.split(".")[0]
+        statistics = Statistics.load(statistics_path(folder, name))
+        split = shard["split"]
+        totals[split] = totals[split] + statistics if split in totals else statistics
+    return {split: summary(total, pieces) for split, total in totals.items()}
+
+
+def padding_shares(counts: dict[str, Any]) -> dict[str, float]:
+    """The share of padding among all cells of the records, by split."""
+    return {
+        split: round(padding / counts["cells"][split], 5)
+        for split, padding in counts.get("padding", {}).items()
+        if counts["cells"][split]
+    }
+
+
+def describe(result: dict[str, Any]) -> str:
+    """One line about the records, for people."""
+    counts = result["counts"]
+    tokens = sum(counts.get("tokens", {}).values())
+    dropped = sum(counts["filtered"].values())
+    quarantined = sum(counts["quarantined"].values())
+    return (
+        f"{counts['records'].get('train', 0):,} training and "
+        f"{counts['records'].get('validation', 0):,} validation records of "
+        f"{tokens:,} tokens from {counts['read']:,} documents "
+        f"({counts['characters'] / MEGABYTE:.1f} MB of text; {dropped:,} filtered, "
+        f"{quarantined:,} quarantined); "
+        f"{result['padding_fraction'].get('train', 0):.1%} padding"
+    )

@@ -1,0 +1,156 @@
+"""Running a Beam job for a command: its options, its log, its progress, its end."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from configs.console import Console
+from configs.files import writing
+from pipeline.failures import user_error_of
+from pipeline.job_log import chatter_to, tail
+
+# Named, because Beam's default runner would fetch a binary from the net.
+LOCAL_RUNNER = "FnApiRunner"
+
+
+def beam_options(
+    workers: int, runner: str = LOCAL_RUNNER, options: Sequence[str] = ()
+) -> PipelineOptions:
+    """Beam's options; the last of two contrary ones wins.
+
+    Args:
+        workers: How many to work with, if the runner is Beam's own.
+        runner: Beam's name of it.
+        options: Further options for Beam, which win over ours.
+
+    Example:
+    >>> options = beam_options(2, options=["--direct_num_workers=3"])
+    >>> options.get_all_options()["direct_num_workers"]
+    3
+    """
+    ours = [f"--runner={runner}"]
+    if runner == LOCAL_RUNNER:
+        mode = "in_memory" if workers == 1 else "multi_processing"
+        ours += [f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
+    return PipelineOptions([*ours, *options])
+
+
+def run_in_beam(
+    job: Callable[[], None],
+    progress: AbstractContextManager[None],
+    log: Path,
+    console: Console,
+) -> None:
+    """Runs a job that blocks until it is done.
+
+    Args:
+        job: Builds and runs a pipeline.
+        progress: Shows how far it is, while it is open.
+        log: Where Beam's and TensorFlow's chatter goes.
+        console: Is shown the end of the log when a bug ends the job.
+
+    Raises:
+        UserError: What a worker ran into, if the user can mend it.
+    """
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    try:
+        with _root_logger_to(log), chatter_to(log), progress:
+            interruptibly(job)
+    except Exception as error:
+        if mendable := user_error_of(error):
+            raise mendable from None
+        console.warn(f"the end of {log}:\n{tail(log)}")
+        raise
+
+
+@contextmanager
+def _root_logger_to(path: Path) -> Iterator[None]:
+    """Keeps what Beam warns of through the root logger off the screen."""
+    with writing(path):
+        handler = logging.FileHandler(path)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+def interruptibly(work: Callable[[], None]) -> None:
+    """Does the work in a thread, because Beam swallows a Ctrl-C met in its own code.
+
+    An interrupted job is abandoned where it is: its files are whole or not there, and
+    the same command goes on from its markers.
+    """
+    failures: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.2)
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def markers_shown(
+    markers: Mapping[Path, float], console: Console, label: str
+) -> Iterator[None]:
+    """Shows progress from the markers that workers leave, for a job of one step.
+
+    Args:
+        markers: Each with the megabytes of work it stands for.
+        console: Where to show it.
+        label: What is being done.
+    """
+    with steps_shown([(label, lambda: markers)], console):
+        yield
+
+
+@contextmanager
+def steps_shown(
+    steps: Sequence[tuple[str, Callable[[], Mapping[Path, float]]]], console: Console
+) -> Iterator[None]:
+    """Shows the progress of a job of several steps, one bar after the other.
+
+    Beam blocks until the job is done, and the workers are other processes: all there
+    is to look at are the markers they leave.
+
+    Args:
+        steps: What is being done, and a function that gives the markers with the
+            megabytes each stands for; it is called when the step before is done.
+        console: Where to show it.
+    """
+    done = threading.Event()
+
+    def watch() -> None:
+        for label, markers in steps:
+            if done.is_set() and label != steps[0][0]:
+                return
+            left = dict(markers())
+            with console.progress(label, total=sum(left.values()), unit="MB") as bar:
+                while True:
+                    last_look = done.is_set()
+                    for path in [path for path in left if path.is_file()]:
+                        bar.advance(left.pop(path))
+                    if not left or last_look:
+                        break
+                    done.wait(0.2)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()

@@ -1,0 +1,89 @@
+"""Learns a byte-level BPE vocabulary from word counts. Needs no TensorFlow."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from configs.errors import DataError
+from pipeline.tokenizers.byte_bpe_vocabulary import (
+    ALPHABET,
+    END_OF_TEXT,
+    to_alphabet,
+)
+from pipeline.tokenizers.learning import (
+    _MAXIMUM_WORDS_WRITTEN,
+    _MINIMUM_PAIR_COUNT,
+    _lines,
+)
+
+
+def learn_byte_bpe(
+    word_counts: Mapping[str, int] | Mapping[bytes, int],
+    vocabulary_size: int,
+    special_pieces: Sequence[str] = (END_OF_TEXT,),
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Finds the pieces that cut the words of a corpus into few parts.
+
+    Starting from single bytes, the most frequent pair of neighbours becomes a new piece
+    until the vocabulary is full. The result is a function of the counts alone: neither
+    the order of the mapping nor the number of threads changes it.
+
+    Above 50 million words in all, the counts are scaled down to that total in
+    proportion, a word that would fall below one counting as one.
+
+    Args:
+        word_counts: How often each word occurs, as `ByteBPETokenizer.words` gives
+            them; text stands for its UTF-8. Counts are 1 or more.
+        vocabulary_size: Number of pieces, special ones included.
+        special_pieces: Get the first ids.
+
+    Returns:
+        The pieces in the order of their ids (special pieces, single bytes, then merged
+        ones as they were found) in GPT-2's alphabet, and the merges that make them.
+
+    Raises:
+        DataError: The corpus cannot fill the vocabulary, or the bytes alone do not fit
+            into it.
+
+    Example:
+    >>> pieces, merges = learn_byte_bpe({" at": 9, "at": 5}, 259)
+    >>> pieces[0], pieces[-2:], merges
+    ('<|endoftext|>', ['at', 'Ġat'], [('a', 't'), ('Ġ', 'at')])
+    """
+    fixed = len(special_pieces) + len(ALPHABET)
+    if fixed > vocabulary_size:
+        raise DataError(
+            f"tokenizer.vocabulary_size={vocabulary_size} pieces were asked for, but "
+            f"special pieces and single bytes alone are {fixed}. Raise "
+            f"tokenizer.vocabulary_size to more than {fixed}"
+        )
+    # Bytes as printable characters, so a word may hold white space for all the trainer
+    # knows, whose words are what stands between spaces.
+    written: Counter[str] = Counter()
+    for word, count in word_counts.items():
+        written[to_alphabet(word if isinstance(word, bytes) else word.encode())] += (
+            count
+        )
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        min_frequency=_MINIMUM_PAIR_COUNT,
+        special_tokens=list(special_pieces),
+        initial_alphabet=list(ALPHABET),
+        show_progress=False,
+    )
+    lines = _lines(dict(sorted(written.items())), _MAXIMUM_WORDS_WRITTEN)
+    learner.train_from_iterator(lines, trainer)
+    ids = learner.get_vocab()
+    if len(ids) < vocabulary_size:
+        raise DataError(
+            f"tokenizer.vocabulary_size={vocabulary_size} pieces were asked for, but "
+            f"the corpus, with {len(written)} different words, supports only "
+            f"{len(ids)}. Lower tokenizer.vocabulary_size to {len(ids)} or less, or "
+            "add text"
+        )
+    merges = json.loads(learner.to_str())["model"]["merges"]
+    return sorted(ids, key=ids.__getitem__), [(left, right) for left, right in merges]

@@ -1,0 +1,138 @@
+"""From word counts, or from a file, to a tokenizer's folder: for all kinds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from configs.tokenizer import (
+    ByteBPEConfig,
+    PretrainedConfig,
+    TokenizerConfig,
+    UnigramConfig,
+    WordPieceConfig,
+)
+from pipeline.tokenizers.artifact import (
+    METADATA_FILE,
+    TokenizerModel,
+    save_tokenizer,
+)
+from pipeline.tokenizers.vocabulary import (
+    BYTE_BPE_SPECIALS,
+    SPECIAL_PIECES,
+    reserved_pieces,
+    sentinel_pieces,
+)
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+LearnedConfig = WordPieceConfig | ByteBPEConfig | UnigramConfig
+
+
+class WordSplitter(Protocol):
+    """Cuts texts into the words a vocabulary is learned from."""
+
+    def words(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """String (N,) to string (N, None)."""
+        ...
+
+
+def is_learned(config: TokenizerConfig) -> bool:
+    """Whether the tokenizer is learned from the corpus, or brought along."""
+    return not isinstance(config, PretrainedConfig)
+
+
+def word_splitter(config: LearnedConfig) -> WordSplitter:
+    """What cuts texts into the words that are counted.
+
+    It is the tokenizer itself without its pieces, so what is learned is what is used.
+    """
+    match config:
+        case WordPieceConfig():
+            from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+
+            return WordPieceTokenizer(
+                SPECIAL_PIECES,
+                lowercase=config.lowercase,
+                strip_accents=config.strip_accents,
+            )
+        case ByteBPEConfig():
+            from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+            from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+
+            return ByteBPETokenizer(ALPHABET, [], special_pieces=[])
+        case UnigramConfig():
+            from pipeline.tokenizers.sentence_piece import WhiteSpaceSplitter
+
+            return WhiteSpaceSplitter()
+
+
+def make_tokenizer(
+    folder: Path, counts: Mapping[str, int], config: TokenizerConfig
+) -> None:
+    """Learns or imports the tokenizer and saves its folder, if it is not there yet.
+
+    Raises:
+        DataError: The corpus cannot fill the vocabulary.
+        ArtifactError: The tokenizer to be imported cannot be used.
+    """
+    if (folder / METADATA_FILE).is_file():  # the last file to be written
+        return
+    if isinstance(config, PretrainedConfig):
+        from pipeline.tokenizers.imports import import_tokenizer
+
+        model = import_tokenizer(
+            config.path,
+            lowercase=config.lowercase,
+            strip_accents=config.strip_accents,
+            num_sentinels=config.num_sentinels,
+        )
+    else:
+        model = learn_model(counts, config)
+    save_tokenizer(folder, model)
+
+
+def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerModel:
+    """Learns a tokenizer of the kind the configuration asks for.
+
+    Args:
+        counts: How often each word occurs, as `word_splitter` cuts them.
+        config: What to learn.
+
+    Raises:
+        DataError: The corpus cannot fill the vocabulary.
+
+    Example:
+    >>> config = WordPieceConfig(vocabulary_size=32, num_sentinels=24)
+    >>> learn_model({"ab": 9}, config).pieces[-3:]
+    ('a', '##b', 'ab')
+    """
+    match config:
+        case WordPieceConfig():
+            from pipeline.tokenizers.learning import learn_wordpiece
+            from pipeline.tokenizers.wordpiece_model import WordPieceModel
+
+            strip = config.strip_accents
+            return WordPieceModel(
+                pieces=tuple(learn_wordpiece(counts, config)),
+                lowercase=config.lowercase,
+                strip_accents=config.lowercase if strip is None else strip,
+            )
+        case ByteBPEConfig():
+            from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+            from pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
+
+            vocabulary, merges = learn_byte_bpe(
+                counts,
+                config.vocabulary_size,
+                special_pieces=(
+                    *BYTE_BPE_SPECIALS[config.specials],
+                    *reserved_pieces(config.num_reserved),
+                    *sentinel_pieces(config.num_sentinels),
+                ),
+            )
+            return ByteBPEModel(pieces=tuple(vocabulary), merges=tuple(merges))
+        case UnigramConfig():
+            from pipeline.tokenizers.learning_unigram import learn_unigram
+
+            return learn_unigram(counts, config)

@@ -1,0 +1,89 @@
+"""Reads the files tokenizers are kept in, with errors a person can act on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from configs.errors import ArtifactError
+
+REMEDY = "Use the file as it was written"
+
+
+def read_bytes(path: Path, remedy: str = REMEDY) -> bytes:
+    """The content of a file.
+
+    Raises:
+        ArtifactError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(
+            f"{path}: cannot be read ({error.strerror}). {remedy}"
+        ) from error
+
+
+def decode_utf8(content: bytes, where: str) -> str:
+    r"""The text of a file.
+
+    Raises:
+        ArtifactError: It is not UTF-8.
+
+    Example:
+    >>> decode_utf8(b"caf\xe9", "vocab.txt")
+    Traceback (most recent call last):
+    configs.errors.ArtifactError: vocab.txt: byte 3 is not UTF-8...
+    """
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ArtifactError(
+            f"{where}: byte {error.start} is not UTF-8: the file is damaged or of "
+            f"another kind. {REMEDY}"
+        ) from error
+
+
+def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
+    """The JSON object of a file.
+
+    Raises:
+        ArtifactError: It is no JSON, or no object.
+
+    Example:
+    >>> parse_json_object(b'{"a": 0', "vocab.json")
+    Traceback (most recent call last):
+    configs.errors.ArtifactError: vocab.json: is not JSON (Expecting ',' delimiter...
+    """
+    try:
+        value = json.loads(decode_utf8(content, where))
+    except json.JSONDecodeError as error:
+        raise ArtifactError(
+            f"{where}: is not JSON ({error}): the file is cut short or of another "
+            f"kind. {REMEDY}"
+        ) from error
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{where}: expected a JSON object. {REMEDY}")
+    return value
+
+
+def pieces_in_order(ids: dict[str, Any], where: str) -> tuple[str, ...]:
+    """The pieces of a mapping from piece to id.
+
+    Raises:
+        ArtifactError: The ids are not 0, 1, 2 and so on.
+
+    Example:
+    >>> pieces_in_order({"b": 1, "a": 0}, "vocab.json")
+    ('a', 'b')
+    >>> pieces_in_order({"b": 1, "a": 2}, "vocab.json")
+    Traceback (most recent call last):
+    configs.errors.ArtifactError: vocab.json: the 2 pieces do not have the ids 0 to 1...
+    """
+    if any(type(i) is not int for i in ids.values()) or sorted(ids.values()) != list(
+        range(len(ids))
+    ):
+        raise ArtifactError(
+            f"{where}: the {len(ids)} pieces do not have the ids 0 to {len(ids) - 1}. "
+            f"{REMEDY}"
+        )
+    return tuple(sorted(ids, key=ids.__getitem__))

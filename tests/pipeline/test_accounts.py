@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+
+from configs.data import DataConfig
+from configs.errors import DataError
+from configs.run import RunConfig
+from configs.sources import TextSource
+from pipeline.accounts import (
+    LEFT_OUT,
+    check_balance,
+    check_prepared,
+    check_quarantine,
+    counts_of,
+)
+from pipeline.states import mark_done
+
+CONFIG = RunConfig(
+    name="books",
+    data=DataConfig(source=TextSource(path="x"), maximum_quarantine_fraction=0.1),
+)
+PREPARED = {
+    "parts": [{"unit": 0, "number": 0, "size": 70, "weight": 1.0}],
+    "documents": {"train": 15, "validation": 2},
+    "filtered": {"empty": 1},
+    "quarantined": {"binary": 2},
+}
+BUILT = {
+    "shards": [{"split": "train", "records": 4}],
+    "documents": {"train": 11, "validation": 1},
+    "counts": {"train": {"tokens": 90, "padding": 3, "cells": 128}},
+    "left_out": 1,
+    "quarantined": {"no label": 1},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    mark_done(tmp_path, "documents", "00000", PREPARED)
+    mark_done(tmp_path, "duplicates", "00000-00", {"exact": [1, 4], "near": [7]})
+    mark_done(tmp_path, "records", "00000-00", BUILT)
+    return tmp_path
+
+
+def test_every_document_is_in_the_books(folder: Path) -> None:
+    counts = counts_of(folder)
+    assert counts["read"] == 20
+    assert counts["documents"] == {"train": 11, "validation": 1}
+    assert counts["filtered"] == {
+        "empty": 1,
+        "exact duplicate": 2,
+        LEFT_OUT: 1,
+        "near duplicate": 1,
+    }
+    assert counts["quarantined"] == {"binary": 2, "no label": 1}
+    assert counts["tokens"] == {"train": 90}
+    assert counts["records"] == {"train": 4}
+    check_balance(counts)
+
+
+def test_a_lost_document_is_a_bug(folder: Path) -> None:
+    mark_done(folder, "records", "00000-00", {**BUILT, "left_out": 0})
+    with pytest.raises(RuntimeError, match="20 documents read, 19 in the books"):
+        check_balance(counts_of(folder))
+
+
+def test_too_much_in_quarantine(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"3 of 20 .* \(2 × binary, 1 × no label\)"):
+        check_quarantine(CONFIG, folder)
+
+
+def test_nothing_left_for_training(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    empty = {**PREPARED, "documents": {"train": 0, "validation": 30}}
+    mark_done(tmp_path, "documents", "00000", empty)
+    with pytest.raises(DataError, match="no document is left for training: 33 read"):
+        check_prepared(CONFIG, tmp_path)
