@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-import threading
+import uuid
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -75,8 +75,8 @@ def write_atomically(path: Path | str, content: str | bytes) -> None:
     # In the same folder, because a rename is atomic within one file system only. Not
     # by `tempfile`, whose files nobody else may read: a model server runs as another
     # user.
-    writer = f"{os.getpid()}-{threading.get_ident()}"
-    temporary = path.with_name(f".{path.name}.{writer}.tmp")
+    # Under a name nobody else takes: other machines may write into this folder too.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     with writing(path):
         try:
             with temporary.open("wb") as file:

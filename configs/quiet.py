@@ -12,9 +12,13 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Generator
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
+
+
+_IMPORTING = threading.Lock()
 
 
 def quiet_environment() -> dict[str, str]:
@@ -46,7 +50,8 @@ def quiet_import(*modules: str) -> None:
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    with _stderr_held_back(), _root_logger_untouched():
+    # One at a time: the process has only one stderr to hold back.
+    with _IMPORTING, _stderr_held_back(), _root_logger_untouched():
         for module in modules:
             imported = importlib.import_module(module)
             if module == "tensorflow":

@@ -24,7 +24,7 @@ from pipeline.failures import marked_user_errors
 from pipeline.sources import Unit
 from pipeline.states import Part
 from pipeline.tokenizers.making import is_learned
-from pipeline.word_counts import AddCounts, AddSlices
+from pipeline.word_counts import AddCounts, AddSlices, sliced
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,11 @@ class CountWords(beam.DoFn):
         self.splitter = word_splitter(self.job.config.tokenizer)
 
     def process(self, part: Part, _: int) -> Iterator[tuple[int, Counter[str]]]:
-        from pipeline.word_counts import count_part
+        from pipeline.count import count_part
 
         with marked_user_errors():
-            yield from count_part(
-                part, self.job.config, self.job.folder, self.splitter
-            ).items()
+            words = count_part(part, self.job.config, self.job.folder, self.splitter)
+        yield from sliced(words).items()
 
 
 class LearnVocabulary(beam.DoFn):

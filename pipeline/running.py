@@ -44,6 +44,8 @@ def run_in_beam(
     progress: AbstractContextManager[None],
     log: Path,
     console: Console,
+    *,
+    remote: bool = False,
 ) -> None:
     """Runs a job that blocks until it is done.
 
@@ -52,6 +54,8 @@ def run_in_beam(
         progress: Shows how far it is, while it is open.
         log: Where Beam's and TensorFlow's chatter goes.
         console: Is shown the end of the log when a bug ends the job.
+        remote: Another engine does the work. Beam then starts its job server with
+            signal handlers, which only the main thread may set.
 
     Raises:
         UserError: What a worker ran into, if the user can mend it.
@@ -59,7 +63,7 @@ def run_in_beam(
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     try:
         with _root_logger_to(log), chatter_to(log), progress:
-            interruptibly(job)
+            job() if remote else interruptibly(job)
     except Exception as error:
         if mendable := user_error_of(error):
             raise mendable from None
@@ -145,7 +149,7 @@ def steps_shown(
                         bar.advance(left.pop(path))
                     if not left or last_look:
                         break
-                    done.wait(0.2)
+                    done.wait(0.5)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

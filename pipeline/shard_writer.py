@@ -1,6 +1,7 @@
 """Writing TFRecord files that are either whole or not there."""
 
 import os
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,9 @@ def write_shard(
     final = folder / path
     with writing(final):
         final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = final.with_name(f".{final.name}.{os.getpid()}.tmp")
+    # A name of its own even for another attempt at the same shard: an engine may start
+    # one while the first is still running, on another machine or in this process.
+    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
     count = 0
     try:
         with (

@@ -27,7 +27,8 @@ class SourceFile:
     @classmethod
     def at(cls, path: Path, name: str) -> "SourceFile":
         status = path.stat()
-        return cls(name, str(path), status.st_size, status.st_mtime_ns)
+        # Absolute, because a worker may run in another folder.
+        return cls(name, str(path.absolute()), status.st_size, status.st_mtime_ns)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,12 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
     console = invocation.console
     quiet_import("apache_beam")
     from pipeline.job import Job, run_job
-    from pipeline.running import beam_options, run_in_beam, steps_shown
+    from pipeline.running import (
+        LOCAL_RUNNER,
+        beam_options,
+        run_in_beam,
+        steps_shown,
+    )
 
     workers = min(invocation.workers, len(units))
     with writing(folder):
@@ -130,6 +135,7 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
         steps_shown(steps, console),
         folder / "job.log",
         console,
+        remote=invocation.runner != LOCAL_RUNNER,
     )
 
 

@@ -1,66 +1,32 @@
-"""How often each word occurs in a corpus: what a vocabulary is learned from.
+"""Adding word counts up: what a vocabulary is learned from. Needs no TensorFlow.
 
-The words of each part are counted by themselves and added up in slices of all words,
-so no worker holds more than a slice of a large corpus's words.
+The words are added up in slices of all words, so no worker holds more than a slice of
+a large corpus's words until the rarest have been let go.
 """
 
 import zlib
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Protocol
 
 import apache_beam as beam
-import numpy as np
-import tensorflow as tf
-
-from configs.run import RunConfig
-from pipeline.kept import kept_documents
-from pipeline.objectives.tokenized import blocks
-from pipeline.states import Part, is_done, mark_done, read_state
 
 SLICES = 16
 # Rarer words than the first two million teach a vocabulary nothing.
 _WORDS_PER_SLICE = 2_000_000 // SLICES
 
 
-class WordSplitter(Protocol):
-    """Cuts texts into the words a vocabulary is learned from."""
+def sliced(words: Counter[str]) -> dict[int, Counter[str]]:
+    """Deals words out to slices, each word always to the same.
 
-    def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """String (N,) to string (N, None)."""
-        ...
-
-
-def count_part(
-    part: Part, config: RunConfig, folder: Path, splitter: WordSplitter
-) -> dict[int, Counter[str]]:
-    """How often each word occurs in a part's training documents, by slice."""
-    if is_done(folder, "words", part.name):
-        words = Counter(read_state(folder, "words", part.name))
-    else:
-        documents = kept_documents(folder, part, config).splits["train"]
-        words: Counter[str] = Counter()
-        for column in ("text", "second_text", "target_text"):
-            if column in documents.table.column_names:
-                words += count_words(documents.texts(column), splitter)
-        mark_done(folder, "words", part.name, words)
+    Example:
+    >>> slices = sliced(Counter({"the": 3, "of": 2}))
+    >>> sum(slices.values(), Counter()) == Counter({"the": 3, "of": 2})
+    True
+    """
     slices: dict[int, Counter[str]] = {}
     for word, count in words.items():
-        number = zlib.crc32(word.encode("utf-8", "surrogatepass")) % SLICES
-        slices.setdefault(number, Counter())[word] = count
+        slices.setdefault(zlib.crc32(word.encode()) % SLICES, Counter())[word] = count
     return slices
-
-
-def count_words(texts: np.ndarray, splitter: WordSplitter) -> Counter[str]:
-    """How often each word occurs, as the tokenizer will cut them."""
-    words: Counter[str] = Counter()
-    for block in blocks(texts):
-        flat = splitter.words(tf.constant(block)).flat_values
-        unique, _, counts = tf.unique_with_counts(flat)
-        for word, count in zip(unique.numpy(), counts.numpy().tolist(), strict=True):
-            words[word.decode("utf-8")] += count
-    return words
 
 
 class AddCounts(beam.CombineFn):

@@ -30,9 +30,6 @@ def read(span: Span, source: ImagesSource) -> Iterator[Document | Rejected]:
     with open_file(span.file) as stream:
         raw = stream.read()
     label = PurePath(span.file.path).parent.name
-    if not label:
-        yield Rejected("no folder to take the label from", name, 0, "")
-        return
     try:
         pixels = _decoded(raw, source.image_size)
     except _DAMAGE as error:

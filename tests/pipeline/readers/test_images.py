@@ -69,9 +69,3 @@ def test_damage(folder: Path) -> None:
     for raw in (b"", b"no image", buffer.getvalue()[:500], deep.getvalue()):
         (folder / "a.jpg").write_bytes(raw)
         assert read_one(folder / "a.jpg").reason == "not an image that can be read"
-
-
-def test_file_in_no_folder(folder: Path, monkeypatch) -> None:
-    monkeypatch.chdir(folder)
-    Path("a.png").write_bytes(b"")
-    assert read_one(Path("a.png")).reason == "no folder to take the label from"
