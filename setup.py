@@ -50,7 +50,7 @@ setup(
         "protobuf>=6",
         "pyarrow>=18",
         "rich>=14",
-        "sentencepiece>=0.2",
+        "sentencepiece>=0.2.3",
         "tensorboard>=2.20",
         "tokenizers>=0.23",
         "zstandard>=0.23",

@@ -40,6 +40,10 @@ and does nothing if it is done:
   transbeam export configs/demo.yaml        SavedModel and TFLite, checked to agree
   transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
 
+Ask the exported model about every document of a corpus:
+
+  transbeam score configs/demo.yaml --output answers.jsonl
+
 Write your own:
 
   transbeam explain                         every key, its default and its meaning
@@ -63,6 +67,7 @@ ROOMS = {
     "explain": "configs",
     "data": "pipeline",
     "tokenize": "pipeline",
+    "score": "pipeline",
     "train": "trainer",
     "evaluate": "trainer",
     "export": "serving",

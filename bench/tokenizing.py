@@ -2,14 +2,15 @@
 
 import os
 
+import numpy as np
 import tensorflow as tf
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from bench.pairs import Pair, in_turns
 from configs.sources import PythonDocsSource
 from configs.tokenizer import WordPieceConfig
+from pipeline.count import count_words
 from pipeline.documents import Document
-from pipeline.prepare import count_words
 from pipeline.sources import list_files, plan_units, read_unit
 from pipeline.tokenizers.learning import learn_wordpiece
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, UNKNOWN
@@ -23,7 +24,8 @@ def measure() -> Pair:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     texts = _texts(8_000_000)
     config = WordPieceConfig(vocabulary_size=8192)
-    words = count_words(texts, WordPieceTokenizer(SPECIAL_PIECES))
+    encoded = np.array([text.encode() for text in texts], object)
+    words = count_words(encoded, WordPieceTokenizer(SPECIAL_PIECES))
     vocabulary = learn_wordpiece(words, config)
     ours = WordPieceTokenizer(vocabulary)
     theirs = Tokenizer(

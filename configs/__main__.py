@@ -8,8 +8,8 @@ from configs.command import add_config_arguments, run_main
 from configs.explain import explain, explain_json
 from configs.load import load_run
 from configs.run import RunConfig
-from configs.tokenizer import PretrainedConfig
 from configs.schema import plain
+from configs.tokenizer import PretrainedConfig
 
 
 def main(argv: Sequence[str] | None = None) -> int:

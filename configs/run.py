@@ -15,6 +15,7 @@ from configs.tokenizer import TokenizerConfig, WordPieceConfig
 from configs.training import TrainingConfig
 
 WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "span_qa")
+IN_BUCKETS = ("masked", "causal", "prefix", "classification")
 ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
 
 
@@ -59,9 +60,14 @@ class RunConfig:
             )
         if self.data.deduplication.near and kind not in ON_TEXT_ALONE:
             raise ConfigError(
-                f"data.deduplication.near compares texts alone, but objective.kind={kind}"
-                " learns from what goes with them: documents with one text and "
-                "different labels would be dropped. Take `near` away"
+                "data.deduplication.near compares texts alone, but "
+                f"objective.kind={kind} learns from what goes with them: documents "
+                "with one text and different labels would be dropped. Take `near` away"
+            )
+        if self.data.layout.kind == "bucketed" and kind not in IN_BUCKETS:
+            raise ConfigError(
+                f"data.layout.kind=bucketed does not go with objective.kind={kind}, "
+                f"only with {', '.join(IN_BUCKETS)}"
             )
         if isinstance(self.objective, SpanQAConfig):
             least = self.objective.minimum_sequence_length

@@ -1,4 +1,4 @@
-"""`transbeam data` and `transbeam tokenize`; also `python -m pipeline`."""
+"""`transbeam data`, `tokenize` and `score`; also `python -m pipeline`."""
 
 import argparse
 import sys
@@ -27,15 +27,18 @@ def data(invocation: Invocation) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `data CONFIG` or `tokenize ARTIFACT`."""
+    """Runs `data CONFIG`, `tokenize ARTIFACT` or `score CONFIG`."""
     return run_main(_main, argv)
 
 
 def _main(argv: Sequence[str]) -> int:
     ours, for_beam = _at_two_dashes(argv)
     arguments = _parser().parse_args(ours)
-    if for_beam and arguments.function is not _data:
-        raise UserError(f"{' '.join(for_beam)}: only `transbeam data` hands these on")
+    if for_beam and arguments.function is _tokenize:
+        raise UserError(
+            f"{' '.join(for_beam)}: only `transbeam data` and `transbeam score` hand "
+            "these on"
+        )
     arguments.beam_options = for_beam
     return arguments.function(arguments)
 
@@ -48,12 +51,16 @@ def _at_two_dashes(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     return list(argv[:place]), tuple(argv[place + 1 :])
 
 
-def _data(arguments: argparse.Namespace) -> int:
-    invocation = replace(
+def _invocation(arguments: argparse.Namespace) -> Invocation:
+    return replace(
         read_invocation(arguments),
         runner=arguments.runner,
         beam_options=arguments.beam_options,
     )
+
+
+def _data(arguments: argparse.Namespace) -> int:
+    invocation = _invocation(arguments)
     with lock(invocation.run_folder):
         result = data(invocation)
         if arguments.inspect:
@@ -88,6 +95,22 @@ def _tokenize(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _score(arguments: argparse.Namespace) -> int:
+    invocation = _invocation(arguments)
+    quiet_import("tensorflow", "tensorflow_text", "apache_beam")
+    from pipeline.score import Request, score
+
+    request = Request(
+        output=arguments.output,
+        model=arguments.model,
+        signature=arguments.signature,
+        batch_size=arguments.batch_size,
+        keep_text=arguments.keep_text,
+    )
+    invocation.console.emit(score(invocation, request))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="transbeam", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -104,13 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_common_arguments(making, workers=True)
-    making.add_argument(
-        "--runner",
-        metavar="NAME",
-        default="FnApiRunner",
-        help="Beam's name of the engine: FlinkRunner, SparkRunner, DataflowRunner; "
-        "this machine if left out",
-    )
+    _add_runner(making)
     making.add_argument(
         "--inspect",
         metavar="N",
@@ -166,7 +183,64 @@ def _parser() -> argparse.ArgumentParser:
         help="print a JSON object for each line: text, pieces and ids",
     )
     tokenizing.set_defaults(function=_tokenize)
+    _add_score(commands)
     return parser
+
+
+def _add_runner(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runner",
+        metavar="NAME",
+        default="FnApiRunner",
+        help="Beam's name of the engine: FlinkRunner, SparkRunner, DataflowRunner; "
+        "this machine if left out",
+    )
+
+
+def _add_score(commands: Any) -> None:
+    scoring = commands.add_parser(
+        "score",
+        help="ask an exported model about every document of a corpus",
+        description="Gives each document of data.source to an exported SavedModel, by "
+        "an Apache Beam job, and writes a row of answers for each. A job that was "
+        "stopped goes on where it was; one that is done is skipped.",
+        epilog="example: transbeam score configs/demo.yaml --signature embed "
+        "--output vectors.parquet --set data.source.path='more/*.txt'. What stands "
+        "behind `--` goes to Beam as it is.",
+        allow_abbrev=False,
+    )
+    add_common_arguments(scoring, workers=True)
+    _add_runner(scoring)
+    scoring.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="where the rows go: a name in .jsonl or .parquet",
+    )
+    scoring.add_argument(
+        "--model",
+        metavar="DIR",
+        type=Path,
+        help="another SavedModel than the run's: its version folder or the one above",
+    )
+    scoring.add_argument(
+        "--signature",
+        metavar="NAME",
+        default="serving_default",
+        help="which of the model's signatures to ask; serving_default if left out",
+    )
+    scoring.add_argument(
+        "--batch-size",
+        metavar="N",
+        type=int,
+        default=32,
+        help="documents it is given at a time; 32 if left out",
+    )
+    scoring.add_argument(
+        "--keep-text", action="store_true", help="write the texts beside the answers"
+    )
+    scoring.set_defaults(function=_score)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pipeline.prepare import write_quarantine
 from pipeline.sources import Unit, read_unit
 from pipeline.states import unit_name
 
-_BATCHES = 16
+BATCHES = 32
 _CHARACTERS = 1_000_000
 
 
@@ -93,7 +93,7 @@ def read_blocks(
         else:
             held.append(item)
             characters += len(item.text)
-            if len(held) == _BATCHES * batch_size or characters >= _CHARACTERS:
+            if len(held) == BATCHES * batch_size or characters >= _CHARACTERS:
                 yield from close()
                 characters = 0
     if held:

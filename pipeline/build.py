@@ -1,6 +1,7 @@
 """Last step of the job: the documents of a part become records of training data."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from configs.run import RunConfig
+from pipeline.bucketing import by_bucket
 from pipeline.cleaning import excerpt
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Rejected, Split
@@ -47,19 +49,24 @@ def build_part(
     kept = kept_documents(folder, part, config)
     built.left_out = kept.left_out
     for split, batch in kept.splits.items():
-        records = make_records(batch, tokenizer, config, split)
-        refused = _quarantined(batch, records)
+        refused: list[Rejected] = []
+        counts: Counter[str] = Counter()
+        for one, rows in by_bucket(batch, tokenizer, config):
+            bucket = batch if len(rows) == len(batch) else batch.take(rows)
+            records = make_records(bucket, tokenizer, one, split)
+            refused += _quarantined(bucket, records)
+            counts.update(records.counts)
+            counts["cells"] += len(records) * cells_per_record(one)
+            if len(records):
+                name = f"{split}-{part.name}"
+                if one is not config:
+                    name += f"-{one.data.sequence_length}"
+                built.shards.append(_write(folder, name, split, records, one))
+                write_provenance(folder, name, bucket, records.placement)
+                Statistics.of(records, tokenizer.vocabulary_size).save(folder, name)
         quarantine += refused
         built.documents[split] = kept.documents[split] - len(refused)
-        built.counts[split] = {
-            **records.counts,
-            "cells": len(records) * cells_per_record(config),
-        }
-        if len(records):
-            name = f"{split}-{part.name}"
-            built.shards.append(_write(folder, name, split, records, config))
-            write_provenance(folder, name, batch, records.placement)
-            Statistics.of(records, tokenizer.vocabulary_size).save(folder, name)
+        built.counts[split] = dict(counts)
     for entry in quarantine:
         built.quarantined[entry.reason] = built.quarantined.get(entry.reason, 0) + 1
     write_quarantine(folder, f"records-{part.name}", quarantine)
@@ -87,7 +94,7 @@ def _write(
         encode_records(records.arrays, contract(config)),
         compression,
     )
-    return shard.as_json()
+    return {**shard.as_json(), "sequence_length": config.data.sequence_length}
 
 
 def _quarantined(batch: DocumentBatch, records: Records) -> Sequence[Rejected]:

@@ -87,8 +87,8 @@ class DocumentBatch:
     def values(self, column: str) -> list[Any]:
         """Any column as Python values; `answers` as dictionaries."""
         if column not in self.table.column_names:
-            default = "" if SCHEMA.field(column).type == pa.string() else []
-            return [default] * len(self)
+            default = Document.__dataclass_fields__[column].default
+            return [[] if default == () else default] * len(self)
         return self.table[column].to_pylist()
 
     def take(self, rows: np.ndarray) -> "DocumentBatch":

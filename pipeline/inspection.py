@@ -48,7 +48,7 @@ def _records(manifest: Manifest, pieces: Sequence[str], split: str) -> Iterator[
             str(manifest.folder / shard.path), compression_type=shard.compression
         )
         for number, batch in enumerate(dataset.batch(1)):
-            parsed = parse_records(batch, manifest.features)
+            parsed = parse_records(batch, manifest.features_of(shard))
             record = {key: value.numpy()[0] for key, value in parsed.items()}
             where = ", ".join(origins.get(number, []))
             lines = [f"{name}, record {number}", f"from  {where}"]

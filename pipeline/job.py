@@ -20,10 +20,12 @@ from apache_beam.pvalue import AsSingleton
 
 from configs.quiet import quiet_import
 from configs.run import RunConfig
+from configs.tokenizer import WordPieceConfig
 from pipeline.failures import marked_user_errors
 from pipeline.sources import Unit
 from pipeline.states import Part
 from pipeline.tokenizers.making import is_learned
+from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.word_counts import AddCounts, AddSlices, sliced
 
 
@@ -119,9 +121,12 @@ class LearnVocabulary(beam.DoFn):
     def process(self, counts: Counter[str]) -> Iterator[str]:
         from pipeline.tokenizers.making import make_tokenizer
 
-        folder = self.job.folder / "tokenizer"
+        folder, wanted = self.job.folder / "tokenizer", self.job.config.tokenizer
+        if self.job.config.objective.kind == "image_classification":
+            # Images have no words: the special pieces, which never stand in a record.
+            wanted = WordPieceConfig(vocabulary_size=len(SPECIAL_PIECES))
         with marked_user_errors():
-            make_tokenizer(folder, counts, self.job.config.tokenizer)
+            make_tokenizer(folder, counts, wanted)
         yield str(folder)
 
 

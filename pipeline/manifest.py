@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from configs.errors import ArtifactError
 from pipeline.features import Feature, from_json
 from pipeline.shards import Shard, check_shard
 
-FORMAT = 1
+FORMAT = 2
 FILE = "manifest.json"
 
 
@@ -20,10 +20,12 @@ class Manifest:
 
     Attributes:
         folder: Where the manifest lies.
-        features: The record contract.
+        features: The record contract; of a bucketed data set, that of the longest
+            records.
         shards: The files, by split and number.
         vocabulary: `size`, `sha256` and the tokenizer's `fingerprint`.
         counts: Documents, tokens and records by stage and reason.
+        buckets: The record contract by the length of the records.
     """
 
     folder: Path
@@ -31,6 +33,11 @@ class Manifest:
     shards: tuple[Shard, ...]
     vocabulary: Mapping[str, Any]
     counts: Mapping[str, Any]
+    buckets: Mapping[int, tuple[Feature, ...]] = field(default_factory=dict)
+
+    def features_of(self, shard: Shard) -> tuple[Feature, ...]:
+        """The record contract of a shard."""
+        return self.buckets.get(shard.sequence_length, self.features)
 
     def split(self, name: str) -> list[Shard]:
         """The non-empty shards of a split.
@@ -78,4 +85,8 @@ def read_manifest(folder: Path) -> Manifest:
         shards=tuple(Shard(**row) for row in content["shards"]),
         vocabulary=content["vocabulary"],
         counts=content["counts"],
+        buckets={
+            bucket["sequence_length"]: from_json(bucket["features"])
+            for bucket in content["buckets"]
+        },
     )

@@ -7,7 +7,7 @@ in files, the marker last, so that a job that was killed takes up where it was.
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def _cleaned(item: Item, config: RunConfig) -> Item:
     text = item.text if item.answers else clean_text(item.text, rules)
     if reason := filter_reason(text, rules):
         return Filtered(reason, item.source, item.offset)
-    return item if text == item.text else replace(item, text=text)
+    return item if text == item.text else item.with_text(text)
 
 
 def _bytes(document: Document) -> int:

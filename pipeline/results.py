@@ -11,6 +11,7 @@ from configs.files import write_json
 from configs.run import RunConfig
 from configs.version import VERSION
 from pipeline.accounts import check_balance, check_quarantine, counts_of
+from pipeline.bucketing import bucket_runs
 from pipeline.card import write_card
 from pipeline.features import contract
 from pipeline.manifest import FILE, FORMAT
@@ -63,7 +64,11 @@ def write_results(
             json.dumps(inputs, sort_keys=True).encode()
         ).hexdigest(),
         "records_sha256": digest,
-        "features": [feature.as_json() for feature in contract(config)],
+        "features": _features(config),
+        "buckets": [
+            {"sequence_length": b.data.sequence_length, "features": _features(b)}
+            for b in bucket_runs(config)
+        ],
         "vocabulary": {
             "size": len(tokenizer.vocabulary),
             "fingerprint": tokenizer.fingerprint,
@@ -86,6 +91,10 @@ def write_results(
         "shards": len(shards),
         "counts": counts,
     }
+
+
+def _features(config: RunConfig) -> list[dict[str, Any]]:
+    return [feature.as_json() for feature in contract(config)]
 
 
 def _statistics(

@@ -27,7 +27,7 @@ from pipeline.sources import Unit, corpus_fingerprint, list_files, plan_units
 from pipeline.sources import parts_of as parts_of_source
 
 # Not data.shard_megabytes: the answers should not depend on how records are made.
-UNIT_BYTES = 4_000_000
+UNIT_BYTES = 500_000
 MEGABYTE = 1_000_000
 
 

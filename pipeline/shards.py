@@ -18,6 +18,8 @@ class Shard:
         records: How many.
         bytes: Size of the file.
         sha256: Of the file's bytes.
+        sequence_length: Tokens per record; it differs between the shards of a
+            bucketed data set.
     """
 
     path: str
@@ -25,6 +27,7 @@ class Shard:
     records: int
     bytes: int
     sha256: str
+    sequence_length: int = 0
 
     @property
     def compression(self) -> str:

@@ -106,7 +106,7 @@ def validation_batches(
     files = [str(manifest.folder / shard.path) for shard in shards]
     records = tf.data.Dataset.from_tensor_slices(files).interleave(
         _reader(shards),
-        cycle_length=len(files),
+        cycle_length=max(len(files), 2),  # no fewer than parallel calls
         num_parallel_calls=2,
         deterministic=True,
     )

@@ -23,7 +23,7 @@ from pipeline.tokenizers import load_tokenizer
 Tensors = dict[str, tf.Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DynamicMasking:
     """Hides tokens of batches.
 
@@ -48,7 +48,7 @@ class DynamicMasking:
             As `pipeline.objectives.masked.masked_features`, each (batch, …).
         """
         config, words = self.config, records["word_ids"]
-        length = words.shape[1]
+        length = _length(words)
         slots = config.predictions_per_record(length)
         content = tf.math.count_nonzero(words, axis=1)
         wanted = tf.round(tf.cast(content, tf.float64) * config.masking_fraction)
@@ -88,7 +88,7 @@ class DynamicMasking:
     ) -> tf.Tensor:
         if self.config.ngram == 1:
             return words
-        bits = _bits(self.hiding.key("ngram"), places, words.shape[1])
+        bits = _bits(self.hiding.key("ngram"), places, _length(words))
         return _join_words(words, document_ids, _to_unit(bits), self.config.ngram)
 
     def _shown(self, real: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
@@ -118,6 +118,11 @@ def dynamic_masking(run: RunConfig, data: Path) -> DynamicMasking | None:
     tokenizer = load_tokenizer(data / "tokenizer")
     mask_id = needed(tokenizer, run, "mask")
     return DynamicMasking(config, Hiding(run.seed, mask_id, tokenizer.ordinary_ids))
+
+
+def _length(values: tf.Tensor) -> int:
+    """Columns of (batch, L): the records are of one length, which is known."""
+    return int(values.shape[1])  # pyright: ignore[reportArgumentType]
 
 
 def _uint64(number: int) -> tf.Tensor:
@@ -173,7 +178,7 @@ def _join_words(
 
 def _random_order(is_choice: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
     """`choosing.random_order`: int32 (batch, L)."""
-    length = bits.shape[1]
+    length = _length(bits)
     width = max(1, (length - 1).bit_length())
     scores = tf.cast(tf.bitwise.right_shift(bits, _uint64(33)), tf.int64)
     scores = tf.bitwise.bitwise_and(scores, 2**31 - 2**width)
@@ -185,7 +190,7 @@ def _choose(
     units: tf.Tensor, bits: tf.Tensor, wanted: tf.Tensor, slots: int
 ) -> tf.Tensor:
     """`choosing.choose`: int32 (batch, slots)."""
-    length = units.shape[1]
+    length = _length(units)
     previous = tf.pad(units[:, :-1], [[0, 0], [1, 0]])
     starts = (units > 0) & (units != previous)
     order = _random_order(starts, bits)
@@ -216,4 +221,4 @@ def _choose(
 def _first_columns(order: tf.Tensor, wanted: tf.Tensor, slots: int) -> tf.Tensor:
     """`choosing.first_columns`: int32 (batch, slots)."""
     used = tf.range(slots, dtype=tf.int64) < wanted[:, tf.newaxis]
-    return tf.sort(tf.where(used, order[:, :slots], order.shape[1]), axis=1)
+    return tf.sort(tf.where(used, order[:, :slots], _length(order)), axis=1)

@@ -150,6 +150,11 @@ def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
             f"objective.kind={config.objective.kind}: its records can be made, but "
             "this version of Transbeam trains only on those of kind masked"
         )
+    if config.data.layout.kind != "packed":
+        raise ConfigError(
+            f"data.layout.kind={config.data.layout.kind}: its records can be made, but "
+            "this version of Transbeam trains only on packed ones"
+        )
     model = build_masked_language_model(
         config.model,
         vocabulary_size,

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.document_batch import DocumentBatch
-from pipeline.objectives.labelled import tokenize_texts
 from pipeline.objectives.layout import ranges
-from pipeline.objectives.tokenized import TokenRows
+from pipeline.objectives.tokenized import TokenRows, tokenize_texts
 from pipeline.tokenizers.interface import Tokenizer
 
 

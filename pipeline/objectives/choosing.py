@@ -23,6 +23,7 @@ class TokenBits:
 
     def __init__(self, packed: Packed, key: int) -> None:
         self._packed = packed
+        self._chunk_before = packed.first_chunks(slice(None))[:, np.newaxis] - 1
         # What is the same for a whole chunk is computed once for it.
         places = (packed.chunks.offsets.astype(np.uint64) + np.uint64(1)) * GOLDEN
         self._by_chunk = mix(packed.chunks.keys ^ np.uint64(key)) + places
@@ -39,7 +40,7 @@ class TokenBits:
         if columns is not None:
             ordinal = np.take_along_axis(ordinal, columns, axis=1)
             position = np.take_along_axis(position, columns, axis=1)
-        chunk = ordinal + (self._packed.first_chunks(rows)[:, np.newaxis] - 1)
+        chunk = ordinal + self._chunk_before[rows]
         bits = position.astype(np.uint64)
         bits *= GOLDEN
         bits += self._by_chunk.take(chunk, mode="clip")
@@ -97,8 +98,8 @@ def stopping_chances(longest: int) -> np.ndarray:
     """The chance that a run of n words, n = 1 … longest, gets no further word.
 
     Example:
-    >>> stopping_chances(2).tolist()
-    [0.6666666666666667, 1.0]
+    >>> stopping_chances(2).round(3).tolist()
+    [0.667, 1.0]
     """
     shares = length_shares(longest)
     return shares / np.cumsum(shares[::-1])[::-1]

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from configs.run import RunConfig
-from pipeline.objectives.layout import beside, stretches
 from pipeline.objectives.tokenized import TokenRows
 from pipeline.packing import Packed, cut_documents, pack
 from pipeline.tokenizers.interface import SpecialIds
@@ -40,20 +39,23 @@ def lay_streams(
         The framed documents, without the empty ones; and the records of them.
     """
     begin = special.begin if special.begin != special.end else None
+    frame = (begin is not None) + (special.end is not None)
     filled = np.flatnonzero(rows.lengths)
-    parts: list[TokenRows | int] = [stretches(rows, filled, 0, rows.lengths[filled])]
-    if begin is not None:
-        parts.insert(0, begin)
-    if special.end is not None:
-        parts.append(special.end)
-    framed = beside(*parts)
+    row_splits = np.concatenate([[0], np.cumsum(rows.lengths[filled] + frame)])
+    framed = np.empty(row_splits[-1], np.int32)
+    is_content = np.ones(len(framed), np.bool_)
+    for piece, cells in ((begin, row_splits[:-1]), (special.end, row_splits[1:] - 1)):
+        if piece is not None:
+            framed[cells] = piece
+            is_content[cells] = False
+    framed[is_content] = rows.ids
     length = run.data.sequence_length
-    chunks = cut_documents(framed.row_splits, keys[filled], length)
+    chunks = cut_documents(row_splits, keys[filled], length)
     packed = pack(
-        framed.ids,
+        framed,
         replace(chunks, documents=filled[chunks.documents]),
         length,
         pad=special.pad,
         together=run.data.layout.kind == "packed",
     )
-    return framed, packed
+    return TokenRows(framed, row_splits), packed

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from pipeline.document_batch import DocumentBatch
 from pipeline.features import Feature
 from pipeline.objectives.records import Placement
-from pipeline.objectives.tokenized import TokenRows, tokenize_column
+from pipeline.objectives.tokenized import TokenRows
 from pipeline.tokenizers.interface import Tokenizer
 
 
@@ -57,13 +56,6 @@ def label_ids(batch: DocumentBatch, labels: Sequence[str]) -> np.ndarray:
     """int32 (D,). The place of each document's label, which must be one of them."""
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places[label] for label in batch.values("label")], np.int32)
-
-
-def tokenize_texts(texts: Sequence[bytes], tokenizer: Tokenizer) -> TokenRows:
-    """`tokenize_column` for texts that are no column of the documents."""
-    table = pa.table({"text": pa.array(texts, pa.binary())})
-    batch = DocumentBatch(np.zeros(len(table), np.uint64), table)
-    return tokenize_column(batch, tokenizer)
 
 
 def token_counts(tokenizer: Tokenizer, *contents: TokenRows) -> dict[str, int]:

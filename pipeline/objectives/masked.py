@@ -120,7 +120,7 @@ def _repeated(placement: Placement, records: int, copies: int) -> Placement:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hiding:
     """What hiding tokens needs to know beside the shares.
 
@@ -173,8 +173,8 @@ def mask_records(
         positions[rows] = columns
         asked[rows] = real * used
         weights[rows] = used
-        row, slot = np.nonzero(used)
-        hidden[rows][row, columns[row, slot]] = shown[row, slot]
+        cells = columns + np.arange(len(columns))[:, np.newaxis] * length
+        hidden[rows].reshape(-1)[cells[used]] = shown[used]
     return {
         "token_ids": hidden,
         "document_ids": packed.document_ids,

@@ -43,6 +43,7 @@ def choose_pairs(
 
     As many sentences as fit are taken and cut in two at random. If the second segment
     is drawn from another document, the sentences it would have had are taken again.
+    Documents of a single sentence have no part in it.
 
     Args:
         sentences: The sentences; any two have at most `capacity` tokens.
@@ -72,10 +73,10 @@ class _Walk:
     """The way through the documents, in the order of their keys.
 
     Attributes:
-        documents: Those with a sentence.
+        documents: Those with two sentences or more; no other can begin a pair.
         rows: Of each pair: the document, the place in it, start and length of the
             first segment, the document, start and length of the second, the label.
-        left_out: Tokens of sentences that were left alone.
+        left_out: Tokens of sentences that were left alone at a document's end.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class _Walk:
         capacity: int,
     ) -> None:
         by_key = np.argsort(keys, kind="stable")
-        self.documents = by_key[sentences.per_document[by_key] > 0].tolist()
+        self.documents = by_key[sentences.per_document[by_key] > 1].tolist()
         self.rows: list[tuple[int, ...]] = []
         self.left_out = 0
         self._edges: list[int] = sentences.edges.tolist()

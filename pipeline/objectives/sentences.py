@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.document_batch import DocumentBatch
-from pipeline.objectives.labelled import tokenize_texts
+from pipeline.objectives.tokenized import tokenize_texts
 from pipeline.packing import cut_documents
 from pipeline.tokenizers.interface import Tokenizer
 

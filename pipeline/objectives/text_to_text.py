@@ -11,9 +11,10 @@ from configs.supervised import TextToTextConfig, template_parts
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Split
 from pipeline.features import Feature
-from pipeline.objectives.labelled import reasons_against, tokenize_texts, usable_rows
+from pipeline.objectives.labelled import reasons_against, usable_rows
 from pipeline.objectives.records import Records
 from pipeline.objectives.seq2seq import Pairs, pair_features, pair_records
+from pipeline.objectives.tokenized import tokenize_texts
 from pipeline.tokenizers.interface import Tokenizer
 
 

@@ -1,6 +1,8 @@
 """A column of texts as one row of ids."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,9 +34,16 @@ def tokenize_column(
     batch: DocumentBatch, tokenizer: Tokenizer, column: str = "text"
 ) -> TokenRows:
     """Tokenizes one column of texts; an empty text has no ids."""
+    return tokenize_texts(batch.texts(column), tokenizer)
+
+
+def tokenize_texts(
+    texts: Sequence[bytes] | np.ndarray, tokenizer: Tokenizer
+) -> TokenRows:
+    """Tokenizes texts in UTF-8, in blocks; an empty text has no ids."""
     ids = [np.zeros(0, np.int32)]
     lengths = [np.zeros(0, np.int64)]
-    for block in blocks(batch.texts(column)):
+    for block in blocks(texts):
         tokens = tokenizer.tokenize(block)
         ids.append(tokens.flat_values.numpy())
         lengths.append(tokens.row_lengths().numpy())
@@ -42,12 +51,11 @@ def tokenize_column(
     return TokenRows(np.concatenate(ids), row_splits.astype(np.int64))
 
 
-def blocks(texts: np.ndarray) -> list[np.ndarray]:
+def blocks(texts: Sequence[bytes] | np.ndarray) -> list[Sequence[bytes] | np.ndarray]:
     """Runs of texts of about `BLOCK_BYTES` each; a longer text stands alone."""
     if not len(texts):
         return []
     ends = np.cumsum([len(text) for text in texts])
     cuts = np.searchsorted(ends, np.arange(BLOCK_BYTES, ends[-1], BLOCK_BYTES)) + 1
     edges = [0, *dict.fromkeys(cuts.tolist()), len(texts)]
-    pairs = zip(edges[:-1], edges[1:], strict=True)
-    return [texts[start:end] for start, end in pairs if start < end]
+    return [texts[start:end] for start, end in pairwise(edges) if start < end]

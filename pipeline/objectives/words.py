@@ -6,9 +6,8 @@ import numpy as np
 
 from configs.errors import ConfigError
 from configs.run import RunConfig
-from pipeline.objectives.labelled import tokenize_texts
 from pipeline.objectives.layout import rows_of
-from pipeline.objectives.tokenized import TokenRows
+from pipeline.objectives.tokenized import TokenRows, tokenize_texts
 from pipeline.tokenizers.interface import Tokenizer
 
 

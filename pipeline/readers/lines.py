@@ -79,7 +79,8 @@ def raw_lines(
         offset = -(-start // width) * width - width
         stream.seek(offset)
         offset += len(_raw_line(stream, newline))
-    while raw := _raw_line(stream, newline):
+    rest = stream if width == 1 else iter(lambda: _raw_line(stream, newline), b"")
+    for raw in rest:
         yield offset, raw
         offset += len(raw)
 

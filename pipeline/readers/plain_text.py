@@ -56,11 +56,10 @@ def pieces(
     newline = line_end(codec)
     lines = raw_lines(stream, start, newline)
 
-    def is_blank(line: bytes) -> bool:
-        if newline == b"\n":
-            return line.isspace()
+    def is_blank_text(line: bytes) -> bool:
         return not line.decode(codec, "replace").removeprefix("\ufeff").strip()
 
+    is_blank = bytes.isspace if newline == b"\n" else is_blank_text
     if document == "line":
         yield from _lines(lines, is_blank, end)
     else:

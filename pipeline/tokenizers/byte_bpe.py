@@ -24,7 +24,7 @@ from pipeline.tokenizers.byte_bpe_vocabulary import (
 from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.vocabulary import byte_bpe_special_ids
 
-Texts = tf.Tensor | Sequence[str | bytes]
+Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
 _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 _RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)

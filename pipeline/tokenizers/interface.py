@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialIds:
@@ -67,11 +69,11 @@ class Tokenizer(Protocol):
         """Number of pieces, special ones included."""
         ...
 
-    def tokenize(self, texts: "tf.Tensor | Sequence[str | bytes]") -> "tf.RaggedTensor":
+    def tokenize(self, texts: "Texts") -> "tf.RaggedTensor":
         """String (N,) to int32 (N, None); no special pieces are added."""
         ...
 
-    def words(self, texts: "tf.Tensor | Sequence[str | bytes]") -> "tf.RaggedTensor":
+    def words(self, texts: "Texts") -> "tf.RaggedTensor":
         """String (N,) to string (N, None): what a vocabulary is learned from."""
         ...
 

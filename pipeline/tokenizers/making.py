@@ -103,9 +103,9 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
         DataError: The corpus cannot fill the vocabulary.
 
     Example:
-    >>> config = WordPieceConfig(vocabulary_size=32, num_sentinels=24)
-    >>> learn_model({"ab": 9}, config).pieces[-3:]
-    ('a', '##b', 'ab')
+    >>> config = WordPieceConfig(vocabulary_size=32, num_sentinels=23)
+    >>> learn_model({"ab": 9}, config).pieces[-2:]
+    ('##b', 'ab')
     """
     match config:
         case WordPieceConfig():

@@ -183,7 +183,7 @@ def _runs_source(name: str, runs: list[Run]) -> str:
 
 
 def render() -> str:
-    """The source text of `unicode_classes.py`. Takes about ten seconds."""
+    """The source text of `unicode_classes.py`. Takes about twenty seconds."""
     parts = [_class_source(name.upper(), c) for name, c in probe_classes().items()]
     parts.append(_runs_source("LOWERCASE", probe_lowercase()))
     parts.append(_runs_source("NFD_EXEMPT", probe_nfd_exempt()))

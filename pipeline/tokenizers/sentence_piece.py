@@ -13,7 +13,7 @@ import tensorflow_text as tf_text
 
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 
-Texts = tf.Tensor | Sequence[str | bytes]
+Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
 _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 _RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
@@ -154,7 +154,8 @@ class SentencePieceTokenizer(tf.Module):
         is_first = is_first[: tf.size(rows)] | alone
         stretch = tf.cumsum(tf.cast(is_first, tf.int64)) - 1
         first = tf.where(is_first)[:, 0]
-        between = tf.RaggedTensor.from_value_rowids(
+        group = tf.RaggedTensor.from_value_rowids  # pyright: ignore
+        between = group(
             tf.boolean_mask(ids.values, ~alone),
             tf.boolean_mask(stretch, ~alone),
             nrows=tf.size(first, tf.int64),
@@ -164,9 +165,7 @@ class SentencePieceTokenizer(tf.Module):
             tf.gather(self._pieces, tf.gather(ids.values, first)),
             self._decode(between),
         )
-        texts = tf.RaggedTensor.from_value_rowids(
-            texts, tf.gather(rows, first), nrows=ids.nrows()
-        )
+        texts = group(texts, tf.gather(rows, first), nrows=ids.nrows())
         return tf.strings.reduce_join(texts, axis=-1, separator=" ")
 
     def _decode(self, ids: tf.RaggedTensor) -> tf.Tensor:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.cleaning import CleaningConfig
-from pipeline.cleaning import clean_text, excerpt, filter_reason, quarantine_reason
+from pipeline.cleaning import excerpt, filter_reason, quarantine_reason
 from pipeline.documents import document_hash, split_of
 
 
@@ -16,11 +16,6 @@ def test_split_share_and_growth() -> None:
     # A larger share keeps what was held out before.
     assert all(split_of(h, 0.1) == "validation" for h in held_out)
     assert all(split_of(h, 0.0) == "train" for h in hashes)
-
-
-@given(st.text())
-def test_cleaning_twice_is_cleaning_once(text: str) -> None:
-    assert clean_text(clean_text(text)) == clean_text(text)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from configs.command import Invocation
 from configs.errors import ArtifactError, ConfigError, DataError
-from pipeline import inference, score
+from pipeline import blocks, inference, score
 from pipeline.score import Request
 from pipeline.score import score as run_score
 from tests.small_run import paragraphs
@@ -39,7 +38,7 @@ def _inverse(text: tf.Tensor) -> dict[str, tf.Tensor]:
     return {"inverse": 1 / (tf.strings.length(text) - 6)}
 
 
-def _label(inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+def _label(inputs: tf.Tensor) -> dict[str, Any]:
     spec = {"label": tf.io.FixedLenFeature([], tf.int64)}
     return {"label": tf.io.parse_example(inputs, spec)["label"]}
 
@@ -137,32 +136,32 @@ def test_units_and_blocks_do_not_show(asked, tmp_path: Path, monkeypatch) -> Non
 
 
 def test_goes_on_where_it_was_stopped(asked, tmp_path: Path, monkeypatch) -> None:
-    asked("whole.jsonl", batch_size=1)
+    monkeypatch.setattr(blocks, "BATCHES", 2)
+    asked("whole.jsonl", batch_size=5)
     written: list[str] = []
     write = inference.write_atomically
 
-    def write_some(path: Path, content: bytes, limit: int) -> None:
-        if len(written) == limit:
+    def write_three(path: Path, content: bytes) -> None:
+        if len(written) == 3:
             raise DataError("stopped")
+        write_any(path, content)
+
+    def write_any(path: Path, content: bytes) -> None:
         written.append(path.name)
         write(path, content)
 
-    for limit in (3, 100):
-        monkeypatch.setattr(
-            inference, "write_atomically", lambda *a, n=limit: write_some(*a, limit=n)
-        )
-        if limit == 3:
-            with pytest.raises(DataError, match="stopped"):
-                asked("a.jsonl", batch_size=1)
-            assert not (tmp_path / "a.jsonl").exists()
-            half = tmp_path / "a.jsonl.job/score/parts/.00000-00000.1.tmp"
-            half.write_bytes(b"half")
-        else:
-            asked("a.jsonl", batch_size=1)
-    assert len(written) == len(set(written)) > 6
-    assert (tmp_path / "a.jsonl").read_bytes() == (
-        tmp_path / "whole.jsonl"
-    ).read_bytes()
+    monkeypatch.setattr(inference, "write_atomically", write_three)
+    with pytest.raises(DataError, match="stopped"):
+        asked("a.jsonl", batch_size=5)
+    assert not (tmp_path / "a.jsonl").exists()
+    half = tmp_path / "a.jsonl.job/score/parts/.00000-00000.1.tmp"
+    half.write_bytes(b"half")
+
+    monkeypatch.setattr(inference, "write_atomically", write_any)
+    asked("a.jsonl", batch_size=5)
+    assert len(written) == len(set(written)) > 9
+    whole = tmp_path / "whole.jsonl"
+    assert (tmp_path / "a.jsonl").read_bytes() == whole.read_bytes()
     assert not half.exists()
 
 
@@ -288,9 +287,7 @@ def test_nothing_to_score(asked, corpus: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a.jsonl").exists()
 
 
-def test_the_model_is_loaded_once(
-    invoke: Callable[..., Invocation], asked, monkeypatch
-) -> None:
+def test_the_model_is_loaded_once(asked, monkeypatch) -> None:
     loads: list[Any] = []
     load = tf.saved_model.load
     monkeypatch.setattr(tf.saved_model, "load", lambda *a: loads.append(a) or load(*a))

@@ -1,6 +1,7 @@
 """A run as the trainer leaves it, tiny and untrained, and what is exported of it."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError
 from pipeline.examples import parse_records
-from pipeline.features import masked_features
+from pipeline.objectives.masked import masked_features
 from trainer.input import check_contract, training_batches, validation_batches
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from configs.errors import ConfigError
 from configs.language_modelling import MaskedConfig
+from configs.layout import BucketedLayout
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
 from pipeline.features import check_arrays
@@ -162,7 +163,8 @@ def test_whole_words_are_hidden_whole() -> None:
     real[row, column] = arrays["masked_ids"][row, slot]
     is_asked = np.zeros(real.shape, np.bool_)
     is_asked[row, column] = True
-    goes_on = ~WORDS.starts_word[real] & (real >= 5)
+    # A chunk may begin within a word: behind [CLS] nothing is gone on with.
+    goes_on = ~WORDS.starts_word[real] & (real >= 45) & (arrays["position_ids"] > 1)
     np.testing.assert_array_equal(is_asked[goes_on], np.roll(is_asked, 1, 1)[goes_on])
     assert goes_on.sum() > 1000
 
@@ -179,8 +181,8 @@ def test_runs_of_words_are_longer_than_words() -> None:
         return used.sum() / (used.sum() - neighbours.sum())
 
     assert mean_run() < 1.25
-    # By chance neighbours join: a run is somewhat longer than (1 + 1 + 1) / (1 + …).
-    assert mean_run(ngram=3) > 1.7
+    # Runs of 1, 2 and 3 words with chances as 1, 1/2 and 1/3; neighbours may join.
+    assert mean_run(ngram=3) > 18 / 11
 
 
 def test_copies_of_training_records() -> None:
@@ -227,12 +229,10 @@ def test_without_a_mask_piece() -> None:
 
 def test_one_document_a_record_in_buckets() -> None:
     run = run_of(MaskedConfig(), 16)
-    from configs.layout import BucketedLayout
-
     data = replace(run.data, layout=BucketedLayout(lengths=(16,)))
     batch = DocumentBatch.of(documents_of(["a b", "c", "d e f"]))
     records = masked.make_records(batch, WORDS, replace(run, data=data), "train")
-    assert records.lengths.tolist() == sorted(records.lengths) or len(records) == 3
+    assert sorted(records.lengths.tolist()) == [3, 4, 5]
     assert records.arrays["document_ids"].max() == 1
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline.readers.decoding import codec_of, decode, detect
@@ -18,6 +18,8 @@ JAPANESE = "吾輩は猫である。名前はまだ無い。"
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff")))
 def test_unicode_encodings_come_back(text: str) -> None:
+    # UTF-16's mark and a NUL are the mark of UTF-32.
+    assume(not text.startswith("\0"))
     assert decode(text.encode("utf-8"), "detect") == text
     for codec in ("utf-8-sig", "utf-16", "utf-32"):
         assert decode(text.encode(codec), "detect") == text

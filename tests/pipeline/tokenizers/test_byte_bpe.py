@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from configs.errors import ArtifactError
 from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 from pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
-from pipeline.word_counts import count_words
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.pipeline.tokenizers.rust_byte_bpe import rust_byte_bpe, rust_byte_bpe_ids
 
@@ -65,8 +65,8 @@ def docstrings():
 @cache
 def learned():
     splitter = ByteBPETokenizer(ALPHABET, [], special_pieces=[])
-    texts = np.array([*docstrings(), *HOSTILE_TEXTS * 2], object)
-    return learn_byte_bpe(count_words(texts, splitter), 1500)
+    words = splitter.words([*docstrings(), *HOSTILE_TEXTS * 2]).flat_values.numpy()
+    return learn_byte_bpe(Counter(words.tolist()), 1500)
 
 
 @cache

@@ -49,6 +49,12 @@ def merged(words, merges):
         ("abcdx", [("d", "e"), ("c", "de"), ("b", "cde"), ("a", "b")], "ab c d x"),
         # ... and the same to the left.
         ("edcba", [("e", "d"), ("ed", "c"), ("edc", "b"), ("b", "a")], "edcb a"),
+        # The last two pq are there first, but the first two are the leftmost pair.
+        (
+            "zpqpqpqwz",
+            [("w", "z"), ("wz", "p"), ("p", "q"), ("pq", "pq")],
+            "z pqpq pq wz",
+        ),
         # Two ways to make a piece, one of them later than what it is part of.
         ("abcab", [("b", "c"), ("a", "bc"), ("abc", "ab"), ("a", "b")], "abcab"),
         ("abab", [("ab", "a"), ("a", "b")], "aba b"),

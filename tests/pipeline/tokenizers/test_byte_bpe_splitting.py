@@ -11,8 +11,13 @@ from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.rust_byte_bpe import rust_words
 
 
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+def compiled(texts):
+    return split_into_words(texts)
+
+
 def words_of(texts):
-    words = split_into_words(tf.constant(texts, tf.string, [len(texts)]))
+    words = compiled(tf.constant(texts, tf.string, [len(texts)]))
     content = words.content.numpy()
     flat = [
         content[i : i + n] for i, n in zip(words.starts, words.lengths, strict=True)

@@ -1,0 +1,75 @@
+"""Buckets: each document in the shortest record that holds it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configs.errors import ConfigError
+from configs.language_modelling import MaskedConfig
+from configs.layout import BucketedLayout
+from configs.run import RunConfig
+from pipeline.bucketing import bucket_runs, by_bucket
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Document
+from pipeline.features import check_arrays, contract
+from pipeline.objectives import make_records
+from tests.pipeline.objectives.language_tokenizer import WORDS, random_texts
+from tests.pipeline.objectives.word_tokenizer import run_of
+
+
+def bucketed(*lengths: int) -> RunConfig:
+    run = run_of(MaskedConfig(), lengths[-1])
+    return replace(run, data=replace(run.data, layout=BucketedLayout(lengths=lengths)))
+
+
+def batch_of(texts: list[str]) -> DocumentBatch:
+    return DocumentBatch.of([Document(text, "x", i) for i, text in enumerate(texts)])
+
+
+def test_the_shortest_that_holds_the_framed_document() -> None:
+    texts = [
+        "a",
+        "a b c d e f",
+        "a b c d e f g",
+        " ".join("abcdefghijklmnopqrstuvwxyz"),
+    ]
+    found = {
+        run.data.sequence_length: rows.tolist()
+        for run, rows in by_bucket(batch_of(texts), WORDS, bucketed(8, 16))
+    }
+    assert found == {8: [0, 1], 16: [2, 3]}
+
+
+def test_records_of_all_buckets() -> None:
+    batch = batch_of(random_texts(200, 12))
+    run = bucketed(8, 16, 64)
+    tokens, padding = 0, 0
+    seen: list[int] = []
+    for one, rows in by_bucket(batch, WORDS, run):
+        records = make_records(batch.take(rows), WORDS, one, "train")
+        check_arrays(records.arrays, contract(one))
+        assert (np.bincount(records.placement.record) == 1).all()
+        seen += rows[np.unique(records.placement.document)].tolist()
+        tokens += records.counts["tokens"]
+        padding += records.counts["padding"]
+    assert sorted(seen) == list(range(200))
+    alone = make_records(batch, WORDS, bucketed(64), "train")
+    assert tokens == alone.counts["tokens"]
+    assert padding < alone.counts["padding"] / 2
+
+
+def test_a_packed_run_is_its_own_bucket() -> None:
+    run = run_of(MaskedConfig(), 16)
+    assert bucket_runs(run) == [run]
+    ((only, rows),) = by_bucket(batch_of(["a", "b"]), WORDS, run)
+    assert (only, rows.tolist()) == (run, [0, 1])
+
+
+def test_lengths_that_make_no_sense() -> None:
+    for lengths in ((), (16, 8), (8, 8), (2, 8)):
+        with pytest.raises(ConfigError, match="expected ascending numbers"):
+            BucketedLayout(lengths=lengths)
+    run = run_of(MaskedConfig(), 16)
+    with pytest.raises(ConfigError, match="sequence_length=16 is not the last of"):
+        replace(run.data, layout=BucketedLayout(lengths=(8, 12)))
