@@ -28,11 +28,13 @@ def span_of(records: Records, row: int) -> list[int]:
     return records.arrays["token_ids"][row, first : last + 1].tolist()
 
 
+def asking(**options: int) -> SpanQAConfig:
+    return SpanQAConfig(max_question_length=4, **options)
+
+
 def test_the_answer_in_one_window() -> None:
     documents = [asked("a b c d", (4, "c d"))]
-    records = records_of(
-        span_qa, run_of(SpanQAConfig(max_question_length=4), 10), documents
-    )
+    records = records_of(span_qa, run_of(asking(), 10), documents)
     arrays = records.arrays
     assert letters(arrays["token_ids"][0]) == "<q>abcd>.."
     assert arrays["segment_ids"].tolist() == [[0, 0, 0, 1, 1, 1, 1, 1, 0, 0]]
@@ -55,9 +57,7 @@ def test_the_answer_in_one_window() -> None:
 
 def test_windows_slide() -> None:
     documents = [asked("a b c d e f g h", (8, "e f"))]
-    records = records_of(
-        span_qa, run_of(SpanQAConfig(max_question_length=4, stride=2), 8), documents
-    )
+    records = records_of(span_qa, run_of(asking(stride=2), 8), documents)
     shown = [letters(row) for row in records.arrays["token_ids"]]
     assert shown == ["<q>abcd>", "<q>cdef>", "<q>efgh>"]
     assert records.arrays["context_start"].tolist() == [0, 2, 4]
@@ -69,9 +69,7 @@ def test_windows_slide() -> None:
 
 def test_a_stride_is_at_most_a_window() -> None:
     documents = [asked("a b c d e f g h i", (6, "d e"))]
-    records = records_of(
-        span_qa, run_of(SpanQAConfig(max_question_length=4, stride=99), 8), documents
-    )
+    records = records_of(span_qa, run_of(asking(stride=99), 8), documents)
     shown = [letters(row) for row in records.arrays["token_ids"]]
     assert shown == ["<q>abcd>", "<q>efgh>", "<q>i>..."]
     # The answer is torn by the windows, and that is counted.
@@ -80,9 +78,7 @@ def test_a_stride_is_at_most_a_window() -> None:
 
 
 def test_no_answer_is_the_first_token() -> None:
-    records = records_of(
-        span_qa, run_of(SpanQAConfig(max_question_length=4), 10), [asked("a b")]
-    )
+    records = records_of(span_qa, run_of(asking(), 10), [asked("a b")])
     assert records.arrays["start_position"].tolist() == [0]
     assert records.arrays["end_position"].tolist() == [0]
     assert records.counts["answers"] == 0
@@ -107,16 +103,14 @@ def test_a_long_question_is_cut() -> None:
     ],
 )
 def test_an_answer_that_is_not_there(answer: tuple[int, str], reason: str) -> None:
-    run = run_of(SpanQAConfig(max_question_length=4), 8)
+    run = run_of(asking(), 8)
     records = records_of(span_qa, run, [asked("a b c", answer)])
     assert records.rejected == [(0, reason)]
 
 
 def test_the_first_answer_is_taught_and_blanks_are_left_out() -> None:
     documents = [asked("a b c d", (1, " b c "), (0, "a"))]
-    records = records_of(
-        span_qa, run_of(SpanQAConfig(max_question_length=4), 10), documents
-    )
+    records = records_of(span_qa, run_of(asking(), 10), documents)
     assert span_of(records, 0) == LETTERS.ids("b c")
     assert records.counts["unaligned_answers"] == 0
 
@@ -148,9 +142,7 @@ def test_whole_tokens(
     text: str, answer: tuple[int, str], span: str, unaligned: int
 ) -> None:
     documents = [asked(text, answer)]
-    records = records_of(
-        span_qa, run_of(SpanQAConfig(max_question_length=4), 12), documents, PIECES
-    )
+    records = records_of(span_qa, run_of(asking(), 12), documents, PIECES)
     pieces = [i for word in span.split() for i in _pieces(word)]
     assert span_of(records, 0) == pieces
     assert records.counts["unaligned_answers"] == unaligned
@@ -164,9 +156,7 @@ def _pieces(word: str) -> list[int]:
 
 def test_a_text_without_tokens() -> None:
     documents = [asked("~", (0, "~")), asked("a", (0, "a"), question="~")]
-    records = records_of(
-        span_qa, run_of(SpanQAConfig(max_question_length=4), 8), documents
-    )
+    records = records_of(span_qa, run_of(asking(), 8), documents)
     assert len(records) == 0
     assert records.counts["empty_documents"] == 2
     assert records.counts["answers"] == 0
@@ -194,9 +184,7 @@ def questions(draw: st.DrawFn) -> Document:
 def test_windows_cover_all_and_hold_the_answers(
     documents: list[Document], stride: int
 ) -> None:
-    run = run_of(
-        SpanQAConfig(max_question_length=4, stride=stride, max_question_length=4), 11
-    )
+    run = run_of(asking(stride=stride), 11)
     records = records_of(span_qa, run, documents)
     arrays = records.arrays
     for number, document in enumerate(documents):
