@@ -25,6 +25,7 @@ def counts_of(folder: Path) -> dict[str, Any]:
     filtered["exact duplicate"] = sum(len(state["exact"]) for state in dropped)
     filtered["near duplicate"] = sum(len(state["near"]) for state in dropped)
     filtered[LEFT_OUT] = sum(state["left_out"] for state in built)
+    filtered += _sum(state["filtered"] for state in built)
     quarantined = _sum(state["quarantined"] for state in prepared)
     came_in = (
         sum(sum(state["documents"].values()) for state in prepared)

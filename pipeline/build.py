@@ -35,7 +35,8 @@ class Built:
     documents: dict[str, int] = field(default_factory=dict)
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     left_out: int = 0
-    quarantined: dict[str, int] = field(default_factory=dict)
+    filtered: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
 
 
 def build_part(
@@ -50,11 +51,13 @@ def build_part(
     built.left_out = kept.left_out
     for split, batch in kept.splits.items():
         refused: list[Rejected] = []
+        unused: list[Rejected] = []
         counts: Counter[str] = Counter()
         for one, rows in by_bucket(batch, tokenizer, config):
             bucket = batch if len(rows) == len(batch) else batch.take(rows)
             records = make_records(bucket, tokenizer, one, split)
-            refused += _quarantined(bucket, records)
+            refused += _entries(bucket, records.rejected)
+            unused += _entries(bucket, records.filtered)
             counts.update(records.counts)
             counts["cells"] += len(records) * cells_per_record(one)
             if len(records):
@@ -65,10 +68,10 @@ def build_part(
                 write_provenance(folder, name, bucket, records.placement)
                 Statistics.of(records, tokenizer.vocabulary_size).save(folder, name)
         quarantine += refused
-        built.documents[split] = kept.documents[split] - len(refused)
+        built.filtered.update(entry.reason for entry in unused)
+        built.documents[split] = kept.documents[split] - len(refused) - len(unused)
         built.counts[split] = dict(counts)
-    for entry in quarantine:
-        built.quarantined[entry.reason] = built.quarantined.get(entry.reason, 0) + 1
+    built.quarantined.update(entry.reason for entry in quarantine)
     write_quarantine(folder, f"records-{part.name}", quarantine)
     mark_done(folder, "records", part.name, vars(built))
 
@@ -97,19 +100,21 @@ def _write(
     return {**shard.as_json(), "sequence_length": config.data.sequence_length}
 
 
-def _quarantined(batch: DocumentBatch, records: Records) -> Sequence[Rejected]:
-    """The entries of documents the objective cannot use, each once."""
-    if not records.rejected:
+def _entries(
+    batch: DocumentBatch, reasons: Sequence[tuple[int, str]]
+) -> Sequence[Rejected]:
+    """The entries of documents the objective does not use, each once."""
+    if not reasons:
         return []
-    rows = np.array([row for row, _ in records.rejected])
-    refused = batch.take(rows)
+    rows = np.array([row for row, _ in reasons])
+    unused = batch.take(rows)
     entries = [
         Rejected(reason, source, offset, excerpt(text))
         for (_, reason), source, offset, text in zip(
-            records.rejected,
-            refused.values("source"),
-            refused.values("offset"),
-            refused.texts(),
+            reasons,
+            unused.values("source"),
+            unused.values("offset"),
+            unused.texts(),
             strict=True,
         )
     ]

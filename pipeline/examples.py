@@ -154,7 +154,7 @@ def parse_records(serialized: tf.Tensor, features: Sequence[Feature]) -> dict[st
     return {f.name: _as_contracted(parsed[f.name], f) for f in features}
 
 
-def _as_contracted(value: tf.Tensor, feature: Feature) -> tf.Tensor:
+def _as_contracted(value: Any, feature: Feature) -> Any:
     if feature.dtype == "uint8":
         flat = tf.io.decode_raw(value, tf.uint8)
         return tf.reshape(flat, (-1, *feature.shape))

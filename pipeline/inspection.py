@@ -84,14 +84,14 @@ def describe(record: Mapping[str, np.ndarray], pieces: Sequence[str]) -> list[st
     lines = []
     for name, values in record.items():
         if name.endswith("token_ids"):
-            shown = [pieces[i] for i in values]
+            shown: list[str] = [pieces[int(i)] for i in values]
             if name == "token_ids":
                 _mark_asked_for(shown, record, pieces)
             documents = record.get(name.replace("token_ids", "document_ids"))
             lines.append(f"{name}  {_joined(shown, documents)}")
         elif name == "target_ids":
             weights = record["target_weights"]
-            words = [pieces[i] for i in values[weights > 0]]
+            words = [pieces[int(i)] for i in values[weights > 0]]
             lines.append(f"{name}  {' '.join(words)}")
         elif values.ndim == 0:
             lines.append(f"{name}  {values}")

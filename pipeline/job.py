@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -20,13 +21,16 @@ from apache_beam.pvalue import AsSingleton
 
 from configs.quiet import quiet_import
 from configs.run import RunConfig
-from configs.tokenizer import WordPieceConfig
+from configs.tokenizer import PretrainedConfig, WordPieceConfig
 from pipeline.failures import marked_user_errors
 from pipeline.sources import Unit
 from pipeline.states import Part
-from pipeline.tokenizers.making import is_learned
+from pipeline.tokenizers.making import LearnedConfig
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.word_counts import AddCounts, AddSlices, sliced
+
+# A `PCollection`; what Beam says its operators return is too loose to check.
+Collection = Any
 
 
 @dataclass(frozen=True)
@@ -95,14 +99,15 @@ class DropDuplicates(beam.DoFn):
 class CountWords(beam.DoFn):
     """Yields how often each word occurs in a part's training documents."""
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, tokenizer: LearnedConfig):
         self.job = job
+        self.tokenizer = tokenizer
 
     def setup(self) -> None:
         quiet_import("tensorflow", "tensorflow_text")
         from pipeline.tokenizers.making import word_splitter
 
-        self.splitter = word_splitter(self.job.config.tokenizer)
+        self.splitter = word_splitter(self.tokenizer)
 
     def process(self, part: Part, _: int) -> Iterator[tuple[int, Counter[str]]]:
         from pipeline.count import count_part
@@ -182,8 +187,8 @@ def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
 
 
 def _near_duplicates(
-    pipeline: beam.Pipeline, job: Job, checked: beam.PCollection[int]
-) -> beam.PCollection[int]:
+    pipeline: beam.Pipeline, job: Job, checked: Collection
+) -> Collection:
     """Looks at each band of the signatures, once those of all parts are there."""
     from pipeline.deduplicate import bands
 
@@ -196,15 +201,14 @@ def _near_duplicates(
     )
 
 
-def _word_counts(
-    parts: beam.PCollection[Part], unique: beam.PCollection[int], job: Job
-) -> beam.PCollection[Counter[str]]:
+def _word_counts(parts: Collection, unique: Collection, job: Job) -> Collection:
     """The words of the whole corpus; none where the tokenizer is brought along."""
-    if not is_learned(job.config.tokenizer):
+    tokenizer = job.config.tokenizer
+    if isinstance(tokenizer, PretrainedConfig):
         return unique | "No words" >> beam.Map(lambda _: Counter())
     return (
         parts
-        | "Count words" >> beam.ParDo(CountWords(job), AsSingleton(unique))
+        | "Count words" >> beam.ParDo(CountWords(job, tokenizer), AsSingleton(unique))
         | "Add slices up" >> beam.CombinePerKey(AddSlices())
         | "Slices" >> beam.Values()
         | "All words" >> beam.CombineGlobally(AddCounts())

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from configs.errors import ArtifactError
 
@@ -30,7 +30,7 @@ class Shard:
     sequence_length: int = 0
 
     @property
-    def compression(self) -> str:
+    def compression(self) -> Literal["", "GZIP"]:
         """As `tf.data.TFRecordDataset` wants it."""
         return "GZIP" if self.path.endswith(".gz") else ""
 

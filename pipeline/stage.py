@@ -19,8 +19,13 @@ from pipeline.sources import (
     plan_units,
 )
 from pipeline.states import all_parts, state_path, unit_name
+from pipeline.tokenizers.making import brought_along
 
 MEGABYTE = 1_000_000
+
+
+# Inputs that are no keys of the configuration but what was found on the disk.
+_FOUND = ("corpus", "tokenizer_files")
 
 
 def data_inputs(config: RunConfig) -> dict[str, Any]:
@@ -47,8 +52,9 @@ def finished_data(config: RunConfig, run_folder: Path) -> dict[str, Any]:
         ArtifactError: There are no records, or they were made with other keys.
     """
     stage = data_stage(run_folder)
-    corpus = stage.load()["inputs"].get("corpus")
-    return stage.require({**data_inputs(config), "corpus": corpus})
+    made_from = stage.load()["inputs"]
+    found = {key: made_from[key] for key in _FOUND if key in made_from}
+    return stage.require({**data_inputs(config), **found})
 
 
 def data(invocation: Invocation) -> dict[str, Any]:
@@ -63,6 +69,8 @@ def data(invocation: Invocation) -> dict[str, Any]:
     config, console = invocation.config, invocation.console
     files = list_files(config.data.source)
     inputs = {**data_inputs(config), "corpus": corpus_fingerprint(files)}
+    if tokenizer := brought_along(config.tokenizer):
+        inputs["tokenizer_files"] = tokenizer
     stage = data_stage(invocation.run_folder)
     if result := stage.result_if_done(inputs):
         console.result(

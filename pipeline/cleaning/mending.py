@@ -2,13 +2,14 @@
 
 import re
 import unicodedata
+from typing import Literal
 
 from configs.cleaning import CleaningConfig
 
 # C0 without tab and line feed, DEL, and C1: no text needs them.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _EDGES = "\ufeff \t\n"
-_FORMS = {"nfc": "NFC", "nfkc": "NFKC"}
+_FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 
 
 def mended(text: str, config: CleaningConfig) -> str:

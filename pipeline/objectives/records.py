@@ -27,12 +27,14 @@ class Records:
     Attributes:
         arrays: The arrays of the record contract, each (records, ...).
         placement: Where each document went; a document that is nowhere here is in
-            `rejected` or had no token.
+            `rejected` or `filtered`, or had no token.
         lengths: int64 (records,). Tokens of each record that are not padding.
         counts: Numbers for the manifest, such as `tokens`, `unknown_tokens`,
             `truncated_tokens`, `padding`, `predictions`, `empty_documents`.
         rejected: Row in the batch and reason of each document that is not what the
             objective needs; they go to quarantine.
+        filtered: The same for documents that are sound, but of no use to the
+            objective; they are counted.
     """
 
     arrays: dict[str, np.ndarray]
@@ -40,6 +42,7 @@ class Records:
     lengths: np.ndarray
     counts: dict[str, int]
     rejected: list[tuple[int, str]] = field(default_factory=list)
+    filtered: list[tuple[int, str]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.lengths)

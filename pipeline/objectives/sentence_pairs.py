@@ -94,7 +94,7 @@ def make_records(
             "predictions": int(arrays["masked_weights"].sum()),
             "empty_documents": int(np.sum(sentences.per_document == 0)),
         },
-        rejected=[(row, "fewer than two sentences") for row in alone.tolist()],
+        filtered=[(row, "fewer than two sentences") for row in alone.tolist()],
     )
 
 

@@ -1,5 +1,6 @@
 """From word counts, or from a file, to a tokenizer's folder: for all kinds."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +17,7 @@ from pipeline.tokenizers.artifact import (
     TokenizerModel,
     save_tokenizer,
 )
+from pipeline.tokenizers.reading import read_bytes
 from pipeline.tokenizers.vocabulary import (
     BYTE_BPE_SPECIALS,
     SPECIAL_PIECES,
@@ -37,9 +39,23 @@ class WordSplitter(Protocol):
         ...
 
 
-def is_learned(config: TokenizerConfig) -> bool:
-    """Whether the tokenizer is learned from the corpus, or brought along."""
-    return not isinstance(config, PretrainedConfig)
+def brought_along(config: TokenizerConfig) -> str | None:
+    """The sha256 of the files of a tokenizer that is not learned; else None.
+
+    Raises:
+        ArtifactError: A file cannot be read.
+    """
+    if not isinstance(config, PretrainedConfig):
+        return None
+    path = Path(config.path)
+    digest = hashlib.sha256()
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.name.encode() + b"\0" + read_bytes(file, _REMEDY))
+    return digest.hexdigest()
+
+
+_REMEDY = "Mend tokenizer.path"
 
 
 def word_splitter(config: LearnedConfig) -> WordSplitter:

@@ -103,7 +103,7 @@ CASES = {
         "decoder_length: 16",
         "kind: pretrained, path: FOLDER/unigram",
         with_columns("label: mood"),
-        shown=("encoder_token_ids  ▁ m o o d : ▁", "decoder_token_ids  <pad> "),
+        shown=("encoder_token_ids  ▁ m o o d ", "decoder_token_ids  <pad> "),
     ),
     "classification": Case(
         "kind: classification, labels: [calm, cross]",
@@ -145,15 +145,11 @@ def words_from(start: int, count: int) -> list[str]:
 def documents(count: int) -> Iterator[dict[str, Any]]:
     """Different documents of one to five sentences, with all that can go with them."""
     for i in range(count):
-        sentences = [
-            " ".join(
-                WORDS[(i * 7 + s + j) % len(WORDS)] for j in range(3 + (i + s) % 9)
-            )
-            for s in range(1 + i % 5)
-        ]
-        words = [*sentences[0].split(), str(i)]
+        sentences = [words_from(i * 7 + s, 3 + (i + s) % 9) for s in range(2 + i % 4)]
+        words = [*sentences[0], str(i)]
         yield {
-            "text": f"{i} " + " ".join(f"{' '.join(s).capitalize()}." for s in sentences),
+            "text": f"{i} "
+            + " ".join(f"{' '.join(s).capitalize()}." for s in sentences),
             "title": " ".join(words_from(i, 4)),
             "target": f"{words[-2]} {i}",
             "mood": ("calm", "cross")[i % 2],

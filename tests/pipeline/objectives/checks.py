@@ -29,16 +29,16 @@ def records_of(
 
 
 def check_books(records: Records, documents: int) -> None:
-    """Each document is placed, rejected or counted as empty, and only one of these."""
+    """Each document is placed, left out or counted as empty, and only one of these."""
     placement = records.placement
     assert (np.diff(placement.record) >= 0).all()
     assert set(placement.record.tolist()) == set(range(len(records)))
     placed = set(placement.document.tolist())
-    rejected = [row for row, _ in records.rejected]
-    assert len(rejected) == len(set(rejected))
-    assert not placed & set(rejected)
+    left_out = [row for row, _ in records.rejected + records.filtered]
+    assert len(left_out) == len(set(left_out))
+    assert not placed & set(left_out)
     empty = records.counts.get("empty_documents", 0)
-    assert len(placed) + len(rejected) + empty == documents
+    assert len(placed) + len(left_out) + empty == documents
 
 
 def assert_same_when_shuffled(

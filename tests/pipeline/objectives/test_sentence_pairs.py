@@ -158,9 +158,10 @@ def test_long_lines_are_cut_not_lost() -> None:
     assert (records.lengths <= 16).all()
 
 
-def test_a_single_sentence_is_refused() -> None:
+def test_a_single_sentence_is_filtered() -> None:
     records = make(["a b c", "d\ne", ""])
-    assert records.rejected == [(0, "fewer than two sentences")]
+    assert records.filtered == [(0, "fewer than two sentences")]
+    assert records.rejected == []
     assert records.counts["empty_documents"] == 1
 
 

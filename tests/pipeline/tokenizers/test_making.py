@@ -15,7 +15,7 @@ from configs.tokenizer import (
 )
 from pipeline.tokenizers.artifact import load_tokenizer, read_tokenizer, save_tokenizer
 from pipeline.tokenizers.making import (
-    is_learned,
+    brought_along,
     learn_model,
     make_tokenizer,
     word_splitter,
@@ -41,7 +41,7 @@ def counted(config):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_what_is_learned_works_as_a_tokenizer(tmp_path, name):
     config = CONFIGS[name]
-    assert is_learned(config)
+    assert brought_along(config) is None
     make_tokenizer(tmp_path, counted(config), config)
     tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.vocabulary_size == config.vocabulary_size
@@ -101,11 +101,13 @@ def test_normalisation_is_kept_in_the_folder(tmp_path):
 def test_a_pretrained_tokenizer_becomes_a_folder_of_ours(tmp_path):
     (tmp_path / "spiece.model").write_bytes(train())
     config = PretrainedConfig(path=str(tmp_path / "spiece.model"), num_sentinels=5)
-    assert not is_learned(config)
+    fingerprint = brought_along(config)
     make_tokenizer(tmp_path / "tokenizer", Counter(), config)
     artifact = read_tokenizer(tmp_path / "tokenizer")
     assert artifact.model.proto == train()
     assert len(artifact.special.sentinels) == 5
+    (tmp_path / "spiece.model").write_bytes(train() + b"\0")
+    assert brought_along(config) != fingerprint
     # Ours can be brought along too.
     again = PretrainedConfig(path=str(tmp_path / "tokenizer"))
     make_tokenizer(tmp_path / "again", Counter(), again)
