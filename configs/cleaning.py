@@ -15,14 +15,22 @@ class QualityRules:
     Tuned for pages of the web: short documents, such as single sentences, fail them.
     """
 
-    minimum_words: int = option("Fewest words of a document.", default=50, minimum=0)
-    maximum_words: int = option("Most words.", default=100_000, minimum=1)
+    minimum_words: int = option(
+        "Documents of fewer words are dropped.", default=50, minimum=0
+    )
+    maximum_words: int = option(
+        "Documents of more words are dropped.", default=100_000, minimum=1
+    )
     minimum_word_length: float = option(
         "Smallest mean length of a word, in characters.", default=3.0, minimum=0.0
     )
-    maximum_word_length: float = option("Largest mean length.", default=10.0)
+    maximum_word_length: float = option(
+        "Largest mean length of a word, in characters.", default=10.0
+    )
     symbol_ratio: float = option(
-        "Most hash signs, or ellipses, per word.", default=0.1, minimum=0.0
+        "Most hash signs per word, and most ellipses per word.",
+        default=0.1,
+        minimum=0.0,
     )
     bullet_lines: float = option(
         "Largest share of lines that begin with a bullet.",
@@ -43,10 +51,11 @@ class QualityRules:
         maximum=1.0,
     )
     minimum_stop_words: int = option(
-        "How many different words of `stop_words` must occur.", default=2, minimum=0
+        "How many different ones of `stop_words` must occur.", default=2, minimum=0
     )
     stop_words: tuple[str, ...] = option(
-        "Words that running text of the language has. English if left out.",
+        "Words that running text of the language has; for other languages than "
+        "English write their own.",
         default=("the", "be", "to", "of", "and", "that", "have", "with"),
     )
 
@@ -59,37 +68,43 @@ class RepetitionRules:
     """
 
     duplicate_lines: float = option(
-        "Lines that were there before.", default=0.3, minimum=0.0, maximum=1.0
+        "Share of lines that repeat an earlier one.",
+        default=0.3,
+        minimum=0.0,
+        maximum=1.0,
     )
     duplicate_paragraphs: float = option(
-        "Paragraphs that were there before.", default=0.3, minimum=0.0, maximum=1.0
+        "Share of paragraphs that repeat an earlier one.",
+        default=0.3,
+        minimum=0.0,
+        maximum=1.0,
     )
     duplicate_line_characters: float = option(
-        "Characters in lines that were there before.",
+        "Share of characters in lines that repeat an earlier one.",
         default=0.2,
         minimum=0.0,
         maximum=1.0,
     )
     top_2_gram: float = option(
-        "Characters in the most frequent run of 2 words.",
+        "Share of characters in the most frequent run of 2 words.",
         default=0.2,
         minimum=0.0,
         maximum=1.0,
     )
     top_3_gram: float = option(
-        "The same for 3 words.", default=0.18, minimum=0.0, maximum=1.0
+        "The same for runs of 3 words.", default=0.18, minimum=0.0, maximum=1.0
     )
     top_4_gram: float = option(
-        "The same for 4 words.", default=0.16, minimum=0.0, maximum=1.0
+        "The same for runs of 4 words.", default=0.16, minimum=0.0, maximum=1.0
     )
     duplicate_5_grams: float = option(
-        "Characters in runs of 5 words that occur more than once.",
+        "Share of characters in runs of 5 words that occur more than once.",
         default=0.15,
         minimum=0.0,
         maximum=1.0,
     )
     duplicate_10_grams: float = option(
-        "The same for 10 words.", default=0.1, minimum=0.0, maximum=1.0
+        "The same for runs of 10 words.", default=0.1, minimum=0.0, maximum=1.0
     )
 
 
@@ -101,9 +116,11 @@ class LineRules:
         "Keep only lines that end in a full stop or its like, or a closing quote.",
         default=True,
     )
-    minimum_words: int = option("Fewest words of a line.", default=5, minimum=0)
+    minimum_words: int = option(
+        "Lines of fewer words are dropped.", default=5, minimum=0
+    )
     boilerplate: tuple[str, ...] = option(
-        "A line with one of these phrases goes, upper or lower case.",
+        "Lines with one of these phrases, in any case, are dropped.",
         default=(
             "javascript",
             "cookie policy",
@@ -115,7 +132,7 @@ class LineRules:
         ),
     )
     placeholders: tuple[str, ...] = option(
-        "A document with one of these anywhere goes whole.",
+        "Documents with one of these anywhere are dropped whole.",
         default=("lorem ipsum", "{"),
     )
 
@@ -176,17 +193,35 @@ class CleaningConfig:
         default="keep",
     )
     personal_data: PersonalData | None = option(
-        "Replace personal data. `{}` takes the defaults.", default=None
+        "Replaces personal data in the texts. Left out: nothing is replaced; `{}` "
+        "takes the defaults below.",
+        default=None,
     )
-    lines: LineRules | None = option("Which lines stay.", default=None)
+    lines: LineRules | None = option(
+        "C4's rules for pages of the web: which lines of a text stay. Left out: all "
+        "lines; `{}` takes the defaults below.",
+        default=None,
+    )
     minimum_characters: int = option(
-        "Shorter documents are dropped.", default=1, minimum=1
+        "Documents of fewer characters are dropped.", default=1, minimum=1
     )
     maximum_characters: int = option(
-        "Longer documents go to quarantine.", default=10_000_000, minimum=1
+        "Documents of more characters go to quarantine.",
+        default=10_000_000,
+        minimum=1,
     )
-    scripts: ScriptRules | None = option("Which scripts.", default=None)
-    quality: QualityRules | None = option("Is it running text?", default=None)
+    scripts: ScriptRules | None = option(
+        "Drops documents in other scripts than these. Left out: all scripts stay.",
+        default=None,
+    )
+    quality: QualityRules | None = option(
+        "Gopher's rules for running text, tuned for pages of the web: documents that "
+        "break one are dropped. Left out: no such rule; `{}` takes the defaults below.",
+        default=None,
+    )
     repetition: RepetitionRules | None = option(
-        "Does it say the same again and again?", default=None
+        "Gopher's rules against repetition: the largest shares that a document may "
+        "have; 1 switches a rule off. Left out: no such rule; `{}` takes the defaults "
+        "below.",
+        default=None,
     )

@@ -13,25 +13,28 @@ from configs.sources import Source
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """From the corpus to packed records of a fixed length."""
+    """From the corpus to records."""
 
     source: Source = option("Where the text comes from.")
     cleaning: CleaningConfig = option(
-        "Which documents to keep.", default=CleaningConfig
+        "What is mended in texts, and which to keep.", default=CleaningConfig
     )
     deduplication: DeduplicationConfig = option(
-        "Which documents say what another one says.", default=DeduplicationConfig
+        "Of documents that say the same, one stays.", default=DeduplicationConfig
     )
     validation_fraction: float = option(
-        "Share of the documents, by hash of their text, held out for validation.",
+        "Share of the documents, by hash of their content, held out for validation.",
         default=0.05,
         minimum=0.0,
         maximum=0.5,
     )
-    sequence_length: int = option("Tokens per record.", default=128, minimum=8)
-    layout: Layout = option("How documents share records.", default=PackedLayout)
+    sequence_length: int = option(
+        "Tokens per record, special ones included.", default=128, minimum=8
+    )
+    layout: Layout = option("How texts share records.", default=PackedLayout)
     shard_megabytes: float = option(
-        "Megabytes (10^6 bytes) of text that make one shard.",
+        "Megabytes (10^6 bytes) of source that make one shard; several where it "
+        "unpacks to more than twice that in text.",
         default=4.0,
         minimum=0.001,
     )

@@ -15,7 +15,8 @@ class NearDuplicates:
     """
 
     similarity: float = option(
-        "Share of common shingles (Jaccard, estimated) that makes near duplicates.",
+        "From which similarity on documents are near duplicates: the share of their "
+        "shingles, runs of words, that both have (Jaccard), as estimated.",
         default=0.8,
         minimum=0.3,
         maximum=1.0,
@@ -42,9 +43,12 @@ class DeduplicationConfig:
     Of documents that are copies of each other the one with the smallest hash stays.
     """
 
-    exact: bool = option("Drop documents whose text was already met.", default=True)
+    exact: bool = option(
+        "Drop documents that are the same as another, labels and all.", default=True
+    )
     near: NearDuplicates | None = option(
-        "Drop documents that are nearly the same as another. Left out: keep them.",
+        "Drop documents that are nearly the same as another; for objectives on text "
+        "alone. Left out: they stay; `{}` takes the defaults below.",
         default=None,
     )
 

@@ -17,14 +17,16 @@ class PackedLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class BucketedLayout:
-    """One document in a record, and records of a few different lengths.
+    """One document in a record, records of a few lengths; not for all objectives.
 
-    A document goes into the shortest that holds it; one longer than all is cut.
+    For `masked`, `causal`, `prefix` and `classification`. A document goes into the
+    shortest that holds it; one longer than all is cut.
     """
 
     kind: Literal["bucketed"] = "bucketed"
     lengths: tuple[int, ...] = option(
-        "Tokens per record, ascending; the last is data.sequence_length."
+        "Tokens per record, ascending; the last is data.sequence_length. A document "
+        "goes into the shortest that holds it, or is cut to the last."
     )
 
     def __post_init__(self) -> None:

@@ -29,10 +29,15 @@ class RunConfig:
     tokenizer: TokenizerConfig = option(
         "How text becomes ids.", default=WordPieceConfig
     )
-    objective: Objective = option("What to predict.", default=MaskedConfig)
+    objective: Objective = option(
+        "What to predict. Records are made for all kinds; those of `masked` can be "
+        "trained on so far.",
+        default=MaskedConfig,
+    )
     model: EncoderConfig = option("The network.", default=EncoderConfig)
     training: TrainingConfig = option(
-        "How it learns. A run that only makes data needs none.",
+        "How it learns. Left out: 10,000 steps with the defaults; a run that only "
+        "makes records needs no more.",
         default=lambda: TrainingConfig(steps=10_000),
     )
     export: ExportConfig = option("What is made of it.", default=ExportConfig)

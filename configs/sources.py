@@ -10,8 +10,8 @@ from configs.table_sources import TableSource
 
 _DOCUMENT = "What one document is: a line, a run of lines up to a blank one, or a file."
 _ENCODING = (
-    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or detect "
-    "(a byte order mark, then UTF-8, then Windows-1252)."
+    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
+    "as a byte order mark says, else UTF-8, else Windows-1252."
 )
 
 
@@ -75,8 +75,9 @@ class PythonDocsSource:
     kind: Literal["python_docs"] = "python_docs"
     packages: tuple[str, ...] = option("Top-level packages to read, such as `numpy`.")
     examples: Literal["docstrings", "summaries"] = option(
-        "docstrings: each docstring is a text. summaries: each documented function's "
-        "code is a text, and the first paragraph of its docstring the target text.",
+        "`docstrings`: each docstring is a text. `summaries`: each documented "
+        "function's code is a text, and the first paragraph of its docstring the "
+        "target text.",
         default="docstrings",
     )
 
@@ -91,7 +92,8 @@ class ImagesSource:
         "its label."
     )
     image_size: int = option(
-        "Height and width in pixels that every image is resized to.",
+        "Height and width in pixels that every image is resized to; write the same in "
+        "objective.image_size.",
         default=224,
         minimum=1,
         maximum=4096,

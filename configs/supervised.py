@@ -9,7 +9,7 @@ from configs.errors import ConfigError
 from configs.fields import option
 
 _DECODER_LENGTH = (
-    "Tokens of a record's target side; the source side has data.sequence_length."
+    "Tokens of a record's target side; its source side has data.sequence_length."
 )
 _PACKED = (
     "Put several pairs side by side in a record, as many as fit on both sides; else "
@@ -137,7 +137,12 @@ class ImageClassificationConfig:
 
     kind: Literal["image_classification"] = "image_classification"
     labels: tuple[str, ...] = option(_LABELS)
-    image_size: int = option("Height and width in pixels.", default=32, minimum=1)
+    image_size: int = option(
+        "Height and width in pixels that the source's images have; others go to "
+        "quarantine.",
+        default=32,
+        minimum=1,
+    )
     channels: int = option(
         "Numbers of a pixel: 1 for grey, 3 for colour.", default=3, minimum=1, maximum=4
     )

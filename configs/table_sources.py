@@ -9,8 +9,8 @@ from configs.fields import option
 
 _PATH = "Glob of the files; `.gz`, `.bz2` and `.zst` are unpacked while reading."
 _ENCODING = (
-    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or detect "
-    "(a byte order mark, then UTF-8, then Windows-1252)."
+    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
+    "as a byte order mark says, else UTF-8, else Windows-1252."
 )
 
 
@@ -35,7 +35,8 @@ class Columns:
         "Column of what a sequence-to-sequence model is to answer.", default=None
     )
     label: str | None = option(
-        "Column of the class. A number, true or false is taken as JSON writes it.",
+        "Column of the class. A number, true or false is taken as JSON writes it: `1`, "
+        "`true`.",
         default=None,
     )
     words: str | None = option(
@@ -93,8 +94,9 @@ class CsvSource:
         default=",",
     )
     quoting: Literal["auto", "none"] = option(
-        "auto: a field may be in double quotes, with any character inside and a quote "
-        "doubled (RFC 4180). none: quotes are ordinary characters, as in most TSV.",
+        "`auto`: a field may be in double quotes, with any character inside and a "
+        "quote doubled (RFC 4180). `none`: quotes are ordinary characters, as in most "
+        "TSV.",
         default="auto",
     )
     encoding: str = option(_ENCODING, default="utf-8")

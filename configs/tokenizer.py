@@ -8,7 +8,9 @@ from configs.fields import option
 
 _SIZE_DOC = "Number of pieces; special, reserved and sentinel pieces are among them."
 _RESERVED_DOC = "Pieces without a meaning yet, kept for later use."
-_SENTINELS_DOC = "Pieces that stand for text that was cut out, as T5's objective needs."
+_SENTINELS_DOC = (
+    "Pieces that stand for text that was cut out; span_corruption needs them."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class WordPieceConfig:
         default=None,
     )
     maximum_alphabet: int = option(
-        "At most this many single characters, the most frequent first.",
+        "At most this many single characters get a piece, the most frequent ones.",
         default=1000,
         minimum=1,
     )
@@ -42,8 +44,8 @@ class ByteBPEConfig:
     kind: Literal["byte_bpe"] = "byte_bpe"
     vocabulary_size: int = option(_SIZE_DOC, default=8192, minimum=257)
     specials: Literal["gpt2", "roberta"] = option(
-        "Special pieces: GPT-2's single <|endoftext|>, or RoBERTa's <s>, <pad>, </s>, "
-        "<unk> and <mask>.",
+        "Special pieces: GPT-2's single <|endoftext|>, enough for causal; or RoBERTa's "
+        "<s>, <pad>, </s>, <unk> and <mask>.",
         default="gpt2",
     )
     num_reserved: int = option(_RESERVED_DOC, default=0, minimum=0)

@@ -105,9 +105,9 @@ class CountWords(beam.DoFn):
 
     def setup(self) -> None:
         quiet_import("tensorflow", "tensorflow_text")
-        from pipeline.tokenizers.making import word_splitter
+        from pipeline.tokenizers.sharing import shared_splitter
 
-        self.splitter = word_splitter(self.tokenizer)
+        self.splitter = shared_splitter(self.tokenizer)
 
     def process(self, part: Part, _: int) -> Iterator[tuple[int, Counter[str]]]:
         from pipeline.count import count_part
@@ -147,11 +147,11 @@ class BuildRecords(beam.DoFn):
 
     def process(self, part: Part, vocabulary: str) -> Iterator[str]:
         from pipeline.build import build_part
-        from pipeline.tokenizers.artifact import load_tokenizer
+        from pipeline.tokenizers.sharing import shared_tokenizer
 
         with marked_user_errors():
             if self.tokenizer is None:
-                self.tokenizer = load_tokenizer(Path(vocabulary))
+                self.tokenizer = shared_tokenizer(Path(vocabulary))
             build_part(part, self.job.config, self.job.folder, self.tokenizer)
         yield part.name
 

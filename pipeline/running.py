@@ -17,8 +17,16 @@ from pipeline.job_log import chatter_to, tail
 LOCAL_RUNNER = "FnApiRunner"
 
 
+# Source bytes from which processes pay: they take some seconds longer to start than
+# threads, and then no longer share one interpreter.
+_WORTH_PROCESSES = 200_000_000
+
+
 def beam_options(
-    workers: int, runner: str = LOCAL_RUNNER, options: Sequence[str] = ()
+    workers: int,
+    runner: str = LOCAL_RUNNER,
+    options: Sequence[str] = (),
+    size: int = _WORTH_PROCESSES,
 ) -> PipelineOptions:
     """Beam's options; the last of two contrary ones wins.
 
@@ -26,6 +34,7 @@ def beam_options(
         workers: How many to work with, if the runner is Beam's own.
         runner: Beam's name of it.
         options: Further options for Beam, which win over ours.
+        size: Bytes of work, if known. Little work is done in threads.
 
     Example:
     >>> options = beam_options(2, options=["--direct_num_workers=3"])
@@ -34,7 +43,8 @@ def beam_options(
     """
     ours = [f"--runner={runner}"]
     if runner == LOCAL_RUNNER:
-        mode = "in_memory" if workers == 1 else "multi_processing"
+        several = "multi_processing" if size >= _WORTH_PROCESSES else "multi_threading"
+        mode = "in_memory" if workers == 1 else several
         ours += [f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
     return PipelineOptions([*ours, *options])
 

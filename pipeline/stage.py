@@ -117,13 +117,13 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
     with writing(folder):
         for name in ("state", "documents"):
             (folder / name).mkdir(exist_ok=True)
-    size = sum(unit.size for unit in units) / MEGABYTE
+    size = sum(unit.size for unit in units)
     console.say(
-        f"{size:.1f} MB of source in {len(units)} units, {workers} worker"
+        f"{size / MEGABYTE:.1f} MB of source in {len(units)} units, {workers} worker"
         + ("s" if workers > 1 else "")
     )
     job = Job(invocation.config, folder.absolute())
-    options = beam_options(workers, invocation.runner, invocation.beam_options)
+    options = beam_options(workers, invocation.runner, invocation.beam_options, size)
 
     def sources() -> dict[Path, float]:
         return {

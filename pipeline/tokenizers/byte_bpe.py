@@ -155,14 +155,14 @@ class ByteBPETokenizer(tf.Module):
         """
         return self._detokenize(ids)
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         unique, per_text = self._unique_words(texts)
         ids = self._merger(unique.values, unique.owners, unique.count)
         rows = tf.gather(ids, unique.index)
         return rows_of(rows, per_text).merge_dims(1, -1)
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         unique, per_text = self._unique_words(texts)
         letters = tf.gather(_SINGLE_BYTES, tf.cast(unique.values, tf.int32))
@@ -170,7 +170,7 @@ class ByteBPETokenizer(tf.Module):
         rows = tf.gather(words, unique.index)
         return rows_of(rows, per_text)
 
-    @tf.function(input_signature=[_RAGGED_IDS])
+    @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         pieces = ids.with_values(tf.gather(self._contents, ids.values))
         return tf.strings.reduce_join(pieces, axis=-1)

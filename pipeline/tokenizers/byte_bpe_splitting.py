@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.tokenizers import unicode_classes
+from pipeline.tokenizers.code_points import BLOCK, blocks_of
 
 # Kinds of character. Those from _WHITE on are white space.
 _SYMBOL, _LETTER, _NUMBER, _WHITE, _SPACE, _END = range(6)
@@ -145,12 +146,7 @@ def _kind_of_code_points() -> np.ndarray:
 
 _KIND_OF = _kind_of_code_points()
 _KIND_OF_BYTE = np.append(_KIND_OF[:_SEPARATOR], np.uint8(_END))
-# As blocks, few of which differ: flat it would put a megabyte into every graph.
-_BLOCK = 256
-_BLOCKS, _BLOCK_OF = np.unique(
-    _KIND_OF.reshape(-1, _BLOCK), axis=0, return_inverse=True
-)
-_BLOCK_OF = _BLOCK_OF.astype(np.int32)
+_BLOCKS, _BLOCK_OF = blocks_of(_KIND_OF)
 
 
 def _kinds(values: tf.Tensor) -> tf.Tensor:
@@ -167,9 +163,9 @@ def _kinds(values: tf.Tensor) -> tf.Tensor:
         for offset in range(1, size):
             more = tf.cast(tf.gather_nd(values, place + offset), tf.int32) & 0x3F
             code_points = code_points * 0x40 + more
-        block = tf.gather(_BLOCK_OF, code_points // _BLOCK)
+        block = tf.gather(_BLOCK_OF, code_points // BLOCK)
         kind = tf.gather_nd(
-            _BLOCKS, tf.stack([block, tf.math.floormod(code_points, _BLOCK)], axis=1)
+            _BLOCKS, tf.stack([block, tf.math.floormod(code_points, BLOCK)], axis=1)
         )
         for offset in range(size):
             kinds = tf.tensor_scatter_nd_update(kinds, place + offset, kind)

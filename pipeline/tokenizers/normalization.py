@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipeline.tokenizers import unicode_classes
+from pipeline.tokenizers.code_points import BLOCK, blocks_of
 
 
 def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
@@ -145,16 +146,11 @@ class _CodePointShift:
     four megabytes into every graph.
     """
 
-    _BLOCK = 256
-
     def __init__(self, runs: Sequence[tuple[int, int, int, int]]) -> None:
         shifts = np.zeros(0x110000, np.int32)
         for first, last, step, shift in runs:
             shifts[first : last + 1 : step] = shift
-        self._blocks, index = np.unique(
-            shifts.reshape(-1, self._BLOCK), axis=0, return_inverse=True
-        )
-        self._block_of = index.astype(np.int32)
+        self._blocks, self._block_of = blocks_of(shifts)
         ranges = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last, *_ in runs)
         self._pattern = f"(?s).*[{ranges}].*"
 
@@ -165,8 +161,8 @@ class _CodePointShift:
     def _shift(self, texts: tf.Tensor) -> tf.Tensor:
         characters = tf.strings.unicode_decode(texts, "UTF-8")
         code_points = characters.flat_values
-        block = tf.gather(self._block_of, code_points // self._BLOCK)
-        place = tf.stack([block, code_points % self._BLOCK], axis=1)
+        block = tf.gather(self._block_of, code_points // BLOCK)
+        place = tf.stack([block, code_points % BLOCK], axis=1)
         shifted = code_points + tf.gather_nd(self._blocks, place)
         return tf.strings.unicode_encode(characters.with_flat_values(shifted), "UTF-8")
 

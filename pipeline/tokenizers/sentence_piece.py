@@ -32,7 +32,7 @@ class WhiteSpaceSplitter(tf.Module):
     [[b'two', b'words']]
     """
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """String (N,), any bytes, to string (N, None), UTF-8."""
         return tf.strings.split(_as_utf8(texts))
@@ -135,16 +135,16 @@ class SentencePieceTokenizer(tf.Module):
         """
         return self._detokenize(ids)
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         # The kernel makes a U+FFFD of each wrong byte, others one of several.
         return self._sentencepiece.tokenize(_as_utf8(texts))
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return tf.strings.split(_as_utf8(texts))
 
-    @tf.function(input_signature=[_RAGGED_IDS])
+    @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         # A row is cut into stretches: each special piece is one, and what is between
         # two of them. The kernel knows neither sentinels nor how to show the others.

@@ -161,13 +161,13 @@ class WordPieceTokenizer(tf.Module):
         """
         return self._detokenize(ids)
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         chunks = normalization.split_at_spaces(texts)
         unique, index = tf.unique(chunks.values)
         return _spread(self._look_up(self._words(unique)), index, chunks)
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
         texts = tf.strings.regex_replace(texts, r"\[MASK\]", f" {MASK} ")
         chunks = normalization.split_at_spaces(texts)
@@ -179,13 +179,13 @@ class WordPieceTokenizer(tf.Module):
         masks = tf.ragged.boolean_mask(masks, is_mask[:, tf.newaxis])
         return _spread(tf.concat([masks, others], axis=1), index, chunks)
 
-    @tf.function(input_signature=[_TEXTS])
+    @tf.function(input_signature=[_TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         chunks = normalization.split_at_spaces(texts)
         unique, index = tf.unique(chunks.values)
         return _spread(self._words(unique), index, chunks)
 
-    @tf.function(input_signature=[_RAGGED_IDS])
+    @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         # FastWordpieceTokenizer.detokenize kills the process on an unknown id.
         pieces = ids.with_values(tf.gather(self._pieces, ids.values))
