@@ -10,7 +10,8 @@ from configs.fields import option
 from configs.language_modelling import MaskedConfig
 from configs.model import EncoderConfig
 from configs.objective import Objective
-from configs.supervised import SpanQAConfig
+from configs.sources import ImagesSource
+from configs.supervised import ImageClassificationConfig, SpanQAConfig
 from configs.tokenizer import TokenizerConfig, WordPieceConfig
 from configs.training import TrainingConfig
 
@@ -53,7 +54,21 @@ class RunConfig:
                 f"data.sequence_length={self.data.sequence_length} is more than "
                 f"model.max_sequence_length={self.model.max_sequence_length}"
             )
+        self._check_images()
         self._check_objective()
+
+    def _check_images(self) -> None:
+        """The source and the objective agree on the images' size."""
+        source, objective = self.data.source, self.objective
+        if not isinstance(source, ImagesSource):
+            return
+        if not isinstance(objective, ImageClassificationConfig):
+            return
+        if source.image_size != objective.image_size:
+            raise ConfigError(
+                f"data.source.image_size={source.image_size} is not "
+                f"objective.image_size={objective.image_size}: make them the same"
+            )
 
     def _check_objective(self) -> None:
         """What the kind of objective asks of the other sections."""

@@ -140,7 +140,7 @@ class ImageClassificationConfig:
     image_size: int = option(
         "Height and width in pixels that the source's images have; others go to "
         "quarantine.",
-        default=32,
+        default=224,
         minimum=1,
     )
     channels: int = option(

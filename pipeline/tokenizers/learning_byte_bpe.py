@@ -18,6 +18,10 @@ from pipeline.tokenizers.learning import (
     _lines,
 )
 
+# In bytes. The trainer's time grows with the square of a word's length, and what is
+# longer (base64, ruled lines) is no word of a language. SentencePiece has such a bound.
+_LONGEST_WORD = 4096
+
 
 def learn_byte_bpe(
     word_counts: Mapping[str, int] | Mapping[bytes, int],
@@ -31,7 +35,8 @@ def learn_byte_bpe(
     the order of the mapping nor the number of threads changes it.
 
     Above 50 million words in all, the counts are scaled down to that total in
-    proportion, a word that would fall below one counting as one.
+    proportion, a word that would fall below one counting as one. A word of more than
+    4096 bytes teaches nothing.
 
     Args:
         word_counts: How often each word occurs, as `ByteBPETokenizer.words` gives
@@ -63,9 +68,9 @@ def learn_byte_bpe(
     # knows, whose words are what stands between spaces.
     written: Counter[str] = Counter()
     for word, count in word_counts.items():
-        written[to_alphabet(word if isinstance(word, bytes) else word.encode())] += (
-            count
-        )
+        raw = word if isinstance(word, bytes) else word.encode()
+        if len(raw) <= _LONGEST_WORD:
+            written[to_alphabet(raw)] += count
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(

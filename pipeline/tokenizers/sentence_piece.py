@@ -48,6 +48,9 @@ class SentencePieceTokenizer(tf.Module):
     A word alone has the pieces it has inside a sentence: SentencePiece puts the space
     before it.
 
+    Built eagerly it does not outlive a new global seed (`keras.utils.set_random_seed`):
+    that clears TensorFlow's kernels, and this one holds the model. Set the seed first.
+
     Args:
         model: The content of a `.model` file; of type unigram, BPE, word or char.
         num_sentinels: Further ids after those of the model, as in T5: the last of them

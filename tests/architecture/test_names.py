@@ -16,7 +16,8 @@ def test_configuration_loads_and_names_its_command(path: Path) -> None:
     within = path.relative_to(ROOT)
     folders = within.parts[1:-1]
     assert load_run(path).name == "_".join([*folders, path.stem])
-    assert f"transbeam run {within}" in path.read_text().split("name:")[0]
+    header = path.read_text().split("name:")[0]
+    assert f"transbeam run {within}" in header or f"transbeam data {within}" in header
 
 
 @pytest.mark.parametrize("key", flatten(load_run(CONFIGS[0])))

@@ -27,9 +27,10 @@ PREPARED = {
 }
 BUILT = {
     "shards": [{"split": "train", "records": 4}],
-    "documents": {"train": 11, "validation": 1},
+    "documents": {"train": 10, "validation": 1},
     "counts": {"train": {"tokens": 90, "padding": 3, "cells": 128}},
     "left_out": 1,
+    "filtered": {"fewer than two sentences": 1},
     "quarantined": {"no label": 1},
 }
 
@@ -46,10 +47,11 @@ def folder(tmp_path: Path) -> Path:
 def test_every_document_is_in_the_books(folder: Path) -> None:
     counts = counts_of(folder)
     assert counts["read"] == 20
-    assert counts["documents"] == {"train": 11, "validation": 1}
+    assert counts["documents"] == {"train": 10, "validation": 1}
     assert counts["filtered"] == {
         "empty": 1,
         "exact duplicate": 2,
+        "fewer than two sentences": 1,
         LEFT_OUT: 1,
         "near duplicate": 1,
     }

@@ -107,6 +107,12 @@ def test_the_merges_of_the_rust_trainer_on_the_text_itself():
     assert {piece: i for i, piece in enumerate(pieces)} == tokenizer.get_vocab()
 
 
+def test_a_word_of_a_megabyte_teaches_nothing():
+    counts = {"the": 9, " then": 5}
+    endless = {**counts, "ab" * 500_000: 9}
+    assert learn_byte_bpe(endless, 260) == learn_byte_bpe(counts, 260)
+
+
 def test_a_corpus_too_small_says_what_it_supports():
     with pytest.raises(DataError) as error:
         learn_byte_bpe({" ab": 10, "abc": 5, "once": 1}, 400)

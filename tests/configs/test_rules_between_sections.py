@@ -1,0 +1,63 @@
+"""What one section of a run asks of another."""
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.load import parse_run
+
+TEXT = "name: rules\ndata: {source: {kind: text, path: x}}\n"
+IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "told"),
+    [
+        (TEXT, ["model.num_segments=2"], "have no segments"),
+        (
+            TEXT,
+            [
+                "data.deduplication.near={}",
+                "objective={kind: classification, labels: [a, b]}",
+            ],
+            "compares texts alone",
+        ),
+        (
+            TEXT,
+            [
+                "data.layout={kind: bucketed, lengths: [64, 128]}",
+                "objective.kind=seq2seq",
+            ],
+            "only with masked, causal, prefix, classification",
+        ),
+        (TEXT, ["data.layout={kind: bucketed, lengths: [64]}"], "is not the last of"),
+        (
+            TEXT,
+            ["objective.kind=span_qa", "data.sequence_length=64"],
+            "at least 68 is needed",
+        ),
+        (
+            IMAGES,
+            [
+                "objective={kind: image_classification, labels: [a, b]}",
+                "data.source.image_size=32",
+            ],
+            "data.source.image_size=32 is not objective.image_size=224",
+        ),
+    ],
+)
+def test_refused(text: str, overrides: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        parse_run(text, "run.yaml", overrides)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["objective.kind=sentence_pairs", "model.num_segments=2"],
+        ["objective.kind=causal", "data.deduplication.near={}"],
+        ["data.layout={kind: bucketed, lengths: [64, 128]}"],
+        ["objective.kind=span_qa", "data.sequence_length=68"],
+    ],
+)
+def test_allowed(overrides: list[str]) -> None:
+    parse_run(TEXT, "run.yaml", overrides)
