@@ -67,6 +67,6 @@ setup(
             "pytest-randomly",
             "pytest-xdist",
             "ruff",
-        ]
+        ],
     },
 )

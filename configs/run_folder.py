@@ -126,8 +126,9 @@ class Stage:
     def begin(self, inputs: Mapping[str, Any]) -> Path | None:
         """Makes the folder ready to work in.
 
-        What is there and was made from other inputs is moved aside, whole. What was
-        begun from the same inputs is kept, for the stage to continue.
+        What is there and was made from other inputs, or was begun by another version,
+        is moved aside, whole. What was begun from the same inputs is kept, for the
+        stage to continue.
 
         Returns:
             Where the other was moved to, if there was one.
@@ -137,7 +138,9 @@ class Stage:
         if record is None:
             is_strange = self.path.is_dir() and any(self.path.iterdir())
             moved_to = self._move_aside("unknown") if is_strange else None
-        elif not _is_made_from(record, inputs):
+        elif not _is_made_from(record, inputs) or self._begun_by_another_version(
+            record
+        ):
             moved_to = self._move_aside(record["fingerprint"])
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -189,6 +192,10 @@ class Stage:
             if file.exists():
                 return self._read(file)
         return None
+
+    def _begun_by_another_version(self, record: Mapping[str, Any]) -> bool:
+        """What is half done cannot be gone on with by other code."""
+        return not self._finished_file.exists() and record["version"] != VERSION
 
     def _new_record(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return {

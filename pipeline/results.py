@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import DataError
-from configs.files import write_json
+from configs.files import write_atomically, write_json
 from configs.run import RunConfig
 from configs.version import VERSION
 from pipeline.accounts import check_balance, check_quarantine, counts_of
@@ -65,10 +65,7 @@ def write_results(
         ).hexdigest(),
         "records_sha256": digest,
         "features": _features(config),
-        "buckets": [
-            {"sequence_length": b.data.sequence_length, "features": _features(b)}
-            for b in bucket_runs(config)
-        ],
+        "buckets": _buckets(config),
         "vocabulary": {
             "size": len(tokenizer.vocabulary),
             "fingerprint": tokenizer.fingerprint,
@@ -79,7 +76,8 @@ def write_results(
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)
-    write_json(folder / "statistics.json", statistics)
+    # On one line: indented, every number of a piece would have a line of its own.
+    write_atomically(folder / "statistics.json", json.dumps(statistics) + "\n")
     write_card(folder, config.name, manifest, statistics)
     write_json(folder / FILE, manifest)
     return {
@@ -91,6 +89,15 @@ def write_results(
         "shards": len(shards),
         "counts": counts,
     }
+
+
+def _buckets(config: RunConfig) -> list[dict[str, Any]]:
+    """The contracts of a bucketed data set; a packed one has only its own."""
+    runs = bucket_runs(config)
+    return [
+        {"sequence_length": run.data.sequence_length, "features": _features(run)}
+        for run in (runs if len(runs) > 1 else [])
+    ]
 
 
 def _features(config: RunConfig) -> list[dict[str, Any]]:

@@ -152,10 +152,12 @@ def steps_shown(
             if done.is_set() and label != steps[0][0]:
                 return
             left = dict(markers())
-            with console.progress(label, total=sum(left.values()), unit="MB") as bar:
+            total = sum(left.values())
+            start = sum(left.pop(path) for path in _present(left))  # by a run before
+            with console.progress(label, total=total, unit="MB", start=start) as bar:
                 while True:
                     last_look = done.is_set()
-                    for path in [path for path in left if path.is_file()]:
+                    for path in _present(left):
                         bar.advance(left.pop(path))
                     if not left or last_look:
                         break
@@ -168,3 +170,7 @@ def steps_shown(
     finally:
         done.set()
         watcher.join()
+
+
+def _present(markers: Mapping[Path, float]) -> list[Path]:
+    return [path for path in markers if path.is_file()]

@@ -119,8 +119,8 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
             (folder / name).mkdir(exist_ok=True)
     size = sum(unit.size for unit in units)
     console.say(
-        f"{size / MEGABYTE:.1f} MB of source in {len(units)} units, {workers} worker"
-        + ("s" if workers > 1 else "")
+        f"{size / MEGABYTE:.1f} MB of source in {_several(len(units), 'unit')}, "
+        f"{_several(workers, 'worker')}"
     )
     job = Job(invocation.config, folder.absolute())
     options = beam_options(workers, invocation.runner, invocation.beam_options, size)
@@ -145,6 +145,11 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
         console,
         remote=invocation.runner != LOCAL_RUNNER,
     )
+
+
+def _several(number: int, thing: str) -> str:
+    """Such as `1 unit`, `2 units`."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def _clear_leftovers(folder: Path) -> None:

@@ -32,7 +32,7 @@ def filter_reason(text: str, config: CleaningConfig) -> str | None:
     >>> filter_reason("ok", CleaningConfig(minimum_characters=10))
     'shorter than 10 characters'
     """
-    if not text:
+    if not text or text.isspace():
         return "empty"
     if len(text) < config.minimum_characters:
         return f"shorter than {config.minimum_characters} characters"

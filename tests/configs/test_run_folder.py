@@ -66,6 +66,15 @@ def test_unfinished_stage_with_the_same_inputs_is_kept(stage):
     assert (stage.path / "shard-0").read_text() == "done"
 
 
+def test_what_another_version_began_is_moved_aside(stage, monkeypatch):
+    stage.begin(OLD)
+    (stage.path / "shard-0").write_text("half of it")
+    monkeypatch.setattr("configs.run_folder.VERSION", "99.0")
+    moved_to = stage.begin(OLD)
+    assert (moved_to / "shard-0").read_text() == "half of it"
+    assert os.listdir(stage.path) == ["unfinished.json"]
+
+
 @pytest.mark.parametrize("is_finished", [True, False])
 def test_stage_of_other_inputs_is_moved_aside_whole(stage, is_finished):
     stage.begin(OLD)
