@@ -105,7 +105,7 @@ def add_common_arguments(
             "--workers",
             metavar="N",
             type=_at_least_one,
-            help="processes to work with; one for each usable core if left out",
+            help="how many work at once; one for each usable core if left out",
         )
 
 

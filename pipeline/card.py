@@ -58,7 +58,8 @@ def _sections(
         ),
         Section(
             "Splits",
-            "Which split a document is in depends on its content alone.",
+            "Which split a document is in depends on its content alone."
+            + _leaks(manifest),
             _splits(manifest),
         ),
         Section(
@@ -87,6 +88,16 @@ def _sections(
 
 def _total(rows: Sequence[Mapping[str, Any]], key: str) -> int:
     return sum(row[key] for row in rows)
+
+
+def _leaks(manifest: Mapping[str, Any]) -> str:
+    leaks = manifest["leaks_prevented"]
+    if leaks is None:
+        return " Near copies were not looked for, in either split or between them."
+    return (
+        f" {leaks:,} validation documents had near copies that would have been in "
+        "training; these were dropped."
+    )
 
 
 def _splits(manifest: Mapping[str, Any]) -> Table:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from configs.deduplication import NearDuplicates
-from configs.files import write_atomically
+from configs.files import write_atomically, write_json
 from configs.run import RunConfig
 from pipeline import duplicates
 from pipeline.document_batch import DocumentBatch
@@ -25,6 +25,9 @@ from pipeline.states import (
     is_done,
     mark_done,
 )
+
+# How many held-out documents have a near duplicate that training would have seen.
+LEAKS = "state/leaks.json"
 
 
 def bands(config: RunConfig) -> int:
@@ -74,11 +77,10 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
         paths = sorted((folder / "state").glob("edges-*.npy"))
         pairs = np.concatenate([np.load(path) for path in paths])
         groups = duplicates.clusters(pairs, len(first))
+        held_out = in_validation(keys[first], config.data.validation_fraction)
+        leaks = duplicates.leaked(groups, ~held_out, held_out)
+        write_json(folder / LEAKS, int(leaks.sum()))
     verdicts = duplicates.verdicts(keys, first, groups)
-    held_out = in_validation(keys[first], config.data.validation_fraction)
-    leaks = duplicates.leaked(groups, ~held_out, held_out)
-    # The number of held-out documents whose near duplicates training would have seen.
-    _save(folder / "state/leaks.npy", np.array(leaks.sum()))
     for part, (start, end) in zip(parts, pairwise(edges), strict=True):
         rows = verdicts[start:end]
         dropped = {

@@ -13,6 +13,7 @@ from configs.version import VERSION
 from pipeline.accounts import check_balance, check_quarantine, counts_of
 from pipeline.bucketing import bucket_runs
 from pipeline.card import write_card
+from pipeline.deduplicate import LEAKS
 from pipeline.features import contract
 from pipeline.manifest import FILE, FORMAT
 from pipeline.spans import SourceFile
@@ -71,6 +72,7 @@ def write_results(
             "fingerprint": tokenizer.fingerprint,
         },
         "counts": counts,
+        "leaks_prevented": _leaks(folder),
         "padding_fraction": padding_shares(counts),
         "shards": shards,
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
@@ -89,6 +91,15 @@ def write_results(
         "shards": len(shards),
         "counts": counts,
     }
+
+
+def _leaks(folder: Path) -> int | None:
+    """Validation documents that near copies in training would have given away.
+
+    Those copies are dropped. None: near duplicates were not looked for.
+    """
+    path = folder / LEAKS
+    return json.loads(path.read_text()) if path.is_file() else None
 
 
 def _buckets(config: RunConfig) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ MANIFEST = {
     "features": [
         {"name": "token_ids", "dtype": "int32", "shape": [128], "meaning": "ids"}
     ],
+    "leaks_prevented": 17,
     "padding_fraction": {"train": 0.0123, "validation": 0.5},
     "counts": {
         "read": 12,
@@ -59,7 +60,14 @@ def test_both_forms_tell_the_numbers(tmp_path: Path) -> None:
     write_card(tmp_path, "demo <1>", MANIFEST, STATISTICS)
     for name in ("card.md", "card.html"):
         text = (tmp_path / name).read_text("utf-8")
-        for number in ("8,192 pieces", "1.23%", "8,000", "not UTF-8", "1,000"):
+        for number in (
+            "8,192 pieces",
+            "1.23%",
+            "8,000",
+            "not UTF-8",
+            "1,000",
+            "17 val",
+        ):
             assert number in text, (name, number)
 
 

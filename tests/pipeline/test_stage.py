@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -268,3 +269,22 @@ def test_altered_and_truncated_shards(invoke) -> None:
     path.unlink()
     with pytest.raises(ArtifactError, match="missing"):
         manifest.check_files()
+
+
+def test_near_copies_of_validation_documents_are_not_trained_on(invoke, corpus) -> None:
+    words = [f"word{i}" for i in range(60)]
+    texts = []
+    for number in range(120):  # each 30 words, and again with one more
+        text = random.Random(number).choices(words, k=30)
+        texts += [" ".join(text), " ".join([*text, "end"])]
+    for path in corpus.iterdir():
+        path.unlink()
+    (corpus / "pairs.txt").write_text("\n\n".join(texts), "utf-8")
+    near = "data.deduplication={near: {similarity: 0.7}}"
+    invocation = invoke("run", near, "tokenizer.vocabulary_size=90")
+    counts = data(invocation)["counts"]
+    assert counts["read"] == 240
+    assert 100 < counts["filtered"]["near duplicate"] <= 120
+    manifest = json.loads((invocation.run_folder / "data/manifest.json").read_text())
+    # Of 20% + 16% of the pairs one or both are held out; of the latter one is dropped.
+    assert 15 < manifest["leaks_prevented"] < 60
