@@ -5,13 +5,13 @@ A mask stays boolean, `(B, 1, T)` or `(B, T, T)`, until the softmax needs a numb
 
 from keras import ops
 
-# What a forbidden score loses. exp(-60) is 1e-26, so a key that may not be seen
-# adds nothing to a float32 sum, as long as its score is not more than 40 above the
-# best of those that may. Added rather than put in place of the score: the softmax
-# ignores a common shift of a row, and so must the mask. The usual -1e9 overflows
-# float16, and stretches the range of an int8 tensor until all real scores fall
-# into one step of it.
-FORBIDDEN = -60.0
+# What a forbidden score loses. A trained model's scores lie apart by a hundred and
+# more, so that a key which is -60 below by decree can still be the best of its row:
+# it must be far more, and less than the 65,504 at which float16 ends. Added rather
+# than put in place of the score: the softmax ignores a common shift of a row, and so
+# must the mask. An export with int8 activations will need a way of its own: this
+# constant stretches their range until all real scores fall into one step of it.
+FORBIDDEN = -1e4
 
 
 def padding_attention_mask(padding_mask):

@@ -124,3 +124,19 @@ def test_what_stands_in_another_document_does_not_matter(config, randomise):
     after, _ = logits_and_gradients(model, inputs)
     np.testing.assert_allclose(after[1], before[1], rtol=0, atol=1e-5)
     assert np.abs(after[0] - before[0]).max() > 0.1
+
+
+def test_no_score_is_large_enough_to_leak(config, randomise):
+    model = randomise(build_masked_language_model(config, VOCABULARY_SIZE, packed=True))
+    # Scores lie hundreds apart, as those of a trained model can.
+    for weight in model.trainable_weights:
+        if "query" in weight.path or "key" in weight.path:
+            weight.assign(weight * 20.0)
+    inputs = packed()
+    before, _ = logits_and_gradients(model, inputs)
+    others = inputs["document_ids"] != 2
+    inputs["token_ids"] = np.where(
+        others, (inputs["token_ids"] + 5) % VOCABULARY_SIZE, inputs["token_ids"]
+    )
+    after, _ = logits_and_gradients(model, inputs)
+    np.testing.assert_allclose(after[1], before[1], rtol=0, atol=1e-5)
