@@ -13,7 +13,7 @@ PACKAGES = ("tensorflow", "keras", "keras-hub", "tensorflow-text", "tokenizers")
 HEADER = """\
 # Measurements
 
-`python -m bench` made this page. Ours and the peer run in turns in one process, after
+`python -m bench` made this table. Ours and the peer run in turns in one process, after
 one run of each to warm up. Medians, with the smallest and the largest in brackets; the
 ratio is taken round by round, and above 1 we are faster.
 
@@ -33,7 +33,10 @@ def main() -> None:
     machine = f"{usable_cores()} cores, {platform.machine()}, {platform.system()}"
     footer = f"\nPython {platform.python_version()}, {versions}; {machine}.\n"
     results = Path(__file__).parent / "RESULTS.md"
-    results.write_text(HEADER + "\n".join(rows) + "\n" + footer, "utf-8")
+    # What other commands of this folder measured stands below, under its own headings.
+    _, heading, others = results.read_text("utf-8").partition("\n## ")
+    table = HEADER + "\n".join(rows) + "\n" + footer
+    results.write_text(table + heading + others, "utf-8")
 
 
 if __name__ == "__main__":
