@@ -6,8 +6,8 @@ A mask stays boolean, `(B, 1, T)` or `(B, T, T)`, until the softmax needs a numb
 from keras import ops
 
 # What a forbidden score loses. A trained model's scores lie apart by a hundred and
-# more, so that a key which is -60 below by decree can still be the best of its row:
-# it must be far more, and less than the 65,504 at which float16 ends. Added rather
+# more, so a key that is 60 below by decree can still be the best of its row: it must
+# be far more, and less than the 65,504 at which float16 ends. Added rather
 # than put in place of the score: the softmax ignores a common shift of a row, and so
 # must the mask. An export with int8 activations will need a way of its own: this
 # constant stretches their range until all real scores fall into one step of it.
@@ -65,7 +65,7 @@ def attention_bias(attention_mask):
         float32 `(B, 1, 1, T)` or `(B, 1, T, T)`: 0 where the mask is true.
 
     Example:
-    >>> ops.convert_to_numpy(attention_bias(ops.array([[[True, False]]])))
-    array([[[[  0., -60.]]]], dtype=float32)
+    >>> ops.convert_to_numpy(attention_bias(ops.array([[[True, False]]]))).tolist()
+    [[[[0.0, -10000.0]]]]
     """
     return ops.expand_dims(ops.where(attention_mask, 0.0, FORBIDDEN), axis=1)
