@@ -126,15 +126,3 @@ def document_key(document: Document) -> int:
     told = json.dumps([document.text, *rest], ensure_ascii=False).encode("utf-8")
     digest = hashlib.blake2b(told + document.image, digest_size=8).digest()
     return int.from_bytes(digest, "little")
-
-
-def split_of(text_hash: int, validation_fraction: float) -> Split:
-    """The split of a document: by its text alone, so equal texts never part.
-
-    A document keeps its split as the corpus grows.
-
-    Example:
-    >>> split_of(0, 0.05), split_of(2**64 - 1, 0.05)
-    ('validation', 'train')
-    """
-    return "validation" if text_hash < validation_fraction * 2.0**64 else "train"

@@ -8,7 +8,7 @@ that are linked, be it through others, the one with the smallest key stays.
 
 That choice does two things. The result is a function of the set of documents, however
 they are spread over parts and in whatever order pairs are found. And since a document
-is held out for validation when its key is below a bound (`split_of`), a group that has
+is held out when its key is below a bound (`kept.in_validation`), a group that has
 any such document keeps one of them: nothing that is linked with a validation document
 is trained on.
 """

@@ -51,7 +51,21 @@ def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
 
 
 def in_validation(keys: np.ndarray, fraction: float) -> np.ndarray:
-    """Bool (D,). Which documents are held out; as `split_of`, for many at once."""
+    """Which documents are held out: by their keys alone, so equal ones never part.
+
+    A document keeps its split as the corpus grows.
+
+    Args:
+        keys: uint64 (D,).
+        fraction: The share of all keys that is held out.
+
+    Returns:
+        bool (D,).
+
+    Example:
+    >>> in_validation(np.array([0, 2**64 - 1], np.uint64), 0.05)
+    array([ True, False])
+    """
     return keys < np.uint64(fraction * 2.0**64)
 
 

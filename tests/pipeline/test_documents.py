@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from configs.cleaning import CleaningConfig
 from pipeline.cleaning import excerpt, filter_reason, quarantine_reason
-from pipeline.documents import document_hash, split_of
+from pipeline.documents import document_hash
+from tests.pipeline.splits import split_of
 
 
 def test_split_share_and_growth() -> None:

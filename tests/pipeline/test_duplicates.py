@@ -11,7 +11,7 @@ from bench.near_duplicates import linked_pairs, pairs_of_similarity
 from configs.deduplication import DeduplicationConfig, NearDuplicates
 from configs.errors import ConfigError
 from pipeline import duplicates
-from pipeline.documents import document_hash, split_of
+from pipeline.documents import document_hash
 from pipeline.duplicates import (
     EXACT,
     KEPT,
@@ -27,6 +27,7 @@ from pipeline.duplicates import (
     verdicts,
 )
 from pipeline.minhash import signatures
+from tests.pipeline.splits import split_of
 
 
 def test_near_duplicates_without_exact_ones_make_no_sense() -> None:

@@ -8,9 +8,10 @@ from configs.run import RunConfig
 from configs.sources import TextSource
 from configs.training import TrainingConfig
 from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document, split_of
+from pipeline.documents import Document
 from pipeline.kept import in_validation, kept_documents
 from pipeline.states import Part, documents_path, mark_done
+from tests.pipeline.splits import split_of
 
 CONFIG = RunConfig(
     name="kept",
