@@ -59,28 +59,6 @@ class TextSignature:
     outputs: tuple[Output, ...]
 
 
-def find_version(model: Path) -> Path:
-    """The version folder to load: the one given, or the highest one below.
-
-    Raises:
-        ArtifactError: There is no SavedModel in either place.
-    """
-    if (model / "saved_model.pb").is_file():
-        return model
-    versions = [
-        folder
-        for folder in (model.iterdir() if model.is_dir() else ())
-        if folder.name.isdecimal() and (folder / "saved_model.pb").is_file()
-    ]
-    if not versions:
-        found = "holds no SavedModel" if model.is_dir() else "there is no such folder"
-        raise ArtifactError(
-            f"{model}: {found}. Give the folder with saved_model.pb in it, or the one "
-            "above, with --model"
-        )
-    return max(versions, key=lambda folder: int(folder.name))
-
-
 def fingerprint_of(folder: Path) -> str:
     """16 hex digits that change with any file of a SavedModel."""
     digest = hashlib.sha256()

@@ -17,12 +17,13 @@ from configs.files import writing
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run_folder import Stage, lock
+from configs.saved_models import find_version
 from configs.sources import ArraysSource, ImagesSource
 from pipeline.blocks import Ledger, marker_path, parts_of, total
 from pipeline.inference import Scoring, run_scoring
 from pipeline.predictions import Rows, form_of, join
 from pipeline.running import beam_options, markers_shown, run_in_beam
-from pipeline.saved_models import find_version, fingerprint_of, read_signature
+from pipeline.saved_models import fingerprint_of, read_signature
 from pipeline.sources import Unit, corpus_fingerprint, list_files, plan_units
 from pipeline.sources import parts_of as parts_of_source
 

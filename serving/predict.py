@@ -12,6 +12,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from configs.errors import ArtifactError, ConfigError
+from configs.saved_models import find_version
 from serving.quietly import output_held_back
 
 MASK = "[MASK]"
@@ -95,25 +96,6 @@ def fill(text: str, pieces: Sequence[str]) -> str:
         else:
             head += piece + part
     return MASK.join([head, *parts[len(pieces) :]])
-
-
-def find_version(model: Path) -> Path:
-    """The version folder to load: the one given, or the highest one below.
-
-    Raises:
-        ArtifactError: There is no SavedModel in either place.
-    """
-    if (model / "saved_model.pb").is_file():
-        return model
-    versions = [
-        folder
-        for folder in (model.iterdir() if model.is_dir() else ())
-        if folder.name.isdecimal() and (folder / "saved_model.pb").is_file()
-    ]
-    if not versions:
-        found = "holds no SavedModel" if model.is_dir() else "there is no such folder"
-        raise ArtifactError(f"{model}: {found}. {_ADVICE}")
-    return max(versions, key=lambda folder: int(folder.name))
 
 
 def describe(prediction: dict[str, Any]) -> str:
