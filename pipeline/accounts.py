@@ -7,6 +7,7 @@ from typing import Any
 
 from configs.errors import DataError
 from configs.run import RunConfig
+from pipeline.duplicates import EXACT, NEAR, REASONS
 from pipeline.states import read_states
 
 LEFT_OUT = "left out by the weight of its source"
@@ -22,8 +23,8 @@ def counts_of(folder: Path) -> dict[str, Any]:
     built = list(read_states(folder, "records"))
     dropped = list(read_states(folder, "duplicates"))
     filtered = _sum(state["filtered"] for state in prepared)
-    filtered["exact duplicate"] = sum(len(state["exact"]) for state in dropped)
-    filtered["near duplicate"] = sum(len(state["near"]) for state in dropped)
+    filtered[REASONS[EXACT]] = sum(len(state["exact"]) for state in dropped)
+    filtered[REASONS[NEAR]] = sum(len(state["near"]) for state in dropped)
     filtered[LEFT_OUT] = sum(state["left_out"] for state in built)
     filtered += _sum(state["filtered"] for state in built)
     quarantined = _sum(state["quarantined"] for state in prepared)
