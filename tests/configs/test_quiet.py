@@ -92,3 +92,32 @@ def test_the_libraries_we_use_are_silent(tmp_path):
     )
     result = python(program, tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_garbage_collector_skips_what_was_imported_and_works_on(tmp_path):
+    (tmp_path / "large.py").write_text("import gc; seen = gc.isenabled(); kept = [[]]")
+    program = (
+        "import gc\n"
+        "from configs.quiet import quiet_import\n"
+        "quiet_import('large')\n"
+        "import large\n"
+        "assert not large.seen and gc.isenabled()\n"
+        "assert not any(known is large.kept for known in gc.get_objects())\n"
+    )
+    done = python(program, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_optional_library_is_there_again_after_the_import(tmp_path):
+    (tmp_path / "plotting.py").write_text(
+        "try:\n    import matplotlib as found\nexcept ImportError:\n    found = None\n"
+    )
+    program = (
+        "from configs.quiet import quiet_import\n"
+        "quiet_import('plotting')\n"
+        "import plotting\n"
+        "assert plotting.found is None\n"
+        "import matplotlib.pyplot\n"
+    )
+    done = python(program, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
