@@ -61,16 +61,13 @@ class DocumentBatch:
         """
         keys = np.array([document_key(document) for document in documents], np.uint64)
         columns: dict[str, Any] = {}
-        for name in SCHEMA.names:
-            values = [getattr(document, name) for document in documents]
+        by_field = list(zip(*documents, strict=True)) or [()] * len(Document._fields)
+        for name, values in zip(Document._fields, by_field, strict=True):
             if name in _EXTRAS and not any(values):
                 continue
-            if name in _TEXTS:
-                values = [value.encode("utf-8") for value in values]
-            elif name == "answers":
+            if name == "answers":
                 values = [[{"offset": o, "text": t} for o, t in row] for row in values]
-            array = pa.array(values, _plain_type(name))
-            columns[name] = array.dictionary_encode() if name == "source" else array
+            columns[name] = _column(name, values)
         return cls(keys, pa.table(columns))
 
     def __len__(self) -> int:
@@ -87,7 +84,7 @@ class DocumentBatch:
     def values(self, column: str) -> list[Any]:
         """Any column as Python values; `answers` as dictionaries."""
         if column not in self.table.column_names:
-            default = Document.__dataclass_fields__[column].default
+            default = Document._field_defaults[column]
             return [[] if default == () else default] * len(self)
         return self.table[column].to_pylist()
 
@@ -122,6 +119,9 @@ class DocumentBatch:
         return cls(keys, table.drop_columns(["key"]))
 
 
-def _plain_type(name: str) -> pa.DataType:
-    kind = SCHEMA.field(name).type
-    return pa.string() if pa.types.is_dictionary(kind) else kind
+def _column(name: str, values: Sequence[Any]) -> pa.Array:
+    if name in _TEXTS:
+        return pa.array(values, pa.string()).cast(pa.binary())
+    if name == "source":
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, SCHEMA.field(name).type)

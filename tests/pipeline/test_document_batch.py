@@ -27,7 +27,7 @@ DOCUMENTS = st.builds(
 def documents_in(batch: DocumentBatch) -> list[Document]:
     columns = {
         name: batch.values(name)
-        for name in Document.__dataclass_fields__
+        for name in Document._fields
         if name not in ("text", "second_text", "target_text")
     }
     for name in ("text", "second_text", "target_text"):
