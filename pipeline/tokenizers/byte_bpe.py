@@ -4,6 +4,7 @@ The ids are those of the Rust `tokenizers` library (`ByteLevel`, `BPE`), so the
 vocabulary and merges of GPT-2 or RoBERTa mean what they meant.
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -100,7 +101,7 @@ class ByteBPETokenizer(tf.Module):
         """Number of pieces, special ones included."""
         return len(self.pieces)
 
-    @property
+    @functools.cached_property
     def special(self) -> SpecialIds:
         """The ids of the special pieces, by the names GPT-2 and RoBERTa give them.
 
