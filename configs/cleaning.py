@@ -6,6 +6,7 @@ from typing import Literal
 
 from configs.errors import ConfigError
 from configs.fields import option
+from configs.languages import LanguageRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +213,11 @@ class CleaningConfig:
     )
     scripts: ScriptRules | None = option(
         "Drops documents in other scripts than these. Left out: all scripts stay.",
+        default=None,
+    )
+    languages: LanguageRules | None = option(
+        "Drops documents in other languages than these, and those of which it is not "
+        "certain. Left out: all languages stay.",
         default=None,
     )
     quality: QualityRules | None = option(

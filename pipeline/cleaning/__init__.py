@@ -1,6 +1,7 @@
 """Which documents are worth learning from. Pure functions on plain text."""
 
 from configs.cleaning import CleaningConfig
+from pipeline.cleaning.languages import language_reason
 from pipeline.cleaning.lines import keep_lines, placeholder_reason
 from pipeline.cleaning.mending import mended
 from pipeline.cleaning.personal import without_personal_data
@@ -39,6 +40,7 @@ def filter_reason(text: str, config: CleaningConfig) -> str | None:
     return (
         (config.lines and placeholder_reason(text, config.lines))
         or (config.scripts and script_reason(text, config.scripts))
+        or (config.languages and language_reason(text, config.languages))
         or (config.quality and quality_reason(text, config.quality))
         or (config.repetition and repetition_reason(text, config.repetition))
         or None
