@@ -55,6 +55,7 @@ class Cluster:
         """
         return [
             f"--job_endpoint=localhost:{JOBS}",
+            f"--flink_master=localhost:{REST}",
             "--environment_type=EXTERNAL",
             f"--environment_config={POOL_NAME}:{POOL}",
             "--environment_cache_millis=60000",

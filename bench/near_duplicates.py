@@ -12,7 +12,7 @@ import numpy as np
 
 from configs.deduplication import NearDuplicates
 from configs.sources import PythonDocsSource
-from pipeline import duplicates, minhash
+from pipeline.deduplication import banding, minhash, verdicts
 from pipeline.documents import Document, document_hash
 from pipeline.readers import python_docs
 from pipeline.spans import Span
@@ -60,10 +60,10 @@ def brute_force(
 
 def linked_pairs(signatures: np.ndarray, config: NearDuplicates) -> np.ndarray:
     """The pairs that meet in any band and are similar, int64 `(P, 2)`, each once."""
-    bands = duplicates.choose_bands(config.similarity, config.num_hashes)
+    bands = banding.choose_bands(config.similarity, config.num_hashes)
     pairs = [
-        duplicates.similar_pairs(row, signatures.__getitem__, config.similarity)
-        for row in duplicates.buckets(signatures, bands)
+        banding.similar_pairs(row, signatures.__getitem__, config.similarity)
+        for row in banding.buckets(signatures, bands)
     ]
     return np.unique(np.concatenate(pairs), axis=0)
 
@@ -71,7 +71,8 @@ def linked_pairs(signatures: np.ndarray, config: NearDuplicates) -> np.ndarray:
 def against_brute_force(texts: list[str]) -> str:
     """A table of what is found and missed among real documents."""
     keys = np.array([document_hash(text) for text in texts], np.uint64)
-    first = duplicates.distinct(keys)
+    held_out = keys < VALIDATION_FRACTION * 2.0**64
+    first = verdicts.distinct(keys, held_out)
     minhash.signatures(texts[:1], CONFIG)  # makes its tables
     began = time.process_time()
     signatures = minhash.signatures(texts, CONFIG)[first]
@@ -85,13 +86,13 @@ def against_brute_force(texts: list[str]) -> str:
     true_pairs = all_pairs[similarity >= CONFIG.similarity]
     codes, true_codes = (p[:, 0] * count + p[:, 1] for p in (pairs, true_pairs))
     near_codes = all_pairs[similarity >= CONFIG.similarity - 0.1] @ [count, 1]
-    groups = duplicates.clusters(pairs, count)
-    true_groups = duplicates.clusters(true_pairs, count)
+    groups = verdicts.clusters(pairs, count)
+    true_groups = verdicts.clusters(true_pairs, count)
     dropped, to_drop = (g != np.arange(count) for g in (groups, true_groups))
     missed = similarity[similarity >= CONFIG.similarity][~np.isin(true_codes, codes)]
     together = groups[true_pairs[:, 0]] == groups[true_pairs[:, 1]]
 
-    validation = keys[first] < VALIDATION_FRACTION * 2.0**64
+    validation = held_out[first]
     kept = ~dropped
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     rows = [
@@ -114,7 +115,7 @@ def against_brute_force(texts: list[str]) -> str:
         (
             "... with a near duplicate in training",
             f"{_direct(true_pairs, validation, ~validation):,} by brute force, "
-            f"{duplicates.leaked(groups, ~validation, validation).sum():,} by groups",
+            f"{verdicts.leaked(groups, ~validation, validation).sum():,} by groups",
         ),
         (
             "... after dropping",
@@ -138,13 +139,13 @@ def _direct(pairs: np.ndarray, evaluation: np.ndarray, training: np.ndarray) -> 
 
 
 def _found_again(signatures: np.ndarray, validation: np.ndarray) -> int:
-    groups = duplicates.clusters(linked_pairs(signatures, CONFIG), len(signatures))
-    return int(duplicates.leaked(groups, ~validation, validation).sum())
+    groups = verdicts.clusters(linked_pairs(signatures, CONFIG), len(signatures))
+    return int(verdicts.leaked(groups, ~validation, validation).sum())
 
 
 def along_the_curve(trials: int) -> str:
     """A table of how many pairs of a known similarity meet and are linked."""
-    bands = duplicates.choose_bands(CONFIG.similarity, CONFIG.num_hashes)
+    bands = banding.choose_bands(CONFIG.similarity, CONFIG.num_hashes)
     lines = [
         f"{bands.count} bands of {bands.rows} values, {trials:,} pairs each",
         "",
@@ -154,7 +155,7 @@ def along_the_curve(trials: int) -> str:
     for wanted in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95):
         texts, similarity = pairs_of_similarity(wanted, trials, CONFIG.shingle_words)
         signatures = minhash.signatures(texts, CONFIG)
-        cut = duplicates.buckets(signatures, bands)
+        cut = banding.buckets(signatures, bands)
         meet = (cut[:, ::2] == cut[:, 1::2]).any(axis=0)
         equal = np.mean(signatures[::2] == signatures[1::2], axis=1)
         linked = meet & (equal >= CONFIG.similarity)

@@ -2,9 +2,10 @@
 
 Runs in an environment of its own, which has `datasets` and `tokenizers`:
 
-    python hf_datasets.py TEXT TOKENIZER OUTPUT PROCESSES LENGTH
+    python hf_datasets.py TEXT TOKENIZER OUTPUT PROCESSES LENGTH DOCUMENT
 
-TOKENIZER is a `tokenizer.json`. No special tokens are added and nothing is masked.
+TOKENIZER is a `tokenizer.json`, a DOCUMENT of the text a `line` or a `paragraph`. No
+special tokens are added and nothing is masked.
 """
 
 import os
@@ -17,7 +18,9 @@ from datasets import Dataset, disable_progress_bars
 from tokenizers import Tokenizer
 
 
-def main(text: str, tokenizer: str, output: str, processes: str, length: str) -> None:
+def main(
+    text: str, tokenizer: str, output: str, processes: str, length: str, document: str
+) -> None:
     disable_progress_bars()
     size = int(length)
     loaded = Tokenizer.from_file(tokenizer)
@@ -32,7 +35,7 @@ def main(text: str, tokenizer: str, output: str, processes: str, length: str) ->
         return {"input_ids": [ids[i : i + size] for i in range(0, whole, size)]}
 
     with open(text, encoding="utf-8") as file:
-        documents = file.read().split("\n\n")
+        documents = file.read().split("\n" if document == "line" else "\n\n")
     dataset = Dataset.from_dict({"text": documents})
     workers = int(processes)
     dataset = dataset.map(
