@@ -1,13 +1,17 @@
 """Third step of the job: how often each word occurs in a part's documents."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from configs.run import RunConfig
+from configs.supervised import TextToTextConfig
+from pipeline.document_batch import DocumentBatch
 from pipeline.kept import kept_documents
+from pipeline.objectives.text_to_text import usable_texts
 from pipeline.objectives.tokenized import blocks
 from pipeline.states import Part, is_done, mark_done, read_state
 from pipeline.tokenizers.making import WordSplitter
@@ -21,14 +25,27 @@ def count_part(
         return Counter(read_state(folder, "words", part.name))
     documents = kept_documents(folder, part, config).splits["train"]
     words: Counter[str] = Counter()
-    for column in ("text", "second_text", "target_text"):
-        if column in documents.table.column_names:
-            words.update(count_words(documents.texts(column), splitter))
+    for texts in _texts(documents, config):
+        words.update(count_words(texts, splitter))
     mark_done(folder, "words", part.name, words)
     return words
 
 
-def count_words(texts: np.ndarray, splitter: WordSplitter) -> Counter[str]:
+def _texts(
+    documents: DocumentBatch, config: RunConfig
+) -> Iterator[Sequence[bytes] | np.ndarray]:
+    """The texts that the records will be made of."""
+    if isinstance(config.objective, TextToTextConfig):
+        yield from usable_texts(documents, config.objective)
+        return
+    for column in ("text", "second_text", "target_text"):
+        if column in documents.table.column_names:
+            yield documents.texts(column)
+
+
+def count_words(
+    texts: Sequence[bytes] | np.ndarray, splitter: WordSplitter
+) -> Counter[str]:
     """How often each word occurs, as the tokenizer will cut them."""
     words: Counter[str] = Counter()
     for block in blocks(texts):

@@ -42,6 +42,8 @@ def marked_user_errors() -> Iterator[None]:
 
 def user_error_of(error: BaseException) -> errors.UserError | None:
     """The user's error behind an exception of a Beam run, or None for a bug."""
+    if isinstance(error, errors.UserError):
+        return error
     found = _MARKED.search(str(error))
     if found is None:
         return None

@@ -2,15 +2,24 @@
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from apache_beam.options.pipeline_options import PipelineOptions
+import apache_beam as beam
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+)
+from apache_beam.runners.runner import PipelineResult
 
 from configs.console import Console
+from configs.errors import UserError
 from configs.files import writing
 from pipeline.failures import user_error_of
+from pipeline.flink import cancel_on_flink
 from pipeline.job_log import chatter_to, tail
 
 # Named, because Beam's default runner would fetch a binary from the net.
@@ -46,7 +55,61 @@ def beam_options(
         several = "multi_processing" if size >= _WORTH_PROCESSES else "multi_threading"
         mode = "in_memory" if workers == 1 else several
         ours += [f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
+    else:
+        # A name of its own, by which the job is found again on its cluster.
+        ours += [f"--job_name=transbeam-{uuid.uuid4()}"]
     return PipelineOptions([*ours, *options])
+
+
+def amount(size: int, units: int, workers: int) -> str:
+    """What there is to do, and how many do it.
+
+    Example:
+    >>> amount(1_440_000, 1, 2)
+    '1.4 MB of source in 1 unit, 2 workers'
+    """
+    return (
+        f"{size / 1e6:.1f} MB of source in {_several(units, 'unit')}, "
+        f"{_several(workers, 'worker')}"
+    )
+
+
+def _several(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
+@contextmanager
+def run_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
+    """A pipeline to build in the `with` block; runs at its end until it is done.
+
+    As `beam.Pipeline` itself, but a Ctrl-C cancels the job, which an engine elsewhere
+    would go on with.
+
+    Raises:
+        UserError: The job could not be cancelled.
+    """
+    pipeline = beam.Pipeline(options=options)
+    yield pipeline
+    result = pipeline.run()
+    try:
+        result.wait_until_finish()
+    except KeyboardInterrupt:
+        _cancel(result, options)
+        raise
+
+
+def _cancel(result: PipelineResult, options: PipelineOptions) -> None:
+    flink = options.view_as(FlinkRunnerOptions).flink_master
+    try:
+        if flink.startswith("["):  # not an address, but what Beam is to do without
+            result.cancel()
+        else:
+            cancel_on_flink(flink, options.view_as(GoogleCloudOptions).job_name)
+    except Exception as error:  # each engine's client has its own
+        raise UserError(
+            f"interrupted, but the job could not be cancelled ({error}). If it still "
+            "runs, cancel it there before you run the same command again"
+        ) from error
 
 
 def run_in_beam(

@@ -12,9 +12,9 @@ from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Split
 from pipeline.features import Feature
 from pipeline.objectives.labelled import reasons_against, usable_rows
-from pipeline.objectives.records import Records
 from pipeline.objectives.seq2seq import Pairs, pair_features, pair_records
 from pipeline.objectives.tokenized import tokenize_texts
+from pipeline.records import Records
 from pipeline.tokenizers.interface import Tokenizer
 
 
@@ -30,8 +30,7 @@ def make_records(
     """Records of pairs, as `seq2seq` makes them of texts."""
     assert isinstance(run.objective, TextToTextConfig)
     config = run.objective
-    parts = template_parts(config.source) + template_parts(config.target)
-    reasons = reasons_against(batch, [field for _, field in parts if field])
+    reasons = _reasons_against(batch, config)
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
     pairs = Pairs(
@@ -41,6 +40,28 @@ def make_records(
         tokenize_texts(filled(usable, config.target), tokenizer),
     )
     return pair_records(pairs, reasons, tokenizer, run, config)
+
+
+def usable_texts(batch: DocumentBatch, config: TextToTextConfig) -> list[list[bytes]]:
+    """What is read and what is answered, of every document that can be used.
+
+    Example:
+    >>> from pipeline.documents import Document
+    >>> batch = DocumentBatch.of(
+    ...     [Document("so", "a.txt", 0, label="good"), Document("no label", "a.txt", 9)]
+    ... )
+    >>> usable_texts(batch, TextToTextConfig(source="mood: {text}", target="{label}"))
+    [[b'mood: so'], [b'good']]
+    """
+    usable = batch.take(usable_rows(batch, _reasons_against(batch, config)))
+    return [filled(usable, template) for template in (config.source, config.target)]
+
+
+def _reasons_against(
+    batch: DocumentBatch, config: TextToTextConfig
+) -> list[str | None]:
+    parts = template_parts(config.source) + template_parts(config.target)
+    return reasons_against(batch, [field for _, field in parts if field])
 
 
 def filled(batch: DocumentBatch, template: str) -> list[bytes]:

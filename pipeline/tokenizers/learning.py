@@ -1,12 +1,13 @@
 """Learns a WordPiece vocabulary from word counts. Needs no TensorFlow."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import models, trainers
 
 from configs.errors import DataError
 from configs.tokenizer import WordPieceConfig
+from pipeline.tokenizers.pair_training import MINIMUM_PAIR_COUNT, train_pairs
 from pipeline.tokenizers.vocabulary import (
     CONTINUATION,
     MAXIMUM_WORD_CHARACTERS,
@@ -16,17 +17,9 @@ from pipeline.tokenizers.vocabulary import (
     sentinel_pieces,
 )
 
-# A pair of pieces seen only once says nothing about the language.
-_MINIMUM_PAIR_COUNT = 2
-
 # Characters of a piece, `##` counted: in UTF-8 at most 256 bytes, which is what
 # FastWordpieceTokenizer can hold.
 _MAXIMUM_PIECE_CHARACTERS = 64
-
-# The Rust trainer reads text, so a word that counts a thousand is written a thousand
-# times. Shares of 1 in 50 million are fine enough, whatever the size of the corpus.
-_MAXIMUM_WORDS_WRITTEN = 50_000_000
-_WORDS_PER_LINE = 10_000
 
 
 def learn_wordpiece(
@@ -84,26 +77,15 @@ def learn_wordpiece(
     # A WordPieceTrainer is this trainer without the limit on the length of a piece.
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary_size,
-        min_frequency=_MINIMUM_PAIR_COUNT,
+        min_frequency=MINIMUM_PAIR_COUNT,
         special_tokens=fixed,
         continuing_subword_prefix=CONTINUATION,
         max_token_length=_MAXIMUM_PIECE_CHARACTERS,
         show_progress=False,
     )
-    learner = Tokenizer(
-        models.BPE(unk_token=UNKNOWN, continuing_subword_prefix=CONTINUATION)
-    )
-    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    model = models.BPE(unk_token=UNKNOWN, continuing_subword_prefix=CONTINUATION)
     usable = _usable(word_counts, set(alphabet))
-    learner.train_from_iterator(_lines(usable, _MAXIMUM_WORDS_WRITTEN), trainer)
-    ids = learner.get_vocab()
-    if len(ids) < config.vocabulary_size:
-        raise DataError(
-            f"tokenizer.vocabulary_size={config.vocabulary_size} pieces were asked "
-            f"for, but the corpus, with {len(usable)} different words, supports only "
-            f"{len(ids)}. Lower tokenizer.vocabulary_size to {len(ids)} or less, or "
-            "add text"
-        )
+    ids = train_pairs(model, trainer, usable).get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
 
@@ -125,23 +107,6 @@ def _alphabet(
 def _usable(word_counts: Mapping[str, int], alphabet: set[str]) -> dict[str, int]:
     return {
         word: count
-        for word, count in sorted(word_counts.items())
+        for word, count in word_counts.items()
         if len(word) <= MAXIMUM_WORD_CHARACTERS and alphabet.issuperset(word)
     }
-
-
-def _lines(word_counts: Mapping[str, int], maximum_total: int) -> Iterator[str]:
-    """Lines of text in which each word occurs as often as it counts."""
-    total = sum(word_counts.values())
-    line: list[str] = []
-    for word, count in word_counts.items():
-        if total > maximum_total:
-            count = max(1, count * maximum_total // total)
-        while count > 0:
-            written = min(count, _WORDS_PER_LINE - len(line))
-            line.extend([word] * written)
-            count -= written
-            if len(line) == _WORDS_PER_LINE:
-                yield " ".join(line)
-                line = []
-    yield " ".join(line)

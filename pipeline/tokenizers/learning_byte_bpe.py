@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import models, trainers
 
 from configs.errors import DataError
 from pipeline.tokenizers.byte_bpe_vocabulary import (
@@ -12,11 +12,7 @@ from pipeline.tokenizers.byte_bpe_vocabulary import (
     END_OF_TEXT,
     to_alphabet,
 )
-from pipeline.tokenizers.learning import (
-    _MAXIMUM_WORDS_WRITTEN,
-    _MINIMUM_PAIR_COUNT,
-    _lines,
-)
+from pipeline.tokenizers.pair_training import MINIMUM_PAIR_COUNT, train_pairs
 
 # In bytes. The trainer's time grows with the square of a word's length, and what is
 # longer (base64, ruled lines) is no word of a language. SentencePiece has such a bound.
@@ -71,24 +67,14 @@ def learn_byte_bpe(
         raw = word if isinstance(word, bytes) else word.encode()
         if len(raw) <= _LONGEST_WORD:
             written[to_alphabet(raw)] += count
-    learner = Tokenizer(models.BPE())
-    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary_size,
-        min_frequency=_MINIMUM_PAIR_COUNT,
+        min_frequency=MINIMUM_PAIR_COUNT,
         special_tokens=list(special_pieces),
         initial_alphabet=list(ALPHABET),
         show_progress=False,
     )
-    lines = _lines(dict(sorted(written.items())), _MAXIMUM_WORDS_WRITTEN)
-    learner.train_from_iterator(lines, trainer)
+    learner = train_pairs(models.BPE(), trainer, written)
     ids = learner.get_vocab()
-    if len(ids) < vocabulary_size:
-        raise DataError(
-            f"tokenizer.vocabulary_size={vocabulary_size} pieces were asked for, but "
-            f"the corpus, with {len(written)} different words, supports only "
-            f"{len(ids)}. Lower tokenizer.vocabulary_size to {len(ids)} or less, or "
-            "add text"
-        )
     merges = json.loads(learner.to_str())["model"]["merges"]
     return sorted(ids, key=ids.__getitem__), [(left, right) for left, right in merges]

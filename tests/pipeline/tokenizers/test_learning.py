@@ -17,8 +17,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from configs.errors import DataError
 from configs.tokenizer import WordPieceConfig
-from pipeline.tokenizers import learning
 from pipeline.tokenizers.learning import learn_wordpiece
+from pipeline.tokenizers.pair_training import lines_of_words
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 
 SPECIALS = list(SPECIAL_PIECES)
@@ -164,12 +164,12 @@ def test_an_alphabet_too_large_names_both_keys():
 
 def test_lines_hold_each_word_as_often_as_it_counts():
     counts = {"a": 25_000, "b": 1, "c": 3, "d": 9_999}
-    lines = list(learning._lines(counts, 10**9))
+    lines = list(lines_of_words(counts, 10**9))
     assert Counter(" ".join(lines).split()) == counts
     assert max(len(line.split()) for line in lines) == 10_000
 
 
 def test_large_counts_are_scaled_down_but_never_to_nothing():
     counts = {"a": 6 * 10**12, "b": 3 * 10**12, "c": 1}
-    written = Counter(" ".join(learning._lines(counts, 900)).split())
+    written = Counter(" ".join(lines_of_words(counts, 900)).split())
     assert written == {"a": 599, "b": 299, "c": 1}

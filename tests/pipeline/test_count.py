@@ -1,0 +1,59 @@
+"""What a vocabulary is learned from is what it will be asked to cut."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from configs.data import DataConfig
+from configs.objective import Objective
+from configs.run import RunConfig
+from configs.sources import TextSource
+from configs.supervised import Seq2SeqConfig, TextToTextConfig
+from pipeline.count import count_part
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Document
+from pipeline.states import Part, documents_path
+
+DOCUMENTS = [
+    Document("a cat", "x", 0, target_text="chat", label="good"),
+    Document("a dog", "x", 1, target_text="chien", label="bad"),
+    Document("no answer", "x", 2),
+]
+
+
+class Spaces:
+    """Words are what stands between spaces."""
+
+    def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return tf.strings.split(texts)
+
+
+@pytest.mark.parametrize("weight", [1, 2])
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (Seq2SeqConfig(), "a cat a dog no answer chat chien"),
+        (TextToTextConfig(source="say: {text}"), "say: a cat say: a dog chat chien"),
+        (
+            TextToTextConfig(source="{text}", target="is {label}"),
+            "a cat a dog is good is bad",
+        ),
+    ],
+)
+def test_words_are_counted_as_often_as_they_will_be_seen(
+    objective: Objective, words: str, weight: int, tmp_path: Path
+) -> None:
+    for name in ("state", "documents"):
+        (tmp_path / name).mkdir()
+    part = Part(0, 0, 1, weight=float(weight))
+    DocumentBatch.of(DOCUMENTS).save(documents_path(tmp_path, part))
+    config = RunConfig(
+        name="counted",
+        data=DataConfig(source=TextSource(path="x"), validation_fraction=0.0),
+        objective=objective,
+    )
+    counts = count_part(part, config, tmp_path, Spaces())
+    assert counts == {word: n * weight for word, n in Counter(words.split()).items()}
+    assert count_part(part, config, tmp_path, Spaces()) == counts
