@@ -7,7 +7,7 @@ from typing import Any
 
 from configs.errors import DataError
 from configs.run import RunConfig
-from pipeline.duplicates import EXACT, NEAR, REASONS
+from pipeline.deduplication.verdicts import EXACT, NEAR, REASONS
 from pipeline.states import read_states
 
 LEFT_OUT = "left out by the weight of its source"
@@ -60,7 +60,8 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     """Stops a job early, most of whose input cannot be used.
 
     Raises:
-        DataError: More than the configured share was quarantined, or nothing is left.
+        DataError: More than the configured share was quarantined, or nothing is left
+            for training, or of a validation source.
     """
     check_quarantine(config, folder)
     prepared = list(read_states(folder, "documents"))
@@ -71,6 +72,14 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
             f"data: no document is left for training: {counts['read']} read, "
             f"filtered {counts['filtered']}, quarantined {counts['quarantined']}, "
             f"validation {documents['validation']}. Mend the corpus or the rules of "
+            "data.cleaning"
+        )
+    if config.data.validation_source and not documents["validation"]:
+        counts = counts_of(folder)
+        raise DataError(
+            "data.validation_source: no document of it is left: with those of "
+            f"data.source {counts['read']} read, filtered {counts['filtered']}, "
+            f"quarantined {counts['quarantined']}. Mend its files or the rules of "
             "data.cleaning"
         )
 

@@ -15,12 +15,11 @@ from pipeline.cleaning import excerpt
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Rejected, Split
 from pipeline.examples import encode_records
-from pipeline.features import contract
 from pipeline.kept import kept_documents
-from pipeline.objectives import make_records
-from pipeline.objectives.records import Records
+from pipeline.objectives import contract, make_records
 from pipeline.prepare import write_quarantine
 from pipeline.provenance import write_provenance
+from pipeline.records import Records
 from pipeline.shard_writer import write_shard
 from pipeline.states import Part, is_done, mark_done
 from pipeline.statistics import TOKEN_IDS, Statistics

@@ -12,8 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from configs.run import RunConfig
-
 
 @dataclass(frozen=True)
 class Feature:
@@ -34,14 +32,6 @@ class Feature:
 
     def as_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "shape": list(self.shape)}
-
-
-def contract(config: RunConfig) -> tuple[Feature, ...]:
-    """The features of the records that a configuration asks for."""
-    # Not at the top: the objectives are made of features.
-    from pipeline.objectives import objective_module
-
-    return objective_module(config).features(config)
 
 
 def from_json(rows: Sequence[Mapping[str, Any]]) -> tuple[Feature, ...]:

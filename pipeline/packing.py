@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from pipeline.filling import fill_records
-from pipeline.objectives.records import Placement
 from pipeline.randomness import mix
+from pipeline.records import Placement
 
 BLOCK_TOKENS = 2**15
 

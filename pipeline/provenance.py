@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from configs.files import write_atomically
 from pipeline.document_batch import DocumentBatch
-from pipeline.objectives.records import Placement
+from pipeline.records import Placement
 
 
 def provenance_path(folder: Path, name: str) -> Path:

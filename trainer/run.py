@@ -17,8 +17,8 @@ from configs.memory import peak_memory
 from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
 from model.build import build_masked_language_model
-from pipeline.features import contract
 from pipeline.manifest import Manifest, read_manifest
+from pipeline.objectives import contract
 from pipeline.stage import finished_data
 from trainer import input as input_pipeline
 from trainer.callbacks import Checkpoints, StepLog, TensorBoardLog

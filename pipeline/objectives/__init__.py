@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from configs.run import RunConfig
     from pipeline.document_batch import DocumentBatch
     from pipeline.documents import Split
-    from pipeline.objectives.records import Records
+    from pipeline.features import Feature
+    from pipeline.records import Records
     from pipeline.tokenizers.interface import Tokenizer
 
 
 def objective_module(run: "RunConfig") -> Any:
     """The module of the run's objective."""
     return import_module(f"{__name__}.{run.objective.kind}")
+
+
+def contract(run: "RunConfig") -> tuple["Feature", ...]:
+    """The features of the records that a configuration asks for."""
+    return objective_module(run).features(run)
 
 
 def make_records(

@@ -13,10 +13,10 @@ from pipeline.features import Feature
 from pipeline.objectives.documents import lay_streams
 from pipeline.objectives.labelled import token_counts
 from pipeline.objectives.layout import token_features
-from pipeline.objectives.records import Records
 from pipeline.objectives.special import needed
 from pipeline.objectives.tokenized import TokenRows, tokenize_column
 from pipeline.packing import Packed
+from pipeline.records import Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

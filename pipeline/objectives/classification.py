@@ -20,9 +20,9 @@ from pipeline.objectives.labelled import (
     usable_rows,
 )
 from pipeline.objectives.layout import Grid, beside, stretches, token_features
-from pipeline.objectives.records import Records
 from pipeline.objectives.special import needed
 from pipeline.objectives.tokenized import tokenize_column
+from pipeline.records import Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

@@ -15,7 +15,7 @@ from pipeline.objectives.labelled import (
     rejected_rows,
     usable_rows,
 )
-from pipeline.objectives.records import Records
+from pipeline.records import Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from pipeline.document_batch import DocumentBatch
 from pipeline.features import Feature
-from pipeline.objectives.records import Placement
 from pipeline.objectives.tokenized import TokenRows
+from pipeline.records import Placement
 from pipeline.tokenizers.interface import Tokenizer
 
 

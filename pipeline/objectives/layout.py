@@ -162,3 +162,13 @@ def token_features(length: int, prefix: str = "") -> tuple[Feature, ...]:
             "place within the document, from 0; 0 on padding",
         ),
     )
+
+
+def segment_feature(length: int) -> Feature:
+    """Which of two texts a token belongs to."""
+    return Feature(
+        "segment_ids",
+        "int32",
+        (length,),
+        "1 on the second text and the piece that ends it, else 0",
+    )

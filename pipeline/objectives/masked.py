@@ -26,11 +26,11 @@ from pipeline.objectives.choosing import (
 from pipeline.objectives.documents import lay_documents
 from pipeline.objectives.labelled import token_counts
 from pipeline.objectives.layout import token_features
-from pipeline.objectives.records import Placement, Records
 from pipeline.objectives.special import needed
 from pipeline.objectives.tokenized import tokenize_column
 from pipeline.packing import Packed, row_blocks
 from pipeline.randomness import stage_key, to_unit
+from pipeline.records import Placement, Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

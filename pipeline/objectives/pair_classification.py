@@ -22,21 +22,18 @@ from pipeline.objectives.labelled import (
     token_counts,
     usable_rows,
 )
-from pipeline.objectives.layout import Grid, beside, ranges, stretches, token_features
-from pipeline.objectives.records import Records
+from pipeline.objectives.layout import (
+    Grid,
+    beside,
+    ranges,
+    segment_feature,
+    stretches,
+    token_features,
+)
 from pipeline.objectives.special import needed
 from pipeline.objectives.tokenized import tokenize_column
+from pipeline.records import Records
 from pipeline.tokenizers.interface import Tokenizer
-
-
-def segment_feature(length: int) -> Feature:
-    """Which of two texts a token belongs to."""
-    return Feature(
-        "segment_ids",
-        "int32",
-        (length,),
-        "1 on the second text and the piece that ends it, else 0",
-    )
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -13,9 +13,9 @@ from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Split
 from pipeline.features import Feature
 from pipeline.objectives import causal
-from pipeline.objectives.records import Records
 from pipeline.packing import Packed
 from pipeline.randomness import stage_key, uniform
+from pipeline.records import Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

@@ -20,14 +20,19 @@ from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Split
 from pipeline.features import Feature
 from pipeline.objectives.labelled import token_counts
-from pipeline.objectives.layout import Grid, beside, rows_of, stretches
+from pipeline.objectives.layout import (
+    Grid,
+    beside,
+    rows_of,
+    segment_feature,
+    stretches,
+)
 from pipeline.objectives.masked import Hiding, mask_records, masked_features
-from pipeline.objectives.pair_classification import segment_feature
 from pipeline.objectives.pairing import Pairs, choose_pairs
-from pipeline.objectives.records import Placement, Records
 from pipeline.objectives.sentences import Sentences, tokenize_sentences
 from pipeline.objectives.special import needed
 from pipeline.packing import Chunks, Packed
+from pipeline.records import Placement, Records
 from pipeline.tokenizers.interface import Tokenizer
 
 _FRAME = 3  # one piece before and two after the segments

@@ -31,9 +31,9 @@ from pipeline.objectives.layout import (
     token_features,
 )
 from pipeline.objectives.pair_packing import pack_pairs
-from pipeline.objectives.records import Placement, Records
 from pipeline.objectives.special import needed
 from pipeline.objectives.tokenized import TokenRows, tokenize_column
+from pipeline.records import Placement, Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

@@ -23,7 +23,6 @@ from pipeline.filling import fill_pairs
 from pipeline.objectives.labelled import token_counts
 from pipeline.objectives.layout import Grid, beside, rows_of, stretches
 from pipeline.objectives.noise import noise_mask
-from pipeline.objectives.records import Placement, Records
 from pipeline.objectives.seq2seq import pair_features
 from pipeline.objectives.special import needed, needed_sentinels
 from pipeline.objectives.tokenized import TokenRows, tokenize_column
@@ -34,6 +33,7 @@ from pipeline.packing import (
     cut_documents,
     in_records,
 )
+from pipeline.records import Placement, Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

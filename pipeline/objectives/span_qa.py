@@ -24,11 +24,17 @@ from pipeline.objectives.labelled import (
     token_counts,
     usable_rows,
 )
-from pipeline.objectives.layout import Grid, beside, ranges, stretches, token_features
-from pipeline.objectives.pair_classification import segment_feature
-from pipeline.objectives.records import Placement, Records
+from pipeline.objectives.layout import (
+    Grid,
+    beside,
+    ranges,
+    segment_feature,
+    stretches,
+    token_features,
+)
 from pipeline.objectives.special import needed
 from pipeline.objectives.tokenized import tokenize_column
+from pipeline.records import Placement, Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

@@ -32,9 +32,9 @@ from pipeline.objectives.layout import (
     stretches,
     token_features,
 )
-from pipeline.objectives.records import Placement, Records
 from pipeline.objectives.special import needed
 from pipeline.objectives.words import tokenize_words
+from pipeline.records import Placement, Records
 from pipeline.tokenizers.interface import Tokenizer
 
 

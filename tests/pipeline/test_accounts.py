@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,14 @@ def test_nothing_left_for_training(tmp_path: Path) -> None:
     mark_done(tmp_path, "documents", "00000", empty)
     with pytest.raises(DataError, match="no document is left for training: 33 read"):
         check_prepared(CONFIG, tmp_path)
+
+
+def test_nothing_left_of_the_validation_source(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    empty = {**PREPARED, "documents": {"train": 30, "validation": 0}}
+    mark_done(tmp_path, "documents", "00000", empty)
+    check_prepared(CONFIG, tmp_path)
+    data = replace(CONFIG.data, validation_source=TextSource(path="y"))
+    expected = r"data.validation_source: no document of it is left: .* 33 read"
+    with pytest.raises(DataError, match=expected):
+        check_prepared(replace(CONFIG, data=data), tmp_path)

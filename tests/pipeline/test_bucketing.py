@@ -12,8 +12,8 @@ from configs.run import RunConfig
 from pipeline.bucketing import bucket_runs, by_bucket
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
-from pipeline.features import check_arrays, contract
-from pipeline.objectives import make_records
+from pipeline.features import check_arrays
+from pipeline.objectives import contract, make_records
 from tests.pipeline.objectives.language_tokenizer import WORDS, random_texts
 from tests.pipeline.objectives.word_tokenizer import run_of
 

@@ -21,6 +21,7 @@ MANIFEST = {
         {"name": "token_ids", "dtype": "int32", "shape": [128], "meaning": "ids"}
     ],
     "leaks_prevented": 17,
+    "leaks_left": 0,
     "padding_fraction": {"train": 0.0123, "validation": 0.5},
     "counts": {
         "read": 12,
@@ -66,9 +67,28 @@ def test_both_forms_tell_the_numbers(tmp_path: Path) -> None:
             "8,000",
             "not UTF-8",
             "1,000",
-            "17 val",
+            "17 training documents were dropped",
+            "depends on its content alone",
+            "Near copies were not looked for",
         ):
             assert number in text, (name, number)
+
+
+def test_a_validation_source_and_its_leaks_are_told(tmp_path: Path) -> None:
+    config = {
+        **MANIFEST["config"],
+        "data.validation_source.kind": "jsonl",
+        "data.deduplication.near.similarity": 0.8,
+    }
+    write_card(tmp_path, "demo", {**MANIFEST, "config": config}, STATISTICS)
+    card = (tmp_path / "card.md").read_text("utf-8")
+    assert "from 'text', with validation from 'jsonl', by" in card
+    assert "of a source of their own. 17 training documents were dropped" in card
+    assert "not looked for" not in card
+    assert "word for word" not in card
+    write_card(tmp_path, "demo", {**MANIFEST, "leaks_left": 4}, STATISTICS)
+    card = (tmp_path / "card.md").read_text("utf-8")
+    assert "4 validation documents are in training too, word for word" in card
 
 
 def test_the_page_is_whole_and_nothing_of_the_data_is_markup(tmp_path: Path) -> None:

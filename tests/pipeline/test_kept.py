@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from configs.sources import TextSource
 from configs.training import TrainingConfig
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
-from pipeline.kept import in_validation, kept_documents
+from pipeline.kept import in_validation, is_held_out, kept_documents
 from pipeline.states import Part, documents_path, mark_done
 from tests.pipeline.splits import split_of
 
@@ -44,6 +45,24 @@ def test_the_ends_of_the_validation_range() -> None:
     keys = np.array([0, 2**62 - 1, 2**62, 2**64 - 1], np.uint64)
     assert in_validation(keys, 0.25).tolist() == [True, True, False, False]
     assert not in_validation(keys, 0.0).any()
+
+
+def test_a_validation_source_is_held_out_and_nothing_else(folder: Path) -> None:
+    data = replace(CONFIG.data, validation_source=TextSource(path="y"))
+    config = replace(CONFIG, data=data)
+    held_out, training = Part(0, 0, 1, held_out=True), Part(0, 0, 1)
+    keys = np.array([0, 2**64 - 1], np.uint64)
+    assert is_held_out(keys, held_out, data).tolist() == [True, True]
+    assert is_held_out(keys, training, data).tolist() == [False, False]
+    assert is_held_out(keys, training, CONFIG.data).tolist() == [True, False]
+    assert kept_documents(folder, held_out, config).documents == {
+        "train": 0,
+        "validation": 4000,
+    }
+    assert kept_documents(folder, training, config).documents == {
+        "train": 4000,
+        "validation": 0,
+    }
 
 
 def test_duplicates_are_dropped(folder: Path) -> None:

@@ -11,8 +11,14 @@ from apache_beam.io.filesystem import FileMetadata, FileSystem, MatchResult
 
 from configs.errors import ConfigError, DataError
 from configs.load import parse_run
-from configs.sources import MixturePart, MixtureSource, TextSource, ZipSource
-from configs.table_sources import JsonlSource, ParallelSource
+from configs.sources import (
+    MixturePart,
+    MixtureSource,
+    PythonDocsSource,
+    TextSource,
+    ZipSource,
+)
+from configs.table_sources import CsvSource, JsonlSource, ParallelSource
 from pipeline.documents import Document, Rejected
 from pipeline.readers import files as reader_files
 from pipeline.sources import (
@@ -225,12 +231,79 @@ def test_same_file_twice(mixture, tmp_path: Path) -> None:
         list_files(MixtureSource(parts=parts))
     with pytest.raises(DataError, match="the same file would be read twice"):
         list_files(TextSource(path=f"{tmp_path}/**/**/y.txt"))
-    (tmp_path / "link.txt").symlink_to(tmp_path / "a/y.txt")
-    with pytest.raises(DataError, match=r"a/y.txt .* and .*link.txt"):
-        list_files(TextSource(path=f"{tmp_path}/**/*.txt"))
+    link = tmp_path / "link.txt"
+    for make in (link.symlink_to, link.hardlink_to):
+        make(tmp_path / "a/y.txt")
+        with pytest.raises(DataError, match=r"a/y.txt .* and .*link.txt"):
+            list_files(TextSource(path=f"{tmp_path}/**/*.txt"))
+        link.unlink()
     pair = ParallelSource(path=f"{tmp_path}/a/x.txt", target_path=f"{tmp_path}/a/x.txt")
     with pytest.raises(DataError, match="the same file would be read twice"):
         list_files(pair)
+
+
+def test_held_out_source(mixture, tmp_path: Path) -> None:
+    training = TextSource(path=f"{tmp_path}/a/*.txt")
+    parts = (
+        MixturePart(source=TextSource(path=f"{tmp_path}/b/*.txt")),
+        MixturePart(source=JsonlSource(path=f"{tmp_path}/b/*.jsonl")),
+    )
+    held_out = MixtureSource(parts=parts)
+    files = list_files(training, held_out)
+    # Unit indices and parts run on; files of one name are told apart.
+    units = plan_units(files, training, 100, held_out)
+    assert [(unit.index, unit.part) for unit in units] == [(0, 0), (1, 1), (2, 2)]
+    assert [p.held_out for p in parts_of(training, held_out)] == [False, True, True]
+    read = [item for unit in units for item in read_unit(unit, training, held_out)]
+    assert [(item.source, item.text) for item in read] == [
+        ("0/x.txt", "a x"),
+        ("y.txt", "a y"),
+        ("1/x.txt", "b x"),
+        ("z.jsonl", "b z"),
+    ]
+    before = corpus_fingerprint(files)
+    assert corpus_fingerprint(list_files(training)) != before
+    (tmp_path / "b/z.jsonl").write_text('{"text": "b zz"}')
+    assert corpus_fingerprint(list_files(training, held_out)) != before
+
+
+def test_names_are_told_apart_though_a_folder_is_called_as_a_part(tmp_path) -> None:
+    for name in ("train/x.txt", "train/1/x.txt", "test/x.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    files = list_files(
+        TextSource(path=f"{tmp_path}/train/**/*.txt"),
+        TextSource(path=f"{tmp_path}/test/*.txt"),
+    )
+    assert [file.name for file in files] == ["0/1/x.txt", "0/x.txt", "1/x.txt"]
+
+
+def test_what_is_wrong_with_a_held_out_source_names_it(mixture, tmp_path) -> None:
+    training = TextSource(path=f"{tmp_path}/a/x.txt")
+    (tmp_path / "empty").touch()
+    (tmp_path / "rows.csv").write_text("title\nwords\n")
+    pair = ParallelSource(path=f"{tmp_path}/b/x.txt", target_path=f"{tmp_path}/none")
+    table = CsvSource(path=f"{tmp_path}/rows.csv")
+    for held_out, expected in [
+        (TextSource(path=f"{tmp_path}/none"), "no file matches"),
+        (TextSource(path=f"{tmp_path}/empty"), "all 1 files .* nothing to validate on"),
+        (pair, "matches 1 files and"),
+        (PythonDocsSource(packages=("none",)), "'none' is not an installed"),
+        (TextSource(path="none://x"), "nothing installed here reads none://"),
+        (
+            TextSource(path=f"{tmp_path}/a/*.txt"),
+            r"twice: .*a/x.txt \(part 0\) and .*a/x.txt \(part 1, held out\)",
+        ),
+    ]:
+        key = r"^data\.validation_source(\.packages)?: "
+        with pytest.raises(DataError, match=key + f".*{expected}"):
+            list_files(training, held_out)
+    files = list_files(training, table)
+    _, unit = plan_units(files, training, 100, table)
+    with pytest.raises(
+        DataError, match=r"though data\.validation_source\.columns asks"
+    ):
+        list(read_unit(unit, training, table))
 
 
 def test_mixture_in_yaml(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from configs.run import RunConfig
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
 from pipeline.features import check_arrays
-from pipeline.objectives.records import Records
+from pipeline.records import Records
 from tests.pipeline.objectives.word_tokenizer import LETTERS
 
 

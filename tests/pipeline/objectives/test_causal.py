@@ -10,7 +10,7 @@ from configs.language_modelling import CausalConfig, PrefixConfig
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
 from pipeline.objectives import causal, prefix
-from pipeline.objectives.records import Records
+from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     LETTERS,

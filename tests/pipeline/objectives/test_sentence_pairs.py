@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from configs.language_modelling import SentencePairsConfig
 from pipeline.documents import Document
 from pipeline.objectives import sentence_pairs
-from pipeline.objectives.records import Records
 from pipeline.objectives.sentences import split_sentences
+from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import MASK, WORDS
 from tests.pipeline.objectives.word_tokenizer import CLS, PAD, SEP, run_of

@@ -9,7 +9,7 @@ from configs.errors import ConfigError
 from configs.supervised import Seq2SeqConfig, TextToTextConfig
 from pipeline.documents import Document
 from pipeline.objectives import seq2seq, text_to_text
-from pipeline.objectives.records import Records
+from pipeline.records import Records
 from pipeline.tokenizers.interface import SpecialIds
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.word_tokenizer import (

@@ -10,9 +10,9 @@ from configs.language_modelling import SpanCorruptionConfig
 from pipeline.documents import Document
 from pipeline.objectives import span_corruption
 from pipeline.objectives.noise import noise_mask, random_parts
-from pipeline.objectives.records import Records
 from pipeline.objectives.span_corruption import decoder_length, longest_chunk
 from pipeline.packing import Chunks
+from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     LETTERS,

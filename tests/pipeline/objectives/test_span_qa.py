@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from configs.supervised import SpanQAConfig
 from pipeline.documents import Document
 from pipeline.objectives import span_qa
-from pipeline.objectives.records import Records
+from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.word_tokenizer import (
     LETTERS,

@@ -1,6 +1,7 @@
 """Batch inference: every document answered once, in order, whatever happens."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from configs.errors import ArtifactError, ConfigError, DataError
-from pipeline import blocks, inference, score
-from pipeline.score import Request
-from pipeline.score import score as run_score
+from pipeline.scoring import blocks, inference, score
+from pipeline.scoring.score import Request
+from pipeline.scoring.score import score as run_score
 from tests.small_run import paragraphs
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")
@@ -119,6 +121,20 @@ def test_parquet_says_the_same(asked, tmp_path: Path) -> None:
         more = row["outputs"]["more"]
         row["outputs"]["more"] = float(np.float32(more))
     assert rows == expected
+
+
+class FromMainThread(FnApiRunner):
+    """An engine whose job server sets signal handlers, as Beam's for Flink does."""
+
+    def run_pipeline(self, pipeline, options):
+        assert threading.current_thread() is threading.main_thread()
+        return super().run_pipeline(pipeline, options)
+
+
+def test_another_engine(invoke, model: Path, tmp_path: Path) -> None:
+    invocation = invoke("run", runner=f"{__name__}.{FromMainThread.__name__}")
+    result = run_score(invocation, Request(output=tmp_path / "a.jsonl", model=model))
+    assert result["documents"] == 120
 
 
 def test_same_bytes_for_one_and_two_workers(asked, tmp_path: Path) -> None:

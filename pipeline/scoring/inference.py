@@ -18,10 +18,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from configs.files import write_atomically
 from configs.sources import Source
-from pipeline.blocks import Block, part_path, read_blocks
 from pipeline.failures import marked_user_errors
-from pipeline.predictions import Rows
-from pipeline.saved_models import LoadedSignature, TextSignature
+from pipeline.readers.remote import use_options
+from pipeline.running import run_pipeline
+from pipeline.scoring.blocks import Block, part_path, read_blocks
+from pipeline.scoring.predictions import Rows
+from pipeline.scoring.saved_models import LoadedSignature, TextSignature
 from pipeline.sources import Unit
 
 
@@ -35,6 +37,7 @@ class Scoring:
         batch_size: How many at a time.
         rows: What is written of the answers.
         folder: Where the parts go.
+        beam_options: What the user gave for Beam.
     """
 
     source: Source
@@ -42,6 +45,7 @@ class Scoring:
     batch_size: int
     rows: Rows
     folder: Path
+    beam_options: tuple[str, ...] = ()
 
 
 class ReadBlocks(beam.DoFn):
@@ -49,6 +53,9 @@ class ReadBlocks(beam.DoFn):
 
     def __init__(self, scoring: Scoring):
         self.scoring = scoring
+
+    def setup(self) -> None:
+        use_options(self.scoring.beam_options)
 
     def process(self, unit: Unit) -> Iterator[Block]:
         scoring = self.scoring
@@ -123,7 +130,7 @@ def run_scoring(
         options: Beam's.
     """
     handler = SavedModelHandler(scoring.signature, scoring.batch_size)
-    with beam.Pipeline(options=options) as pipeline:
+    with run_pipeline(options) as pipeline:
         _ = (
             pipeline
             | "Units" >> beam.Create(units)

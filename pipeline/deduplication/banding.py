@@ -1,16 +1,9 @@
-"""Which documents to drop because another one says the same.
+"""Finding pairs of similar documents without comparing each with each.
 
-Exact copies share a 64-bit key (`pipeline.documents.document_key`). Near duplicates are
-found by locality-sensitive hashing (Indyk & Motwani, 1998): a signature is cut into
-bands, and documents that agree on a whole band meet in one of its buckets. Those that
-meet are compared by all of their signatures, and linked when they are similar. Of all
-that are linked, be it through others, the one with the smallest key stays.
-
-That choice does two things. The result is a function of the set of documents, however
-they are spread over parts and in whatever order pairs are found. And since a document
-is held out when its key is below a bound (`kept.in_validation`), a group that has
-any such document keeps one of them: nothing that is linked with a validation document
-is trained on.
+Locality-sensitive hashing
+([Indyk & Motwani, 1998](https://doi.org/10.1145/276698.276876)): a signature is cut
+into bands, and documents that agree on a whole band meet in one of its buckets. Those
+that meet are compared by all of their signatures, and linked when they are similar.
 """
 
 import functools
@@ -19,10 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.minhash import constants
-
-KEPT, EXACT, NEAR = np.uint8(0), np.uint8(1), np.uint8(2)
-REASONS = {EXACT: "exact duplicate", NEAR: "near duplicate"}
+from pipeline.deduplication.minhash import constants
 
 WINDOW = 16  # documents of a bucket that each one is compared with, besides the first
 _MISSED_PAIR = 20.0  # what one costs, in pairs that are compared in vain
@@ -85,23 +75,6 @@ def buckets(signatures: np.ndarray, bands: Bands) -> np.ndarray:
     return np.einsum("nbr,r->bn", cut, factors)
 
 
-def distinct(keys: np.ndarray) -> np.ndarray:
-    """Where each text is met for the first time, in ascending order of the keys.
-
-    Args:
-        keys: uint64 `(N,)`, the documents' hashes, part by part, row by row.
-
-    Returns:
-        int64, indices into `keys`. The steps below work on these documents alone, and
-        their indices are places in this array.
-
-    Example:
-    >>> distinct(np.array([7, 3, 7, 5], np.uint64))
-    array([1, 3, 0])
-    """
-    return np.unique(keys, return_index=True)[1]
-
-
 def similar_pairs(
     buckets: np.ndarray,
     look_up: Callable[[np.ndarray], np.ndarray],
@@ -116,7 +89,7 @@ def similar_pairs(
 
     Args:
         buckets: uint64 `(N,)`, this band's row of `buckets(...)`, distinct documents in
-            ascending order of their keys.
+            the order of `distinct`.
         look_up: Maps indices of documents to their signatures, uint32
             `(n, num_hashes)`; `signatures.__getitem__` of an array, a memory-mapped
             one included. It is asked for some thousand rows at a time.
@@ -179,85 +152,3 @@ def _proposals(
         far = right - heads[right] > WINDOW
         useful = ~(far & like_head[left] & like_head[right])
         yield left[useful], right[useful]
-
-
-def clusters(pairs: np.ndarray, count: int) -> np.ndarray:
-    """Groups documents that are linked, be it through others.
-
-    All groups grow at once: each one's first document is hooked to the smallest first
-    document it is linked with, then everyone to their new first (Shiloach & Vishkin,
-    1982). The rounds grow as the logarithm of the longest chain.
-
-    Args:
-        pairs: int64 `(P, 2)`, in any order, of all bands.
-        count: How many documents there are.
-
-    Returns:
-        int64 `(count,)`: the smallest document of each one's group.
-
-    Example:
-    >>> clusters(np.array([[3, 4], [1, 3]]), 5)
-    array([0, 1, 2, 1, 1])
-    """
-    first = np.arange(count)
-    ends = pairs.T
-    while ends.size:
-        ends = first[ends]
-        ends = ends[:, ends[0] != ends[1]]
-        np.minimum.at(first, ends.max(axis=0), ends.min(axis=0))
-        while not np.array_equal(first, first[first]):
-            first = first[first]
-    return first
-
-
-def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """What becomes of every document.
-
-    Of the exact copies of a text the first is looked at, the others are `EXACT`; of
-    those looked at, the smallest of a group is `KEPT`, the others are `NEAR`.
-
-    Args:
-        keys: uint64 `(N,)`, as for `distinct`.
-        first: `distinct(keys)`.
-        groups: int64 `(len(first),)`, from `clusters`; `np.arange(len(first))` where
-            near duplicates stay.
-
-    Returns:
-        uint8 `(N,)`.
-
-    Example:
-    >>> keys = np.array([7, 3, 7, 5], np.uint64)
-    >>> verdicts(keys, distinct(keys), np.array([0, 1, 1]))
-    array([2, 0, 1, 0], dtype=uint8)
-    """
-    result = np.full(len(keys), EXACT)
-    result[first] = np.where(groups == np.arange(len(first)), KEPT, NEAR)
-    return result
-
-
-def leaked(
-    groups: np.ndarray, training: np.ndarray, evaluation: np.ndarray
-) -> np.ndarray:
-    """Which evaluation documents have a near duplicate among the training documents.
-
-    Called with the groups of all documents it says what a split would leak. Called with
-    the groups that a second search finds among the documents that were kept, it checks
-    what deduplication promises: none. As groups are linked through others too, it
-    counts a document rather once too often than too seldom.
-
-    Args:
-        groups: int64 `(N,)`, from `clusters`.
-        training: bool `(N,)`, the documents trained on.
-        evaluation: bool `(N,)`, those measured on. A text that is in both leaks.
-
-    Returns:
-        bool `(N,)`.
-
-    Example:
-    >>> training = np.array([True, False, False])
-    >>> leaked(np.array([0, 0, 2]), training, ~training)
-    array([False,  True, False])
-    """
-    trained_on = np.zeros(len(groups), np.bool_)
-    trained_on[groups[training]] = True
-    return evaluation & trained_on[groups]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.near_duplicates import brute_force, pairs_of_similarity
 from configs.deduplication import NearDuplicates
-from pipeline.minhash import BLOCK_CHARACTERS, shingles, signatures
+from pipeline.deduplication.minhash import BLOCK_CHARACTERS, shingles, signatures
 
 
 def words_of(text: str) -> list[str]:

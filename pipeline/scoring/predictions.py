@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from configs.errors import ConfigError
 from configs.files import writing
 from pipeline.documents import Document
-from pipeline.saved_models import Output
+from pipeline.scoring.saved_models import Output
 
 Form = Literal["jsonl", "parquet"]
 

@@ -8,7 +8,7 @@ blocks it has and what became of its input.
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from configs.files import write_json
@@ -113,7 +113,7 @@ def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Reje
         text.encode("utf-8")
     except UnicodeEncodeError:
         return rejected(item, "contains a lone surrogate, which has no UTF-8 form")
-    return item if text == item.text else replace(item, text=text)
+    return item if text == item.text else item._replace(text=text)
 
 
 def marker_path(folder: Path, unit: int) -> Path:

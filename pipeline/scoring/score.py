@@ -19,11 +19,18 @@ from configs.memory import peak_memory
 from configs.run_folder import Stage, lock
 from configs.saved_models import find_version
 from configs.sources import ArraysSource, ImagesSource
-from pipeline.blocks import Ledger, marker_path, parts_of, total
-from pipeline.inference import Scoring, run_scoring
-from pipeline.predictions import Rows, form_of, join
-from pipeline.running import beam_options, markers_shown, run_in_beam
-from pipeline.saved_models import fingerprint_of, read_signature
+from pipeline.readers.remote import use_options
+from pipeline.running import (
+    LOCAL_RUNNER,
+    amount,
+    beam_options,
+    markers_shown,
+    run_in_beam,
+)
+from pipeline.scoring.blocks import Ledger, marker_path, parts_of, total
+from pipeline.scoring.inference import Scoring, run_scoring
+from pipeline.scoring.predictions import Rows, form_of, join
+from pipeline.scoring.saved_models import fingerprint_of, read_signature
 from pipeline.sources import Unit, corpus_fingerprint, list_files, plan_units
 from pipeline.sources import parts_of as parts_of_source
 
@@ -69,6 +76,7 @@ def score(invocation: Invocation, request: Request) -> dict[str, Any]:
     _check(invocation, request)
     signature = read_signature(_model(invocation, request), request.signature)
     rows = Rows(form_of(output), signature.outputs, request.keep_text)
+    use_options(invocation.beam_options)
     files = list_files(config.data.source)
     data = flatten(config, "data")
     inputs = {
@@ -96,6 +104,7 @@ def score(invocation: Invocation, request: Request) -> dict[str, Any]:
             request.batch_size,
             rows,
             stage.path.absolute(),
+            invocation.beam_options,
         )
         _run(invocation, scoring, units)
         ledger = _join(scoring, output, len(units))
@@ -164,10 +173,8 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
         for leftover in folder.rglob(".*.tmp"):
             leftover.unlink()
     workers = min(invocation.workers, len(units))
-    size = sum(unit.size for unit in units) / MEGABYTE
     console.say(
-        f"{size:.1f} MB of source in {len(units)} units, {workers} worker"
-        + ("s" if workers > 1 else "")
+        amount(sum(unit.size for unit in units), len(units), workers)
         + f"; {scoring.signature.name} of {scoring.signature.folder}"
     )
     options = beam_options(workers, invocation.runner, invocation.beam_options)
@@ -177,6 +184,7 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
         markers_shown(markers, console, "scoring"),
         folder / "job.log",
         console,
+        remote=invocation.runner != LOCAL_RUNNER,
     )
 
 

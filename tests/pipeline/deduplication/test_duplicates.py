@@ -10,23 +10,28 @@ from hypothesis import strategies as st
 from bench.near_duplicates import linked_pairs, pairs_of_similarity
 from configs.deduplication import DeduplicationConfig, NearDuplicates
 from configs.errors import ConfigError
-from pipeline import duplicates
-from pipeline.documents import document_hash
-from pipeline.duplicates import (
-    EXACT,
-    KEPT,
-    NEAR,
+from pipeline.deduplication import banding
+from pipeline.deduplication.banding import (
     WINDOW,
     Bands,
     buckets,
     choose_bands,
+    similar_pairs,
+)
+from pipeline.deduplication.minhash import signatures
+from pipeline.deduplication.verdicts import (
+    EXACT,
+    KEPT,
+    NEAR,
+    REASONS,
     clusters,
     distinct,
+    groups_by_split,
+    kept_out,
     leaked,
-    similar_pairs,
     verdicts,
 )
-from pipeline.minhash import signatures
+from pipeline.documents import document_hash
 from tests.pipeline.splits import split_of
 
 
@@ -117,7 +122,7 @@ def test_in_a_large_bucket_the_first_and_a_window_are_compared(
                 expected.append([members[i], members[j]])
     assert len(expected) > 500
     # However much is in memory at once.
-    monkeypatch.setattr(duplicates, "_STRETCH", stretch)
+    monkeypatch.setattr(banding, "_STRETCH", stretch)
     assert sorted(similar_pairs(cut, rows.__getitem__, 0.75).tolist()) == sorted(
         expected
     )
@@ -178,7 +183,7 @@ def test_a_long_chain_in_any_order_is_one_cluster() -> None:
 
 def test_verdicts_by_hand() -> None:
     keys = np.array([50, 20, 50, 40, 20, 10, 50], np.uint64)
-    first = distinct(keys)
+    first = distinct(keys, np.zeros(7, np.bool_))
     assert keys[first].tolist() == [10, 20, 40, 50]
     assert first.tolist() == [5, 1, 3, 0]
     # 20 and 50 are near duplicates of each other: 20 stays, where it is met first.
@@ -189,7 +194,36 @@ def test_verdicts_by_hand() -> None:
     # Exact duplicates alone.
     expected = [KEPT, KEPT, EXACT, KEPT, EXACT, KEPT, EXACT]
     assert verdicts(keys, first, np.arange(4)).tolist() == expected
-    assert set(duplicates.REASONS) == {EXACT, NEAR}
+    assert set(REASONS) == {EXACT, NEAR}
+
+
+def test_held_out_documents_stay_whatever_their_hash() -> None:
+    keys = np.array([50, 20, 50, 40, 20, 10, 50, 40], np.uint64)
+    held_out = np.array([0, 0, 1, 0, 0, 0, 1, 1], np.bool_)
+    first = distinct(keys, held_out)
+    assert first.tolist() == [7, 2, 5, 1]  # 40 and 50 held out, then 10 and 20
+    # Without near duplicates.
+    alone = np.arange(4)
+    expected = [EXACT, KEPT, KEPT, EXACT, EXACT, KEPT, EXACT, KEPT]
+    assert verdicts(keys, first, alone).tolist() == expected
+    # The training copies of 50 and 40; neither 20, nor what validation has twice.
+    assert kept_out(keys, held_out, first, alone).nonzero()[0].tolist() == [0, 3]
+    # 20 is linked with 50: it goes, twice. 10, linked with nothing, stays.
+    sides = held_out[first]
+    groups = groups_by_split(np.array([[1, 3]]), sides)
+    expected[1] = NEAR
+    assert verdicts(keys, first, groups).tolist() == expected
+    lost = kept_out(keys, held_out, first, groups)
+    assert lost.nonzero()[0].tolist() == [0, 1, 3, 4]
+    # Two of validation that are linked: one stays, as within training.
+    groups = groups_by_split(np.array([[0, 1]]), sides)
+    assert verdicts(keys, first, groups)[[2, 7]].tolist() == [NEAR, KEPT]
+    # But not where they are linked through a training document alone.
+    groups = groups_by_split(np.array([[0, 3], [1, 3], [2, 3]]), sides)
+    assert verdicts(keys, first, groups)[[2, 7, 1, 5]].tolist() == [
+        *(KEPT, KEPT),
+        *(NEAR, NEAR),
+    ]
 
 
 def test_leaks_by_hand() -> None:
@@ -210,13 +244,19 @@ documents = st.lists(
 )
 
 
-def deduplicated(parts: list[list[str]]) -> list[tuple[str, int]]:
-    """What the job does, on parts of a corpus: each document and its verdict."""
+def deduplicated(parts: list[list[str]], held_out: int = 0) -> list[tuple[str, int]]:
+    """What the job does, on parts of a corpus: each document and its verdict.
+
+    The last `held_out` parts are for validation.
+    """
     texts = [text for part in parts for text in part]
     keys = np.array([document_hash(text) for text in texts], np.uint64)
     rows = np.concatenate([signatures(part, NEAR_CONFIG) for part in parts])
-    first = distinct(keys)
-    groups = clusters(linked_pairs(rows[first], NEAR_CONFIG), len(first))
+    training = sum(map(len, parts[: len(parts) - held_out]))
+    for_validation = np.arange(len(keys)) >= training
+    first = distinct(keys, for_validation)
+    pairs = linked_pairs(rows[first], NEAR_CONFIG)
+    groups = groups_by_split(pairs, for_validation[first])
     found = verdicts(keys, first, groups).tolist()
     return list(zip(texts, found, strict=True))
 
@@ -241,6 +281,27 @@ def test_what_is_kept_speaks_for_what_is_dropped(texts) -> None:
     assert [verdict for _, verdict in deduplicated([kept])] == [KEPT] * len(kept)
 
 
+few_documents = documents.map(lambda texts: texts[: WINDOW // 2])
+
+
+@given(few_documents, few_documents)
+def test_training_never_shares_a_group_with_validation(training, validation) -> None:
+    result = deduplicated([training, validation], held_out=1)
+    kept = [text for text, verdict in result[: len(training)] if verdict == KEPT]
+    held_out = [text for text, verdict in result[len(training) :] if verdict == KEPT]
+    assert not set(kept) & set(validation)
+    again = deduplicated([kept, held_out], held_out=1)
+    assert [verdict for _, verdict in again] == [KEPT] * len(again)
+
+
+@given(documents, documents)
+def test_what_there_is_to_train_on_does_not_show_in_validation(
+    training, validation
+) -> None:
+    together = deduplicated([training, validation], held_out=1)
+    assert together[len(training) :] == deduplicated([validation])
+
+
 def test_validation_documents_keep_their_near_duplicates_out_of_training() -> None:
     rng = random.Random(0)
     originals = [[f"{n}w{i}" for i in range(60)] for n in range(300)]
@@ -250,17 +311,19 @@ def test_validation_documents_keep_their_near_duplicates_out_of_training() -> No
         words[rng.randrange(60)] = "edited"
         texts.append(" ".join(words))
     keys = np.array([document_hash(text) for text in texts], np.uint64)
-    first = distinct(keys)
+    held_out = np.array([split_of(int(key), 0.2) == "validation" for key in keys])
+    first = distinct(keys, held_out)
     rows = signatures(texts, NEAR_CONFIG)[first]
-    groups = clusters(linked_pairs(rows, NEAR_CONFIG), len(first))
-    held_out = np.array(
-        [split_of(int(key), 0.2) == "validation" for key in keys[first]]
-    )
+    groups = groups_by_split(linked_pairs(rows, NEAR_CONFIG), held_out[first])
+    # Each leak is of a pair, whose training document goes.
+    lost = kept_out(keys, held_out, first, groups).sum()
+    held_out = held_out[first]
     kept = groups == np.arange(len(first))
     assert kept.sum() == 300
     # Of 300 pairs, 2 · 0.2 · 0.8 have one document on each side.
     before = leaked(groups, ~held_out, held_out).sum()
     assert abs(before - 300 * 0.32) < 4 * np.sqrt(300 * 0.32 * 0.68)
+    assert lost == before
     assert held_out[kept].sum() > before
     again = clusters(linked_pairs(rows[kept], NEAR_CONFIG), 300)
     assert not leaked(again, ~held_out[kept], held_out[kept]).any()

@@ -1,0 +1,1 @@
+"""`transbeam score`: batch inference over a corpus with an exported model."""
