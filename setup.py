@@ -8,12 +8,16 @@ HERE = Path(__file__).parent
 VERSION: dict[str, str] = {}
 exec((HERE / "configs/version.py").read_text("utf-8"), VERSION)
 
+LANGUAGES = ["py3langid>=0.4,<0.5"]
+
 ROOMS = [
     "configs",
     "pipeline",
     "pipeline.cleaning",
+    "pipeline.deduplication",
     "pipeline.objectives",
     "pipeline.readers",
+    "pipeline.scoring",
     "pipeline.tokenizers",
     "model",
     "model.layers",
@@ -59,7 +63,14 @@ setup(
         # File systems of the clouds: gs:// and s3:// paths.
         "gcp": ["apache-beam[gcp]"],
         "aws": ["apache-beam[aws]"],
+        # data.cleaning.languages.
+        "languages": LANGUAGES,
         "test": [
+            *LANGUAGES,
+            # An S3 server for the tests; `moto[server]` would bring all of AWS.
+            "flask",
+            "flask-cors",
+            "moto[s3]",
             "hypothesis",
             "import-linter",
             "pyright[nodejs]",

@@ -66,8 +66,10 @@ def _check(arguments: argparse.Namespace) -> int:
 def _summary(config: RunConfig) -> str:
     data, model, training = config.data, config.model, config.training
     tokens = training.steps * training.batch_size * data.sequence_length
+    held_out = data.validation_source
     rows = {
-        "data": f"{data.source.kind} in records of {data.sequence_length:,} tokens",
+        "data": f"{data.source.kind} in records of {data.sequence_length:,} tokens"
+        + (f", validated on {held_out.kind}" if held_out else ""),
         "tokenizer": _tokenizer(config),
         "objective": config.objective.kind,
         "model": f"{model.kind} of {model.num_layers} blocks, "

@@ -139,7 +139,7 @@ def _kind_of(kinds: dict[str, type], node: Section, path: str, default: Any) -> 
         raise complain(given.where, _join(path, "kind"), what)
     if len(kinds) == 1:
         return listed
-    if default is REQUIRED:
+    if default is REQUIRED or default is None:
         what = f"this required key is missing. Known here: {listed}."
         raise complain(node.where, _join(path, "kind"), what)
     return default.kind

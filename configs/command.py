@@ -98,7 +98,9 @@ def add_common_arguments(
         help="the run's folder; runs/NAME if left out, by the name in CONFIG",
     )
     parser.add_argument(
-        "--quiet", action="store_true", help="print warnings and errors only"
+        "--quiet",
+        action="store_true",
+        help="print only warnings, errors and what was asked for",
     )
     if workers:
         parser.add_argument(

@@ -18,7 +18,7 @@ class Console:
     """Speaks for one command.
 
     Args:
-        quiet: Hide everything but warnings and errors (and the JSON object).
+        quiet: Hide everything but warnings, errors and what the user asked to see.
         json: Keep stdout for the object given to `emit`.
 
     Example:
@@ -47,6 +47,10 @@ class Console:
     def heading(self, text: str) -> None:
         """Opens a part of the narrative, after an empty line."""
         self._print("\n" + self._bold(text))
+
+    def show(self, text: str) -> None:
+        """What the command was asked to print: no narrative, so `--quiet` keeps it."""
+        print(text, file=self._stream, flush=True)
 
     def warn(self, text: str) -> None:
         """Something the user should know even with `--quiet`."""
@@ -98,7 +102,7 @@ class Console:
 
     def _print(self, text: str) -> None:
         if not self.quiet:
-            print(text, file=self._stream, flush=True)
+            self.show(text)
 
     @property
     def _stream(self) -> TextIO:

@@ -8,7 +8,7 @@ from configs.deduplication import DeduplicationConfig
 from configs.errors import ConfigError
 from configs.fields import option
 from configs.layout import BucketedLayout, Layout, PackedLayout
-from configs.sources import Source
+from configs.sources import MixtureSource, Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +16,12 @@ class DataConfig:
     """From the corpus to records."""
 
     source: Source = option("Where the text comes from.")
+    validation_source: Source | None = option(
+        "Where the validation documents come from, all of them: `source` is then for "
+        "training alone, without what is in here. Left out: `validation_fraction` of "
+        "`source` is held out.",
+        default=None,
+    )
     cleaning: CleaningConfig = option(
         "What is mended in texts, and which to keep.", default=CleaningConfig
     )
@@ -23,7 +29,8 @@ class DataConfig:
         "Of documents that say the same, one stays.", default=DeduplicationConfig
     )
     validation_fraction: float = option(
-        "Share of the documents, by hash of their content, held out for validation.",
+        "Share of the documents, by hash of their content, held out for validation. "
+        "Without effect where there is a `validation_source`.",
         default=0.05,
         minimum=0.0,
         maximum=0.5,
@@ -49,6 +56,7 @@ class DataConfig:
     )
 
     def __post_init__(self) -> None:
+        self._check_weights()
         layout = self.layout
         if not isinstance(layout, BucketedLayout):
             return
@@ -57,3 +65,14 @@ class DataConfig:
                 f"sequence_length={self.sequence_length} is not the last of "
                 f"layout.lengths={list(layout.lengths)}: make them the same"
             )
+
+    def _check_weights(self) -> None:
+        """Each document of the validation source is there once."""
+        if not isinstance(self.validation_source, MixtureSource):
+            return
+        for number, part in enumerate(self.validation_source.parts):
+            if part.weight != 1.0:
+                raise ConfigError(
+                    f"validation_source: part {number} has weight={part.weight}, but "
+                    "a weight says how often a document is trained on. Take it away"
+                )

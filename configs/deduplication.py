@@ -40,7 +40,8 @@ class NearDuplicates:
 class DeduplicationConfig:
     """Documents that are dropped because another one says the same.
 
-    Of documents that are copies of each other the one with the smallest hash stays.
+    Of documents that are copies of each other one held out for validation stays if
+    there is any, and of several the one with the smallest hash.
     """
 
     exact: bool = option(

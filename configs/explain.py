@@ -125,9 +125,22 @@ def _key_rows(key: Key, name: str, indent: str) -> Iterator[tuple[str, str]]:
             yield f"{indent}kind: {kind}", _kind_text(kind, section, key)
             # Where there is a choice, the keys of a kind stand below its name.
             inner += _INDENT if len(kinds) > 1 else ""
-        for below in keys_of(section).values():
-            if below.name != "kind":
-                yield from _key_rows(below, below.name, inner)
+        yield from _rows_below(section, inner)
+
+
+def _rows_below(section: type, indent: str) -> Iterator[tuple[str, str]]:
+    """The keys of a section; what may stand in several of them is told once."""
+    told: dict[tuple[type, ...], str] = {}
+    for key in keys_of(section).values():
+        kinds = tuple(kinds_of(key.annotation).values())
+        if key.name == "kind":
+            continue
+        if kinds in told:
+            yield f"{indent}{key.name}:", f"{key.doc} [the same kinds as {told[kinds]}]"
+            continue
+        if len(kinds) > 1:
+            told[kinds] = key.name
+        yield from _key_rows(key, key.name, indent)
 
 
 def _kind_text(kind: str, section: type, key: Key) -> str:

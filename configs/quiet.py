@@ -75,8 +75,8 @@ def _import_quietly(modules: Sequence[str]) -> None:
 def _garbage_ignored() -> Generator[None, None, None]:
     """Keeps the garbage collector away from what an import makes, then and later.
 
-    TensorFlow's modules are half a million objects that live as long as the process. Going
-    through them takes a fifth of the import, and over a second when Python ends.
+    TensorFlow's modules are half a million objects that live as long as the process.
+    Going through them takes a fifth of the import, and over a second at Python's end.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -58,17 +58,22 @@ class RunConfig:
         self._check_objective()
 
     def _check_images(self) -> None:
-        """The source and the objective agree on the images' size."""
-        source, objective = self.data.source, self.objective
-        if not isinstance(source, ImagesSource):
-            return
+        """The sources and the objective agree on the images' size."""
+        objective = self.objective
         if not isinstance(objective, ImageClassificationConfig):
             return
-        if source.image_size != objective.image_size:
-            raise ConfigError(
-                f"data.source.image_size={source.image_size} is not "
-                f"objective.image_size={objective.image_size}: make them the same"
-            )
+        sources = {
+            "source": self.data.source,
+            "validation_source": self.data.validation_source,
+        }
+        for key, source in sources.items():
+            if not isinstance(source, ImagesSource):
+                continue
+            if source.image_size != objective.image_size:
+                raise ConfigError(
+                    f"data.{key}.image_size={source.image_size} is not "
+                    f"objective.image_size={objective.image_size}: make them the same"
+                )
 
     def _check_objective(self) -> None:
         """What the kind of objective asks of the other sections."""

@@ -78,7 +78,7 @@ def _inspect(invocation: Invocation, count: int, split: str) -> None:
     folder = invocation.run_folder / "data"
     pieces = read_tokenizer(folder / "tokenizer").vocabulary
     for text in inspect_records(read_manifest(folder), pieces, split, count):
-        invocation.console.say("\n" + text)
+        invocation.console.show("\n" + text)
 
 
 def _tokenize(arguments: argparse.Namespace) -> int:
@@ -98,7 +98,7 @@ def _tokenize(arguments: argparse.Namespace) -> int:
 def _score(arguments: argparse.Namespace) -> int:
     invocation = _invocation(arguments)
     quiet_import("tensorflow", "tensorflow_text", "apache_beam")
-    from pipeline.score import Request, score
+    from pipeline.scoring.score import Request, score
 
     request = Request(
         output=arguments.output,
@@ -205,8 +205,8 @@ def _add_score(commands: Any) -> None:
         "an Apache Beam job, and writes a row of answers for each. A job that was "
         "stopped goes on where it was; one that is done is skipped.",
         epilog="example: transbeam score configs/demo.yaml --signature embed "
-        "--output vectors.parquet --set data.source.path='more/*.txt'. What stands "
-        "behind `--` goes to Beam as it is.",
+        "--output vectors.parquet --set data.source='{kind: text, path: more/*.txt}'. "
+        "What stands behind `--` goes to Beam as it is.",
         allow_abbrev=False,
     )
     add_common_arguments(scoring, workers=True)

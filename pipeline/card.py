@@ -44,7 +44,7 @@ def _sections(
         Section(
             "What it is",
             f"Records for the objective {config['objective.kind']!r}, made from "
-            f"{config['data.source.kind']!r} by Transbeam {manifest['code_version']}.",
+            f"{_sources(config)} by Transbeam {manifest['code_version']}.",
             [
                 ("tokenizer", str(config["tokenizer.kind"])),
                 ("vocabulary", f"{manifest['vocabulary']['size']:,} pieces"),
@@ -58,8 +58,7 @@ def _sections(
         ),
         Section(
             "Splits",
-            "Which split a document is in depends on its content alone."
-            + _leaks(manifest),
+            _rule(config) + _leaks(manifest),
             _splits(manifest),
         ),
         Section(
@@ -90,14 +89,30 @@ def _total(rows: Sequence[Mapping[str, Any]], key: str) -> int:
     return sum(row[key] for row in rows)
 
 
+def _sources(config: Mapping[str, Any]) -> str:
+    """The kinds of the sources."""
+    held_out = config.get("data.validation_source.kind")
+    told = f"{config['data.source.kind']!r}"
+    return f"{told}, with validation from {held_out!r}," if held_out else told
+
+
+def _rule(config: Mapping[str, Any]) -> str:
+    """How documents come into their split."""
+    if "data.validation_source.kind" in config:
+        return "All validation documents, and no others, are of a source of their own."
+    return "Which split a document is in depends on its content alone."
+
+
 def _leaks(manifest: Mapping[str, Any]) -> str:
-    leaks = manifest["leaks_prevented"]
-    if leaks is None:
-        return " Near copies were not looked for, in either split or between them."
-    return (
-        f" {leaks:,} validation documents had near copies that would have been in "
-        "training; these were dropped."
+    told = (
+        f" {manifest['leaks_prevented']:,} training documents were dropped because "
+        "validation has them."
     )
+    if left := manifest["leaks_left"]:
+        told += f" {left:,} validation documents are in training too, word for word."
+    if "data.deduplication.near.similarity" not in manifest["config"]:
+        told += " Near copies were not looked for, in either split or between them."
+    return told
 
 
 def _splits(manifest: Mapping[str, Any]) -> Table:

@@ -23,6 +23,8 @@ from configs.quiet import quiet_import
 from configs.run import RunConfig
 from configs.tokenizer import PretrainedConfig, WordPieceConfig
 from pipeline.failures import marked_user_errors
+from pipeline.readers.remote import use_options
+from pipeline.running import run_pipeline
 from pipeline.sources import Unit
 from pipeline.states import Part
 from pipeline.tokenizers.making import LearnedConfig
@@ -35,10 +37,17 @@ Collection = Any
 
 @dataclass(frozen=True)
 class Job:
-    """What every worker knows: the configuration and the folder of the results."""
+    """What every worker knows.
+
+    Attributes:
+        config: The whole configuration.
+        folder: Where the results go.
+        beam_options: What the user gave for Beam.
+    """
 
     config: RunConfig
     folder: Path
+    beam_options: tuple[str, ...] = ()
 
 
 class Prepare(beam.DoFn):
@@ -46,6 +55,9 @@ class Prepare(beam.DoFn):
 
     def __init__(self, job: Job):
         self.job = job
+
+    def setup(self) -> None:
+        use_options(self.job.beam_options)
 
     def process(self, unit: Unit) -> Iterator[Part]:
         from pipeline.prepare import prepare_unit
@@ -75,7 +87,7 @@ class FindEdges(beam.DoFn):
         self.job = job
 
     def process(self, band: int, _: int) -> Iterator[int]:
-        from pipeline.deduplicate import find_edges
+        from pipeline.deduplication.steps import find_edges
 
         with marked_user_errors():
             find_edges(band, self.job.config, self.job.folder)
@@ -89,7 +101,7 @@ class DropDuplicates(beam.DoFn):
         self.job = job
 
     def process(self, found: int) -> Iterator[int]:
-        from pipeline.deduplicate import drop_duplicates
+        from pipeline.deduplication.steps import drop_duplicates
 
         with marked_user_errors():
             drop_duplicates(self.job.config, self.job.folder)
@@ -162,7 +174,7 @@ def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
     Raises:
         WorkerFailure: What a worker ran into, in one of Beam's wrappings.
     """
-    with beam.Pipeline(options=options) as pipeline:
+    with run_pipeline(options) as pipeline:
         parts = (
             pipeline
             | "Units" >> beam.Create(units)
@@ -190,7 +202,7 @@ def _near_duplicates(
     pipeline: beam.Pipeline, job: Job, checked: Collection
 ) -> Collection:
     """Looks at each band of the signatures, once those of all parts are there."""
-    from pipeline.deduplicate import bands
+    from pipeline.deduplication.steps import bands
 
     return (
         pipeline

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from configs.data import DataConfig
 from configs.run import RunConfig
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Split
@@ -38,7 +39,7 @@ def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
     if is_done(folder, "duplicates", part.name):
         dropped = read_state(folder, "duplicates", part.name)
         keep[dropped["exact"] + dropped["near"]] = False
-    held_out = in_validation(batch.keys, config.data.validation_fraction)
+    held_out = is_held_out(batch.keys, part, config.data)
     train = batch.take(np.flatnonzero(keep & ~held_out))
     validation = batch.take(np.flatnonzero(keep & held_out))
     copies = _copies(train, part.weight, config.seed)
@@ -48,6 +49,24 @@ def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
         {"train": len(train) - left_out, "validation": len(validation)},
         left_out,
     )
+
+
+def is_held_out(keys: np.ndarray, part: Part, data: DataConfig) -> np.ndarray:
+    """Which documents of a part are for validation.
+
+    Where there is a `validation_source` all that came from it, and no other.
+
+    Args:
+        keys: uint64 (D,), the documents' hashes.
+        part: The part they are of.
+        data: The configuration.
+
+    Returns:
+        bool (D,).
+    """
+    if data.validation_source:
+        return np.full(len(keys), part.held_out)
+    return in_validation(keys, data.validation_fraction)
 
 
 def in_validation(keys: np.ndarray, fraction: float) -> np.ndarray:

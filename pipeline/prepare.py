@@ -14,10 +14,10 @@ from typing import Any
 from configs.files import write_atomically
 from configs.run import RunConfig
 from pipeline.cleaning import clean_text, filter_reason, quarantine_reason, rejected
-from pipeline.deduplicate import save_signatures
+from pipeline.deduplication.steps import save_signatures
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document, Filtered, Rejected
-from pipeline.kept import in_validation
+from pipeline.kept import is_held_out
 from pipeline.sources import Unit, read_unit
 from pipeline.sources import parts_of as parts_of_source
 from pipeline.states import (
@@ -55,22 +55,24 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
     # A unit is a part, unless it unpacks to much more than its size on the disk.
     largest = 2 * config.data.shard_megabytes * MEGABYTE
     size = 0
-    weight = parts_of_source(config.data.source)[unit.part].weight
+    sources = config.data.source, config.data.validation_source
+    origin = parts_of_source(*sources)[unit.part]
 
     def close_part() -> None:
         if kept:
-            part = Part(unit.index, len(prepared.parts), size, weight)
+            number = len(prepared.parts)
+            part = Part(unit.index, number, size, origin.weight, origin.held_out)
             batch = DocumentBatch.of(kept)
             if near := config.data.deduplication.near:
                 save_signatures(folder, part, [d.text for d in kept], near)
             batch.save(documents_path(folder, part))
-            held_out = in_validation(batch.keys, config.data.validation_fraction)
+            held_out = is_held_out(batch.keys, part, config.data)
             prepared.documents["validation"] += int(held_out.sum())
             prepared.documents["train"] += int((~held_out).sum())
             prepared.parts.append(asdict(part))
             kept.clear()
 
-    for item in read_unit(unit, config.data.source):
+    for item in read_unit(unit, *sources):
         outcome = _cleaned(item, config)
         if isinstance(outcome, Document):
             kept.append(outcome)

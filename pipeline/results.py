@@ -13,9 +13,9 @@ from configs.version import VERSION
 from pipeline.accounts import check_balance, check_quarantine, counts_of
 from pipeline.bucketing import bucket_runs
 from pipeline.card import write_card
-from pipeline.deduplicate import LEAKS
-from pipeline.features import contract
+from pipeline.deduplication.steps import LEAKS
 from pipeline.manifest import FILE, FORMAT
+from pipeline.objectives import contract
 from pipeline.spans import SourceFile
 from pipeline.states import read_states
 from pipeline.statistics import Statistics, statistics_path, summary
@@ -47,11 +47,18 @@ def write_results(
     check_quarantine(config, folder)
     counts = counts_of(folder)
     check_balance(counts)
-    if not counts.get("records", {}).get("train"):
+    made = counts.get("records", {})
+    if not made.get("train"):
         raise DataError(
             f"data: no record was made for training: {counts}. Mend the corpus, or "
             "the rules of data.cleaning and of the objective"
         )
+    if config.data.validation_source and not made.get("validation"):
+        raise DataError(
+            f"data.validation_source: no record was made of it: {counts}. Mend its "
+            "files, or the rules of the objective"
+        )
+    leaks = json.loads((folder / LEAKS).read_text())
     states = list(read_states(folder, "records"))
     shards = [shard for state in states for shard in state["shards"]]
     shards.sort(key=lambda shard: shard["path"])
@@ -72,7 +79,8 @@ def write_results(
             "fingerprint": tokenizer.fingerprint,
         },
         "counts": counts,
-        "leaks_prevented": _leaks(folder),
+        "leaks_prevented": leaks["prevented"],
+        "leaks_left": leaks["left"],
         "padding_fraction": padding_shares(counts),
         "shards": shards,
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
@@ -88,18 +96,11 @@ def write_results(
         "vocabulary_fingerprint": tokenizer.fingerprint,
         "source_bytes": sum(file.size for file in files),
         "padding_fraction": manifest["padding_fraction"],
+        "leaks_prevented": leaks["prevented"],
+        "leaks_left": leaks["left"],
         "shards": len(shards),
         "counts": counts,
     }
-
-
-def _leaks(folder: Path) -> int | None:
-    """Validation documents that near copies in training would have given away.
-
-    Those copies are dropped. None: near duplicates were not looked for.
-    """
-    path = folder / LEAKS
-    return json.loads(path.read_text()) if path.is_file() else None
 
 
 def _buckets(config: RunConfig) -> list[dict[str, Any]]:
@@ -143,6 +144,8 @@ def describe(result: dict[str, Any]) -> str:
     tokens = sum(counts.get("tokens", {}).values())
     dropped = sum(counts["filtered"].values())
     quarantined = sum(counts["quarantined"].values())
+    kept_out = result["leaks_prevented"]
+    leaks = f"; {kept_out:,} documents kept out of training as validation has them"
     return (
         f"{counts['records'].get('train', 0):,} training and "
         f"{counts['records'].get('validation', 0):,} validation records of "
@@ -150,4 +153,5 @@ def describe(result: dict[str, Any]) -> str:
         f"({counts['characters'] / MEGABYTE:.1f} MB of text; {dropped:,} filtered, "
         f"{quarantined:,} quarantined); "
         f"{result['padding_fraction'].get('train', 0):.1%} padding"
+        + (leaks if kept_out else "")
     )

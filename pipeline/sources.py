@@ -6,8 +6,10 @@ same documents, whoever works on it and when.
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +19,6 @@ from configs.errors import DataError
 from configs.sources import (
     ArraysSource,
     ImagesSource,
-    MixturePart,
     MixtureSource,
     PythonDocsSource,
     SingleSource,
@@ -59,7 +60,6 @@ from pipeline.readers.files import (
     BrokenFile,
     is_compressed,
     matching_files,
-    real_path,
     size_now,
 )
 from pipeline.spans import SourceFile, Span
@@ -97,69 +97,126 @@ class Unit:
 
     @property
     def part(self) -> int:
-        """Which source of a mixture the unit is from; 0 where there is only one."""
+        """Which part of the corpus the unit is from; 0 where there is only one."""
         return self.spans[0].file.part
 
 
-def parts_of(source: Source) -> tuple[MixturePart, ...]:
-    """The sources of a mixture with their weights; any other source with weight 1."""
-    if isinstance(source, MixtureSource):
-        return source.parts
-    return (MixturePart(source=source),)
+@dataclass(frozen=True)
+class CorpusPart:
+    """One source of a corpus.
+
+    Attributes:
+        source: The source.
+        weight: How often each of its training documents is used.
+        held_out: Whether it is of `data.validation_source`.
+    """
+
+    source: SingleSource
+    weight: float = 1.0
+    held_out: bool = False
+
+    @property
+    def key(self) -> str:
+        """Where it stands in the configuration."""
+        return "data.validation_source" if self.held_out else "data.source"
 
 
-def list_files(source: Source) -> list[SourceFile]:
-    """All files of a corpus, sorted by source of the mixture and by name.
+def parts_of(
+    source: Source, validation_source: Source | None = None
+) -> tuple[CorpusPart, ...]:
+    """The sources a corpus consists of, those held out behind the others."""
+    parts: list[CorpusPart] = []
+    for held_out, given in ((False, source), (True, validation_source)):
+        if isinstance(given, MixtureSource):
+            parts += [CorpusPart(p.source, p.weight, held_out) for p in given.parts]
+        elif given is not None:
+            parts.append(CorpusPart(given, held_out=held_out))
+    return tuple(parts)
+
+
+def list_files(
+    source: Source, validation_source: Source | None = None
+) -> list[SourceFile]:
+    """All files of a corpus, sorted by its parts (`parts_of`) and by name.
 
     Raises:
         DataError: A source has no files, or only empty ones; or a file would be read
             twice.
     """
+    parts = parts_of(source, validation_source)
     files = [
         replace(file, part=index)
-        for index, part in enumerate(parts_of(source))
-        for file in sorted(_files_of(part.source), key=lambda file: file.name)
+        for index, part in enumerate(parts)
+        for file in sorted(_files_of(part), key=lambda file: file.name)
     ]
-    _refuse_twice(files)
-    # Provenance needs a name for each file; the path would differ between machines.
+    _refuse_twice(files, parts)
+    return _told_apart(files)
+
+
+def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """The files with a name of its own for each: files of one name get their part's.
+
+    Provenance needs that; the path would differ between machines.
+    """
     often = Counter(file.name for file in files)
-    return [
-        replace(file, name=f"{file.part}/{file.name}") if often[file.name] > 1 else file
-        for file in files
-    ]
+    names = [f"{f.part}/{f.name}" if often[f.name] > 1 else f.name for f in files]
+    if len(set(names)) < len(files):  # a folder of the corpus is called as a part
+        names = [f"{file.part}/{file.name}" for file in files]
+    return [replace(f, name=name) for f, name in zip(files, names, strict=True)]
 
 
-def _files_of(source: SingleSource) -> list[SourceFile]:
-    match source:
-        case PythonDocsSource():
-            files, where = python_docs.list_files(source), f"{list(source.packages)}"
-        case ParallelSource():
-            files, where = parallel.list_files(source), f"{source.path!r}"
-        case _:
-            files, where = matching_files(source.path), f"{source.path!r}"
+def _files_of(part: CorpusPart) -> list[SourceFile]:
+    with _named_by(part):
+        files, where = _matches(part.source)
     if not files:
         raise DataError(
-            f"data.source: no file matches {where} (seen from {Path.cwd()}). "
+            f"{part.key}: no file matches {where} (seen from {Path.cwd()}). "
             "Mend the path or put the corpus there"
         )
     if not any(file.size for file in files):
         raise DataError(
-            f"data.source: all {len(files)} files of {where} are empty. "
-            "There is nothing to learn from"
+            f"{part.key}: all {len(files)} files of {where} are empty. There is "
+            f"nothing to {'validate on' if part.held_out else 'learn from'}"
         )
     return files
 
 
-def _refuse_twice(files: Iterable[SourceFile]) -> None:
-    met: dict[str, SourceFile] = {}
+def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
+    """The files of a source, and what they were asked for by."""
+    match source:
+        case PythonDocsSource():
+            return python_docs.list_files(source), f"{list(source.packages)}"
+        case ParallelSource():
+            return parallel.list_files(source), f"{source.path!r}"
+        case _:
+            return matching_files(source.path), f"{source.path!r}"
+
+
+@contextmanager
+def _named_by(part: CorpusPart) -> Iterator[None]:
+    """What readers say of `data.source` is said of the key the part stands at."""
+    try:
+        yield
+    except DataError as error:
+        told = re.sub(r"(?<![\w/.])data\.source(?![\w/])", part.key, str(error))
+        raise DataError(told) from error
+
+
+def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
+    met: dict[str | tuple[int, int], SourceFile] = {}
     for file in _with_partners(files):
-        first = met.setdefault(real_path(file), file)
-        if first is not file:
-            raise DataError(
-                f"data.source: the same file would be read twice: {first.path} (part "
-                f"{first.part}) and {file.path} (part {file.part}). Narrow the path; "
-                "to use a source more often, give it a weight in a mixture"
-            )
+        first = met.setdefault(file.inode or file.path, file)
+        if first is file:
+            continue
+        key = parts[file.part].key
+        one, other = (
+            f"{f.path} (part {f.part}{', held out' * parts[f.part].held_out})"
+            for f in (first, file)
+        )
+        raise DataError(
+            f"{key}: the same file would be read twice: {one} and {other}. Narrow the "
+            "path; to train on a source more often, give it a weight in a mixture"
+        )
 
 
 def _with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
@@ -170,13 +227,16 @@ def _with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
 
 
 def plan_units(
-    files: Sequence[SourceFile], source: Source, unit_bytes: int
+    files: Sequence[SourceFile],
+    source: Source,
+    unit_bytes: int,
+    validation_source: Source | None = None,
 ) -> list[Unit]:
-    """Cuts a corpus into units of about `unit_bytes` each, none of two sources.
+    """Cuts a corpus into units of about `unit_bytes` each, none of two parts.
 
     A large file of lines or paragraphs is cut inside; other files stay whole.
     """
-    parts = parts_of(source)
+    parts = parts_of(source, validation_source)
     units: list[Unit] = []
     for index, of_part in groupby(files, lambda file: file.part):
         spans: list[Span] = []
@@ -217,7 +277,9 @@ def _is_splittable(file: SourceFile, source: SingleSource) -> bool:
     return by_line and source.encoding != DETECT and not is_compressed(file)
 
 
-def read_unit(unit: Unit, source: Source) -> Iterator[Document | Filtered | Rejected]:
+def read_unit(
+    unit: Unit, source: Source, validation_source: Source | None = None
+) -> Iterator[Document | Filtered | Rejected]:
     """Every document of a unit, in order.
 
     What cannot be read comes as `Rejected`, what a reader leaves out by rule as
@@ -227,14 +289,15 @@ def read_unit(unit: Unit, source: Source) -> Iterator[Document | Filtered | Reje
         DataError: A file cannot be opened, or has gone or changed its size since it
             was listed.
     """
-    part = parts_of(source)[unit.part].source
-    reader = _READERS[type(part)]
+    part = parts_of(source, validation_source)[unit.part]
+    reader = _READERS[type(part.source)]
     for span in unit.spans:
         file = span.file
         try:
             for listed in _with_partners([file]):
                 _check_unchanged(listed)
-            yield from reader.read(span, part)
+            with _named_by(part):
+                yield from reader.read(span, part.source)
         except BrokenFile as broken:
             yield Rejected(broken.reason, file.name, broken.offset, broken.detail)
         except OSError as error:

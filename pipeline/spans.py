@@ -13,8 +13,9 @@ class SourceFile:
         path: Where it lies here.
         size: Bytes.
         modified: Time of the last change, in nanoseconds.
-        part: Which source of a mixture it belongs to.
+        part: Which source of the corpus it belongs to; see `sources.parts_of`.
         partner: The file whose lines belong to the lines of this one, if any.
+        inode: Device and number of a local file: the same under all its names.
     """
 
     name: str
@@ -23,12 +24,18 @@ class SourceFile:
     modified: int
     part: int = 0
     partner: "SourceFile | None" = None
+    inode: tuple[int, int] | None = None
 
     @classmethod
     def at(cls, path: Path, name: str) -> "SourceFile":
         status = path.stat()
-        # Absolute, because a worker may run in another folder.
-        return cls(name, str(path.absolute()), status.st_size, status.st_mtime_ns)
+        return cls(
+            name,
+            str(path.absolute()),  # because a worker may run in another folder
+            status.st_size,
+            status.st_mtime_ns,
+            inode=(status.st_dev, status.st_ino),
+        )
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from configs.command import Invocation
+from configs.console import Console
 from configs.files import writing
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.quiet import quiet_import
 from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
+from pipeline.cleaning.languages import require_identifier
+from pipeline.readers.remote import use_options
 from pipeline.results import describe, write_results
 from pipeline.sources import (
     Unit,
@@ -67,7 +70,8 @@ def data(invocation: Invocation) -> dict[str, Any]:
         UserError: The corpus, the configuration or the disk does not let it.
     """
     config, console = invocation.config, invocation.console
-    files = list_files(config.data.source)
+    use_options(invocation.beam_options)
+    files = list_files(config.data.source, config.data.validation_source)
     inputs = {**data_inputs(config), "corpus": corpus_fingerprint(files)}
     if tokenizer := brought_along(config.tokenizer):
         inputs["tokenizer_files"] = tokenizer
@@ -77,13 +81,19 @@ def data(invocation: Invocation) -> dict[str, Any]:
             f"skipped: the same corpus ({len(files)} files) and the same data, "
             f"tokenizer and objective made {stage.path} before"
         )
+        _warn_of_leaks(console, result)
         return {**result, "skipped": True}
+    if config.data.cleaning.languages:
+        require_identifier()
     for line in stage.differences(inputs):
         console.say(f"made anew, because {line}")
     if moved := stage.begin(inputs):
         console.say(f"the records made before are now in {moved}")
     units = plan_units(
-        files, config.data.source, int(config.data.shard_megabytes * MEGABYTE)
+        files,
+        config.data.source,
+        int(config.data.shard_megabytes * MEGABYTE),
+        config.data.validation_source,
     )
     _clear_leftovers(stage.path)
     with peak_memory() as peak:
@@ -99,7 +109,17 @@ def data(invocation: Invocation) -> dict[str, Any]:
     save_config(stage.path, config)
     stage.finish(inputs, result)
     console.result(result["summary"])
+    _warn_of_leaks(console, result)
     return result
+
+
+def _warn_of_leaks(console: Console, result: dict[str, Any]) -> None:
+    if result["leaks_left"]:
+        console.warn(
+            f"{result['leaks_left']:,} validation documents are in training too, word "
+            "for word: what is measured on them says little about new text. Take "
+            "data.deduplication.exact=false away, and training loses them"
+        )
 
 
 def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
@@ -108,6 +128,7 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
     from pipeline.job import Job, run_job
     from pipeline.running import (
         LOCAL_RUNNER,
+        amount,
         beam_options,
         run_in_beam,
         steps_shown,
@@ -118,11 +139,8 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
         for name in ("state", "documents"):
             (folder / name).mkdir(exist_ok=True)
     size = sum(unit.size for unit in units)
-    console.say(
-        f"{size / MEGABYTE:.1f} MB of source in {_several(len(units), 'unit')}, "
-        f"{_several(workers, 'worker')}"
-    )
-    job = Job(invocation.config, folder.absolute())
+    console.say(amount(size, len(units), workers))
+    job = Job(invocation.config, folder.absolute(), invocation.beam_options)
     options = beam_options(workers, invocation.runner, invocation.beam_options, size)
 
     def sources() -> dict[Path, float]:
@@ -145,11 +163,6 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
         console,
         remote=invocation.runner != LOCAL_RUNNER,
     )
-
-
-def _several(number: int, thing: str) -> str:
-    """Such as `1 unit`, `2 units`."""
-    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def _clear_leftovers(folder: Path) -> None:

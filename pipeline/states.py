@@ -25,12 +25,14 @@ class Part:
         number: Which part of it; most units are one part.
         size: Bytes of text.
         weight: How often each of its training documents is used.
+        held_out: Whether it is of `data.validation_source`.
     """
 
     unit: int
     number: int
     size: int
     weight: float = 1.0
+    held_out: bool = False
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from configs.load import load_run
 from tests.docs import ROOT, commands
 from transbeam import ROOMS
 
@@ -26,6 +27,16 @@ def test_files_named_in_documents_exist(document: Path) -> None:
     missing = [name for name in named if not (ROOT / name).exists()]
     missing += [name for name in links if not (document.parent / name).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_configurations_in_documents_load(document: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    for text in re.findall(
+        r"^```yaml\n(name:.*?)^```", document.read_text(), re.M | re.S
+    ):
+        file.write_text(text)
+        load_run(file)
 
 
 def test_readme_shows_commands_that_exist() -> None:

@@ -154,6 +154,12 @@ def test_check_says_what_the_run_is(capsys):
     assert err == ""
 
 
+def test_check_says_what_it_is_validated_on(capsys):
+    held_out = "data.validation_source={kind: jsonl, path: test.jsonl}"
+    assert configs_main(["check", DEMO, "--set", held_out]) == 0
+    assert "tokens, validated on jsonl\n" in capsys.readouterr().out
+
+
 def test_check_as_json_is_the_resolved_configuration(capsys):
     assert configs_main(["check", DEMO, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == plain(load_run(DEMO))

@@ -30,24 +30,26 @@ def speak(console):
     console.heading("1 of 2: data")
     console.say("reading")
     console.result("3 records")
+    console.show("record 0")
     console.warn("one document is empty")
 
 
 def test_human_text_goes_to_stdout_and_warnings_to_stderr(capsys):
     speak(Console())
     out, err = capsys.readouterr()
-    assert out == "\n1 of 2: data\nreading\n3 records\n"
+    assert out == "\n1 of 2: data\nreading\n3 records\nrecord 0\n"
     assert err == "warning: one document is empty\n"
 
 
-def test_quiet_hides_all_but_warnings(capsys):
+def test_quiet_hides_all_but_warnings_and_what_was_asked_for(capsys):
     console = Console(quiet=True)
     speak(console)
     with console.progress("Reading", 3, "records") as bar:
         bar.advance(3)
         bar.describe("done")
         bar.set(3)
-    assert capsys.readouterr() == ("", "warning: one document is empty\n")
+    warning = "warning: one document is empty\n"
+    assert capsys.readouterr() == ("record 0\n", warning)
 
 
 def test_json_leaves_stdout_to_one_object(capsys):
@@ -59,6 +61,7 @@ def test_json_leaves_stdout_to_one_object(capsys):
     out, err = capsys.readouterr()
     assert json.loads(out) == {"records": 3, "text": "é"}
     assert "reading" in err
+    assert "record 0" in err
     with pytest.raises(RuntimeError, match="one JSON object"):
         console.emit({})
 

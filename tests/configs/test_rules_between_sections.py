@@ -43,6 +43,28 @@ IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
             ],
             "data.source.image_size=32 is not objective.image_size=224",
         ),
+        (
+            IMAGES,
+            [
+                "objective={kind: image_classification, labels: [a, b]}",
+                "data.validation_source={kind: images, path: y, image_size: 32}",
+            ],
+            "data.validation_source.image_size=32 is not objective.image_size=224",
+        ),
+        (
+            TEXT,
+            [
+                "data.validation_source={kind: mixture, parts: ["
+                "{source: {kind: text, path: y}},"
+                "{source: {kind: text, path: z}, weight: 2}]}"
+            ],
+            r"validation_source: part 1 has weight=2.0, but a weight says how often",
+        ),
+        (
+            TEXT,
+            ["data.validation_source.path=y"],
+            r"data.validation_source.kind: this required key is missing. Known here",
+        ),
     ],
 )
 def test_refused(text: str, overrides: list[str], told: str) -> None:
@@ -57,6 +79,8 @@ def test_refused(text: str, overrides: list[str], told: str) -> None:
         ["objective.kind=causal", "data.deduplication.near={}"],
         ["data.layout={kind: bucketed, lengths: [64, 128]}"],
         ["objective.kind=span_qa", "data.sequence_length=68"],
+        ["data.validation_source={kind: jsonl, path: y}"],
+        ["data.validation_source="],
     ],
 )
 def test_allowed(overrides: list[str]) -> None:

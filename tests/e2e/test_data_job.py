@@ -19,8 +19,9 @@ from configs.tokenizer import UnigramConfig, WordPieceConfig
 from pipeline.__main__ import main
 from pipeline.document_batch import DocumentBatch
 from pipeline.examples import parse_records
-from pipeline.features import check_arrays, contract
+from pipeline.features import check_arrays
 from pipeline.manifest import Manifest, read_manifest
+from pipeline.objectives import contract
 from pipeline.shards import Shard
 from pipeline.stage import data
 from pipeline.tokenizers.artifact import save_tokenizer
@@ -313,6 +314,9 @@ def test_inspection(made: Made, capsys) -> None:
     assert f"\n{Path(first.path).name.split('.')[0]}, record 0\n  from  " in said
     for words in CASES[made.case].shown:
         assert words in said
+    arguments = [*arguments, "--quiet"]
+    assert main([*arguments, "--run", str(made.invocation.run_folder)]) == 0
+    assert capsys.readouterr().out == said.partition("\n")[2]
 
 
 def test_same_bytes_with_threads(made: Made, folder: Path) -> None:
