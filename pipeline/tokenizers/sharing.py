@@ -8,7 +8,7 @@ import functools
 import threading
 from pathlib import Path
 
-from pipeline.tokenizers.artifact import load_tokenizer, tokenizer_fingerprint
+from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.making import LearnedConfig, WordSplitter, word_splitter
 
@@ -22,20 +22,20 @@ def shared_tokenizer(folder: Path) -> Tokenizer:
         ArtifactError: A file is missing, altered, cut short or of another version.
     """
     with _LOCK:
-        return _loaded(folder, tokenizer_fingerprint(folder))
+        return _tokenizer(read_tokenizer(folder).model)
 
 
 def shared_splitter(config: LearnedConfig) -> WordSplitter:
     """What cuts texts into the words that are counted; see `word_splitter`."""
     with _LOCK:
-        return _built(config)
+        return _splitter(config)
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(folder: Path, fingerprint: str) -> Tokenizer:
-    return load_tokenizer(folder)
+def _tokenizer(model: TokenizerModel) -> Tokenizer:
+    return model.build()
 
 
 @functools.lru_cache(maxsize=1)
-def _built(config: LearnedConfig) -> WordSplitter:
+def _splitter(config: LearnedConfig) -> WordSplitter:
     return word_splitter(config)
