@@ -14,6 +14,7 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
 )
 from apache_beam.runners.runner import PipelineResult
+from apache_beam.runners.worker import sdk_worker
 
 from configs.console import Console
 from configs.errors import UserError
@@ -135,7 +136,12 @@ def run_in_beam(
     """
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     try:
-        with _root_logger_to(log), chatter_to(log), progress:
+        with (
+            _root_logger_to(log),
+            _tracebacks_logged_alone(),
+            chatter_to(log),
+            progress,
+        ):
             job() if remote else interruptibly(job)
     except Exception as error:
         if mendable := user_error_of(error):
@@ -155,6 +161,16 @@ def _root_logger_to(path: Path) -> Iterator[None]:
     finally:
         logging.getLogger().removeHandler(handler)
         handler.close()
+
+
+@contextmanager
+def _tracebacks_logged_alone() -> Iterator[None]:
+    """Keeps Beam's worker threads from printing a traceback that they log as well."""
+    sdk_worker.print = lambda *_, **__: None  # pyright: ignore
+    try:
+        yield
+    finally:
+        del sdk_worker.print  # pyright: ignore
 
 
 def interruptibly(work: Callable[[], None]) -> None:

@@ -1,15 +1,13 @@
 """Where files lie and how they are opened: local or not, compressed or not.
 
-A path with a scheme (`gs://`, `s3://`, `hdfs://`) goes through Beam's file systems,
-any other through the local disk. `.gz`, `.bz2` and `.zst` are decompressed on the way,
-a block at a time.
+A path with a scheme (`gs://`, `s3://`) goes through Beam's file systems (`remote`), any
+other through the local disk. `.gz`, `.bz2` and `.zst` are decompressed on the way, a
+block at a time.
 """
 
 import bz2
 import glob
 import io
-import os
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,11 +17,15 @@ from typing import Any, BinaryIO, cast
 import zstandard
 
 from configs.errors import DataError
+from pipeline.readers.remote import (
+    is_remote,
+    matching_objects,
+    object_size,
+    open_object,
+)
 from pipeline.spans import SourceFile
 
 _BLOCK_BYTES = 1 << 16
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_EXTRAS = {"gs": "gcp", "s3": "aws", "azfs": "azure", "hdfs": "hadoop"}
 # The largest window `zstd --long` can ask for; the default limit is 2**27.
 _LONGEST_ZSTD_WINDOW = 1 << 31
 
@@ -62,23 +64,13 @@ def matching_files(pattern: str) -> list[SourceFile]:
         pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`.
 
     Raises:
-        DataError: A file's size cannot be asked for, or nothing here can read paths
-            of that scheme.
+        DataError: A file's size cannot be asked for, a bucket cannot be listed, or
+            nothing here can read paths of that scheme.
     """
     pattern = pattern.removeprefix("file://")
     root = _fixed_root(pattern)
-    if _is_remote(pattern):
-        with _reported(pattern):
-            (found,) = _beam_file_system(pattern).match([pattern])
-        return [
-            SourceFile(
-                name=entry.path.removeprefix(root),
-                path=entry.path,
-                size=entry.size_in_bytes,
-                modified=round(entry.last_updated_in_seconds * 10**9),
-            )
-            for entry in found.metadata_list
-        ]
+    if is_remote(pattern):
+        return matching_objects(pattern, root)
     paths = [Path(path) for path in glob.glob(pattern, recursive=True)]
     with _reported(pattern):
         return [
@@ -90,7 +82,7 @@ def matching_files(pattern: str) -> list[SourceFile]:
 
 def _fixed_root(pattern: str) -> str:
     """The folder a glob starts from: `a/b/` for `a/b/*.txt` and for `a/b/c.txt`."""
-    if not _is_remote(pattern):
+    if not is_remote(pattern):
         pattern = Path(pattern).as_posix()
     folders = pattern.split("/")[:-1]
     fixed = next((i for i, name in enumerate(folders) if glob.has_magic(name)), None)
@@ -110,19 +102,20 @@ def open_file(file: SourceFile) -> BinaryIO:
 
     Raises:
         OSError: It cannot be opened.
+        DataError: The same, of a file elsewhere; also later, while it is read.
     """
-    if _is_remote(file.path):
-        from apache_beam.io.filesystem import CompressionTypes
-
-        system = _beam_file_system(file.path)
-        stream = system.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED)
-    else:
-        stream = open(file.path, "rb")  # noqa: SIM115 (whoever asked closes it)
+    stream = _open_as_it_is(file.path)
     if not is_compressed(file):
-        return cast(BinaryIO, stream)
+        return stream
     name, make = _DECOMPRESSORS[Path(file.path).suffix]
-    raw = _Decompressed(cast(BinaryIO, stream), name, make)
+    raw = _Decompressed(stream, name, make)
     return cast(BinaryIO, io.BufferedReader(raw, _BLOCK_BYTES))
+
+
+def _open_as_it_is(path: str) -> BinaryIO:
+    if is_remote(path):
+        return open_object(path)
+    return open(path, "rb")
 
 
 class _Decompressed(io.RawIOBase):
@@ -180,42 +173,16 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
-def real_path(file: SourceFile) -> str:
-    """Where a file lies, the same for all links to it."""
-    return file.path if _is_remote(file.path) else os.path.realpath(file.path)
-
-
 def size_now(file: SourceFile) -> int:
     """The size of a file as it is at this moment, in bytes.
 
     Raises:
         OSError: It is not there any more.
+        DataError: The same, of a file elsewhere.
     """
-    if _is_remote(file.path):
-        return _beam_file_system(file.path).metadata(file.path).size_in_bytes
+    if is_remote(file.path):
+        return object_size(file.path)
     return Path(file.path).stat().st_size
-
-
-def _is_remote(path: str) -> bool:
-    return _SCHEME.match(path) is not None
-
-
-def _beam_file_system(path: str) -> Any:
-    # Importing Beam takes more than a second, and local files do without it.
-    from apache_beam.io.filesystems import FileSystems
-
-    try:
-        return FileSystems.get_filesystem(path)
-    except ValueError as error:
-        scheme = path.partition("://")[0]
-        raise DataError(
-            f"data.source: {path}: nothing installed here reads {scheme}:// paths. "
-            + (
-                f"Run: pip install 'apache-beam[{_EXTRAS[scheme]}]'"
-                if scheme in _EXTRAS
-                else f"Beam reads {', '.join(f'{name}://' for name in _EXTRAS)}"
-            )
-        ) from error
 
 
 @contextmanager

@@ -1,11 +1,15 @@
 """A worker's error reaches the user as it was meant."""
 
+from contextlib import nullcontext
+
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from configs.console import Console
 from configs.errors import DataError
 from pipeline.failures import marked_user_errors, user_error_of
+from pipeline.running import beam_options, run_in_beam
 
 MESSAGE = "corpus.txt: 3 of 4 lines are broken [see 'quarantine']\nmend them"
 
@@ -29,3 +33,17 @@ def test_through_a_runner(mode: str, element: int, capfd) -> None:
         assert str(error) == MESSAGE
     else:
         assert error is None
+
+
+@pytest.mark.parametrize("mode", ["in_memory", "multi_threading"])
+def test_user_sees_no_traceback(mode: str, tmp_path, capfd) -> None:
+    options = beam_options(2, options=[f"--direct_running_mode={mode}"])
+
+    def job() -> None:
+        with beam.Pipeline(options=options) as pipeline:
+            _ = pipeline | beam.Create([1]) | beam.Map(fail)
+
+    log = tmp_path / "job.log"
+    with pytest.raises(DataError, match="lines are broken"):
+        run_in_beam(job, nullcontext(), log, Console())
+    assert capfd.readouterr() == ("", "")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from configs.sources import TextSource
-from pipeline.score import Request, score
+from pipeline.scoring.score import Request, score
 from tests.serving.conftest import TINY, invocation_of
 
 TEXTS = ["the [MASK] of a list", "a tensor", "[MASK] of the [MASK] .", "true"]

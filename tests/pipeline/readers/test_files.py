@@ -103,13 +103,3 @@ def test_link_to_nowhere_is_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a.txt").symlink_to(tmp_path / "gone.txt")
     with pytest.raises(DataError, match=r"cannot be listed: .* No such file"):
         matching_files(f"{tmp_path}/*.txt")
-
-
-@pytest.mark.parametrize(
-    ("path", "advice"),
-    [("gs://bucket/*.txt", "apache-beam[gcp]"), ("tape://x", "Beam reads gs://, s3")],
-)
-def test_file_system_that_is_not_installed(path: str, advice: str) -> None:
-    with pytest.raises(DataError) as caught:
-        matching_files(path)
-    assert advice in str(caught.value)
