@@ -101,13 +101,17 @@ class ByteBPETokenizer(tf.Module):
         """Number of pieces, special ones included."""
         return len(self.pieces)
 
-    @functools.cached_property
+    @property
     def special(self) -> SpecialIds:
         """The ids of the special pieces, by the names GPT-2 and RoBERTa give them.
 
         Raises:
             ValueError: The vocabulary has the special pieces of neither.
         """
+        return self._special
+
+    @functools.cached_property
+    def _special(self) -> SpecialIds:
         return byte_bpe_special_ids(self.pieces)
 
     @property

@@ -18,6 +18,7 @@ is made where it is the leftmost of the lowest rank in its word.
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 import tensorflow as tf
@@ -67,8 +68,9 @@ class PairMerger(tf.Module):
             )
         ids = {piece: i for i, piece in enumerate(vocabulary)}
         self._factor = len(vocabulary)
-        self._byte_ids = tf.constant([ids[byte] for byte in ALPHABET], tf.int64)
-        self._made = tf.constant([ids[a + b] for a, b in merges], tf.int64)
+        self._byte_ids = tf.constant([ids[byte] for byte in ALPHABET], tf.int32)
+        # One more than there are merges, for what is no pair.
+        self._made = tf.constant([*(ids[a + b] for a, b in merges), 0], tf.int32)
         table = _rank_table(merges)
         # Two tokens that are no pair, so that the table is not empty.
         keys = [_NO_PAIR, *(ids[a] * self._factor + ids[b] for a, b in table)]
@@ -105,25 +107,25 @@ class PairMerger(tf.Module):
             settled: tf.Tensor,
         ) -> list[tf.Tensor]:
             rank, to_right, to_left = self._look_up(tokens, owner)
-            lowest = tf.gather(tf.math.unsorted_segment_min(rank, owner, count), owner)
+            lowest = tf.math.unsorted_segment_min(rank, owner, count)
+            lowest = tf.gather_nd(lowest, owner[:, tf.newaxis])
             done = tf.where(tf.equal(lowest, _NEVER))
             settled = tf.tensor_scatter_nd_update(
                 settled,
                 tf.gather_nd(place, done)[:, tf.newaxis],
-                tf.cast(tf.gather_nd(tokens, done), tf.int32),
+                tf.gather_nd(tokens, done),
             )
             joins = _can_be_joined(rank, to_right, to_left, lowest, number)
             if self._some_wait:
                 joins &= self._need_not_wait(rank, lowest, owner, place, count)
-            joined = tf.where(joins)
-            made = tf.gather(self._made, tf.gather_nd(rank, joined))
-            tokens = tf.tensor_scatter_nd_update(tokens, joined, made)
+            made = tf.minimum(rank, tf.size(self._made) - 1)[:, tf.newaxis]
+            tokens = tf.where(joins, tf.gather_nd(self._made, made), tokens)
             kept = tf.where((lowest < _NEVER) & tf.logical_not(_previous(joins, False)))
             rest = [tf.gather_nd(values, kept) for values in (tokens, owner, place)]
             return [number + 1, *rest, settled]
 
         size = tf.size(values)
-        tokens = tf.gather(self._byte_ids, tf.cast(values, tf.int32))
+        tokens = tf.gather_nd(self._byte_ids, tf.cast(values, tf.int32)[:, tf.newaxis])
         any_size = tf.TensorShape([None])
         *_, settled = tf.while_loop(
             lambda _, tokens, *__: tf.size(tokens) > 0,
@@ -135,12 +137,13 @@ class PairMerger(tf.Module):
         lengths = tf.math.unsorted_segment_sum(
             tf.cast(is_piece, tf.int64), owners, count
         )
-        pieces = tf.boolean_mask(settled, is_piece)
+        pieces = tf.gather_nd(settled, tf.where(is_piece))
         return rows_of(pieces, lengths)
 
     def _look_up(self, tokens: tf.Tensor, owner: tf.Tensor) -> list[tf.Tensor]:
         """Three ranks, int32 (T,), of the pair of each token and the next."""
-        pairs = tokens * self._factor + _next(tokens, 0)
+        left = tf.cast(tokens, tf.int64)
+        pairs = left * self._factor + _next(left, 0)
         is_pair = tf.equal(owner, _next(owner, -1))
         packed = self._ranks.lookup(tf.where(is_pair, pairs, _NO_PAIR))
         return [
@@ -228,19 +231,20 @@ def _rank_table(
 ) -> dict[tuple[str, str], tuple[int, int, int]]:
     """Of each pair the rank, and the lowest ranks to its right and to its left."""
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    # What a piece can have grown out of: itself, what its merges begin or end with.
+    # What a piece can have grown out of: what its merges begin or end with.
     begins: dict[str, set[str]] = {}
     ends: dict[str, set[str]] = {}
     for a, b in sorted(ranks, key=lambda pair: len(pair[0]) + len(pair[1])):
-        begins.setdefault(a + b, {a + b}).update(begins.get(a, {a}))
-        ends.setdefault(a + b, {a + b}).update(ends.get(b, {b}))
+        begins.setdefault(a + b, set()).update((a,), begins.get(a, ()))
+        ends.setdefault(a + b, set()).update((b,), ends.get(b, ()))
     to_right: dict[tuple[str, str], int] = {}
     to_left: dict[tuple[str, str], int] = {}
-    for (a, b), rank in ranks.items():
-        for origin in begins.get(b, {b}) - {b}:
-            to_right[a, origin] = min(rank, to_right.get((a, origin), _NEVER))
-        for origin in ends.get(a, {a}) - {a}:
-            to_left[origin, b] = min(rank, to_left.get((origin, b), _NEVER))
+    # In ascending order, so that the rank that is met first is the lowest.
+    for (a, b), rank in sorted(ranks.items(), key=itemgetter(1)):
+        for origin in begins.get(b, ()):
+            to_right.setdefault((a, origin), rank)
+        for origin in ends.get(a, ()):
+            to_left.setdefault((origin, b), rank)
     return {
         pair: (
             ranks.get(pair, _NEVER),

@@ -10,6 +10,7 @@ characters of all texts are judged at once, which is also much faster than to se
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,21 +30,21 @@ _UTF8 = r"[\x00-\x{d7ff}\x{e000}-\x{10ffff}]*"
 
 # Bytes up to which a word is compared with others; of longer ones each is kept.
 _COMPARED = 24
-_PADDING = b"\0" * (_COMPARED + 8)
-_FIRST_BYTES = np.array([(1 << 8 * kept) - 1 for kept in range(8)] + [-1])
+# Zeros after the texts, at least: eight bytes can be read wherever a word has any.
+_PADDING = 32
 
 
 class Words(NamedTuple):
     """Where the words of all texts lie in one row of bytes.
 
     Attributes:
-        content: string (). The texts, with separators and padding.
+        values: uint8 (B,). The texts, with separators and padding, B divisible by 8.
         starts: int64 (W,). Index of the first byte of each word.
         lengths: int64 (W,). Bytes of each word, at least 1.
         per_text: int64 (N,). Number of words of each text.
     """
 
-    content: tf.Tensor
+    values: tf.Tensor
     starts: tf.Tensor
     lengths: tf.Tensor
     per_text: tf.Tensor
@@ -74,24 +75,28 @@ def split_into_words(texts: tf.Tensor) -> Words:
 
     Example:
     >>> words = split_into_words(tf.constant(["It's 10  o'clock"]))
-    >>> content = words.content.numpy()
+    >>> content = bytes(words.values.numpy())
     >>> [content[i : i + n] for i, n in zip(words.starts, words.lengths, strict=True)]
     [b'It', b"'s", b' 10', b' ', b' o', b"'", b'clock']
     """
     separator = bytes([_SEPARATOR])
     joined = tf.strings.reduce_join(tf.strings.join([_as_utf8(texts), separator]))
-    content = tf.strings.join([separator, joined, _PADDING])
-    values = tf.io.decode_raw(content, tf.uint8)[: -len(_PADDING)]
-    kinds = _kinds(values)
-    starts = tf.where(_is_start(values, kinds))[:, 0]
-    is_end = tf.equal(tf.gather(kinds, starts), _END)
-    ends = tf.where(is_end)[:, 0]
-    words = tf.where(~is_end[:-1])[:, 0]
+    content = tf.strings.join([separator, joined])
+    size = tf.strings.length(content)
+    values = tf.io.decode_raw(
+        content, tf.uint8, fixed_length=(size + _PADDING + 7) // 8 * 8
+    )
+    starts = tf.where(_is_start(values)[:size])[:, 0]
+    separators = tf.where(tf.equal(values, _SEPARATOR))[:, 0]
+    words_before = tf.searchsorted(starts, separators, out_type=tf.int64)
+    # A word ends where the next one begins, or at a separator before that.
+    ends = tf.concat([starts, [tf.cast(size, tf.int64)]], axis=0)
+    ends = tf.tensor_scatter_nd_min(ends, words_before[:, tf.newaxis], separators)
     return Words(
-        content=content,
-        starts=tf.gather(starts, words),
-        lengths=tf.gather(starts[1:] - starts[:-1], words),
-        per_text=ends[1:] - ends[:-1] - 1,
+        values=values,
+        starts=starts,
+        lengths=ends[1:] - starts,
+        per_text=words_before[1:] - words_before[:-1],
     )
 
 
@@ -106,13 +111,13 @@ def unique_words(words: Words) -> UniqueWords:
     keys, index = tf.unique(_keys(words))
     count = tf.size(keys)
     sample = tf.math.unsorted_segment_max(tf.range(tf.size(index)), index, count)
-    starts = tf.gather(words.starts, sample)
-    lengths = tf.gather(words.lengths, sample)
+    starts = tf.gather_nd(words.starts, sample[:, tf.newaxis])
+    lengths = tf.gather_nd(words.lengths, sample[:, tf.newaxis])
     positions = tf.ragged.range(starts, starts + lengths).flat_values
     first = tf.cumsum(lengths, exclusive=True)[:, tf.newaxis]
     is_first = tf.scatter_nd(first, tf.ones_like(sample), tf.shape(positions, tf.int64))
     return UniqueWords(
-        values=tf.gather(tf.io.decode_raw(words.content, tf.uint8), positions),
+        values=tf.gather_nd(words.values, positions[:, tf.newaxis]),
         owners=tf.cumsum(is_first) - 1,
         count=count,
         index=index,
@@ -146,12 +151,28 @@ def _kind_of_code_points() -> np.ndarray:
 
 _KIND_OF = _kind_of_code_points()
 _KIND_OF_BYTE = np.append(_KIND_OF[:_SEPARATOR], np.uint8(_END))
+# Of two bytes at once, as uint16 (65536,): twice as fast as of each.
+_KINDS_OF_TWO = np.stack(np.meshgrid(_KIND_OF_BYTE, _KIND_OF_BYTE), axis=-1)
+_KINDS_OF_TWO = _KINDS_OF_TWO.view(np.uint16).ravel()
 _BLOCKS, _BLOCK_OF = blocks_of(_KIND_OF)
 
 
-def _kinds(values: tf.Tensor) -> tf.Tensor:
-    """uint8 (B,), the kind of the character each byte belongs to."""
-    kinds = tf.gather(_KIND_OF_BYTE, tf.cast(values, tf.int32))
+class _LongCharacters(NamedTuple):
+    """The characters of as many bytes.
+
+    Attributes:
+        size: How many.
+        place: int64 (C, 1). Index of the first byte of each.
+        kind: uint8 (C,).
+    """
+
+    size: int
+    place: tf.Tensor
+    kind: tf.Tensor
+
+
+def _long_characters(values: tf.Tensor) -> Iterator[_LongCharacters]:
+    """Those of two bytes, of three and of four."""
     first_bytes = tf.where((values >= 0xC0) & (values < _SEPARATOR))
     leading = tf.gather_nd(values, first_bytes)
     for size, first, last in ((2, 0xC0, 0xDF), (3, 0xE0, 0xEF), (4, 0xF0, 0xF7)):
@@ -167,13 +188,24 @@ def _kinds(values: tf.Tensor) -> tf.Tensor:
         kind = tf.gather_nd(
             _BLOCKS, tf.stack([block, tf.math.floormod(code_points, BLOCK)], axis=1)
         )
-        for offset in range(size):
-            kinds = tf.tensor_scatter_nd_update(kinds, place + offset, kind)
-    return kinds
+        yield _LongCharacters(size, place, kind)
 
 
-def _is_start(values: tf.Tensor, kinds: tf.Tensor) -> tf.Tensor:
-    """Whether a word, or a separator, begins at a byte, bool (B,)."""
+def _kinds(values: tf.Tensor, long: Sequence[_LongCharacters]) -> tf.Tensor:
+    """uint8 (B,), the kind of the character each byte belongs to."""
+    two = tf.bitcast(tf.reshape(values, [-1, 2]), tf.uint16)
+    kinds = tf.gather_nd(_KINDS_OF_TWO, tf.cast(two, tf.int32)[:, tf.newaxis])
+    return tf.tensor_scatter_nd_update(
+        tf.reshape(tf.bitcast(kinds, tf.uint8), [-1]),
+        tf.concat([one.place + i for one in long for i in range(one.size)], axis=0),
+        tf.concat([one.kind for one in long for _ in range(one.size)], axis=0),
+    )
+
+
+def _is_start(values: tf.Tensor) -> tf.Tensor:
+    """Whether a word begins at a byte, bool (B,)."""
+    long = list(_long_characters(values))
+    kinds = _kinds(values, long)
     end = tf.constant([_END], tf.uint8)
     before = tf.concat([end, kinds[:-1]], axis=0)
     after = tf.concat([kinds[1:], end], axis=0)
@@ -184,73 +216,85 @@ def _is_start(values: tf.Tensor, kinds: tf.Tensor) -> tf.Tensor:
         (before < _WHITE) | (after < _WHITE),
         tf.not_equal(kinds, before) & tf.not_equal(before, _SPACE),
     )
-    starts |= tf.equal(before, _END) | tf.equal(kinds, _END)
-    starts = _at_first_byte(starts, values)
-    return _with_contractions(starts, values, before)
+    starts |= tf.equal(before, _END)
+    # One step sets what is different at few places, as each goes over all bytes.
+    last, first = _long_white_space(starts, long)
+    inside, behind = _contractions(values, before)
+    no, yes = tf.concat([last, inside], axis=0), tf.concat([first, behind], axis=0)
+    flags = tf.concat([_fill(no, False), _fill(yes, True)], axis=0)
+    starts = tf.tensor_scatter_nd_update(starts, tf.concat([no, yes], axis=0), flags)
+    return starts & tf.not_equal(kinds, _END)
 
 
-def _at_first_byte(starts: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Moves the starts at the last byte of white space of two or three bytes."""
-    later = tf.where(starts & (values >= 0x80) & (values < 0xC0))
-    is_second = tf.gather_nd(values, later - 1) >= 0xC0
-    steps = tf.where(is_second, tf.constant(1, tf.int64), 2)[:, tf.newaxis]
-    starts = _set(starts, later, False)
-    return _set(starts, later - steps, True)
+def _fill(places: tf.Tensor, value: bool) -> tf.Tensor:
+    return tf.fill(tf.shape(places)[:1], value)
 
 
-def _with_contractions(
-    starts: tf.Tensor, values: tf.Tensor, before: tf.Tensor
-) -> tf.Tensor:
+def _long_white_space(
+    starts: tf.Tensor, long: Sequence[_LongCharacters]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The last bytes where a word was seen to begin, and the first, where it does."""
+    white = [tf.boolean_mask(one.place, tf.equal(one.kind, _WHITE)) for one in long]
+    first = tf.concat(white, axis=0)
+    last = [place + one.size - 1 for place, one in zip(white, long, strict=True)]
+    last = tf.concat(last, axis=0)
+    found = tf.gather_nd(starts, last)
+    return tf.boolean_mask(last, found), tf.boolean_mask(first, found)
+
+
+def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where `'s` and its like have their letters, and where what follows begins."""
+    apostrophe = tf.where(tf.equal(values, ord("'")))
     # After a symbol or a space an apostrophe belongs to a word of symbols.
-    apostrophe = tf.equal(values, ord("'"))
-    apostrophe &= tf.not_equal(before, _SYMBOL) & tf.not_equal(before, _SPACE)
-    place = tf.where(apostrophe)
-    one = tf.gather_nd(values, place + 1)
-    two = tf.gather_nd(values, tf.minimum(place + 2, tf.size(values, tf.int64) - 1))
+    kind = tf.gather_nd(before, apostrophe)
+    alone = tf.not_equal(kind, _SYMBOL) & tf.not_equal(kind, _SPACE)
+    place = tf.boolean_mask(apostrophe, alone)
+    one, two = tf.gather_nd(values, place + 1), tf.gather_nd(values, place + 2)
     short = tf.reduce_any([tf.equal(one, letter) for letter in b"stmd"], axis=0)
     long = tf.reduce_any(
         [tf.equal(one, a) & tf.equal(two, b) for a, b in (b"re", b"ve", b"ll")], axis=0
     )
-    starts = _set(starts, place[short | long] + 1, False)
-    starts = _set(starts, place[short] + 2, True)
-    return _set(starts, place[long] + 3, True)
-
-
-def _set(flags: tf.Tensor, place: tf.Tensor, value: bool) -> tf.Tensor:
-    return tf.tensor_scatter_nd_update(
-        flags, place, tf.fill(tf.shape(place)[:1], value)
-    )
+    behind = tf.concat([place[short] + 2, place[long] + 3], axis=0)
+    return place[short | long] + 1, behind
 
 
 def _keys(words: Words) -> tf.Tensor:
-    """int64 (W,), equal for equal words: the bytes themselves, if they are few."""
-    windows = _windows(words.content)
+    """int64 (W,), equal for equal words: length and the bytes themselves, if few.
+
+    Of a longer word length and its row's number among all different rows.
+    """
+    content = tf.bitcast(tf.reshape(words.values, [-1, 8]), tf.uint64)
+    first = _eight_bytes(content, words.starts)
     few = tf.minimum(words.lengths, 7)
-    keys = tf.gather(windows, words.starts) & tf.gather(_FIRST_BYTES, few)
-    keys |= tf.bitwise.left_shift(few, tf.constant(56, tf.int64))
-    # The key of a longer word is its row's number among all different rows.
+    keys = tf.bitcast(_leading(first, few), tf.int64) | few
     longer = tf.where(words.lengths > 7)
     starts = tf.gather_nd(words.starts, longer)
     lengths = tf.gather_nd(words.lengths, longer)
-    columns = [lengths]
-    for offset in range(0, _COMPARED, 8):
-        kept = tf.clip_by_value(lengths - offset, 0, 8)
-        columns.append(
-            tf.gather(windows, starts + offset) & tf.gather(_FIRST_BYTES, kept)
-        )
+    columns = [tf.gather_nd(first, longer)]
+    for offset in range(8, _COMPARED, 8):
+        more = _eight_bytes(content, starts + offset)
+        columns.append(_leading(more, tf.clip_by_value(lengths - offset, 0, 8)))
     # A word too long to be compared has its place for its bytes: no other has it.
-    columns[1] = tf.where(lengths > _COMPARED, starts, columns[1])
+    place = tf.bitcast(starts, tf.uint64)
+    columns[0] = tf.where(lengths > _COMPARED, place, columns[0])
     _, number = tf.raw_ops.UniqueV2(
-        x=tf.stack(columns, axis=1), axis=[0], out_idx=tf.int64
+        x=tf.transpose(tf.stack(columns)), axis=[0], out_idx=tf.int64
     )
-    return tf.tensor_scatter_nd_update(keys, longer, -1 - number)
+    rows = number * 0x100 + tf.minimum(lengths, _COMPARED + 1)
+    return tf.tensor_scatter_nd_update(keys, longer, rows)
 
 
-def _windows(content: tf.Tensor) -> tf.Tensor:
-    """int64 (B,), each byte and the seven after it as one number."""
-    size = (tf.strings.length(content) - 8) // 8 * 8
-    shifted = [
-        tf.io.decode_raw(tf.strings.substr(content, offset, size), tf.int64)
-        for offset in range(8)
-    ]
-    return tf.reshape(tf.stack(shifted, axis=1), [-1])
+def _eight_bytes(content: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
+    """The bytes from each start on, uint64 (W,), from those at multiples of eight."""
+    place = tf.bitwise.right_shift(starts, tf.constant(3, tf.int64))[:, tf.newaxis]
+    bits = tf.bitcast((starts & 7) * 8, tf.uint64)
+    lower = tf.bitwise.right_shift(tf.gather_nd(content, place), bits)
+    # In two steps: to shift by 64 bits at once is not defined.
+    upper = tf.bitwise.left_shift(tf.gather_nd(content, place + 1) * 2, 63 - bits)
+    return lower | upper
+
+
+def _leading(eight_bytes: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+    """The first bytes, in the highest bits, and zeros."""
+    half = tf.bitcast((8 - kept) * 4, tf.uint64)
+    return tf.bitwise.left_shift(tf.bitwise.left_shift(eight_bytes, half), half)

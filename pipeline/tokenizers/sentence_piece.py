@@ -48,9 +48,6 @@ class SentencePieceTokenizer(tf.Module):
     A word alone has the pieces it has inside a sentence: SentencePiece puts the space
     before it.
 
-    Built eagerly it does not outlive a new global seed (`keras.utils.set_random_seed`):
-    that clears TensorFlow's kernels, and this one holds the model. Set the seed first.
-
     Args:
         model: The content of a `.model` file; of type unigram, BPE, word or char.
         num_sentinels: Further ids after those of the model, as in T5: the last of them
@@ -85,10 +82,7 @@ class SentencePieceTokenizer(tf.Module):
         keeps_spaces = parts.processor.normalize("  a") == f"{_SPACE * 3}a"
         letters = [i for i in self.ordinary_ids.tolist() if self.pieces[i].isalnum()]
         self._anchor = letters[0] if keeps_spaces and letters else None
-        self._sentencepiece = tf_text.SentencepieceTokenizer(
-            model=model,
-            out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-        )
+        self._model = model
 
     @property
     def vocabulary_size(self) -> int:
@@ -141,7 +135,7 @@ class SentencePieceTokenizer(tf.Module):
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         # The kernel makes a U+FFFD of each wrong byte, others one of several.
-        return self._sentencepiece.tokenize(_as_utf8(texts))
+        return self._sentencepiece().tokenize(_as_utf8(texts))
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -171,13 +165,23 @@ class SentencePieceTokenizer(tf.Module):
         texts = group(texts, tf.gather(rows, first), nrows=ids.nrows())
         return tf.strings.reduce_join(texts, axis=-1, separator=" ")
 
+    def _sentencepiece(self) -> tf_text.SentencepieceTokenizer:
+        # Made anew in each compiled function that uses it. The model is held by the
+        # kernel of an op, and a new global seed (`keras.utils.set_random_seed`) clears
+        # all kernels: a function makes its own again when it is called, but what was
+        # made eagerly is lost.
+        return tf_text.SentencepieceTokenizer(
+            model=self._model,
+            out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+        )
+
     def _decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         if self._anchor is None:
-            return self._sentencepiece.detokenize(ids)
+            return self._sentencepiece().detokenize(ids)
         # Of the spaces a text begins with the kernel drops several, the library one.
         # Behind a letter the kernel drops none.
         anchors = tf.fill([ids.nrows(), 1], self._anchor)
-        texts = self._sentencepiece.detokenize(tf.concat([anchors, ids], axis=1))
+        texts = self._sentencepiece().detokenize(tf.concat([anchors, ids], axis=1))
         has_space = ids.with_values(tf.gather(self._has_space, ids.values))
         drop = tf.cast(tf.reduce_any(has_space[:, :1], axis=1), tf.int32)
         drop += len(self.pieces[self._anchor].encode())

@@ -18,7 +18,7 @@ def compiled(texts):
 
 def words_of(texts):
     words = compiled(tf.constant(texts, tf.string, [len(texts)]))
-    content = words.content.numpy()
+    content = bytes(words.values.numpy())
     flat = [
         content[i : i + n] for i, n in zip(words.starts, words.lengths, strict=True)
     ]
@@ -52,6 +52,9 @@ def words_of(texts):
         ("''s", ["''", "s"]),
         ("'S'l'r'", ["'", "S", "'", "l", "'", "r", "'"]),
         ("1't", ["1", "'t"]),
+        ("a'", ["a", "'"]),
+        ("a'l", ["a", "'", "l"]),
+        ("a's\u3000\u3000b's ", ["a", "'s", "\u3000", "\u3000", "b", "'s", " "]),
     ],
 )
 def test_words_by_hand(text, expected):
