@@ -9,9 +9,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from bench.pairs import Pair, in_turns
 from configs.sources import PythonDocsSource
 from configs.tokenizer import WordPieceConfig
+from pipeline.corpus import list_files
 from pipeline.count import count_words
 from pipeline.documents import Document
-from pipeline.sources import list_files, plan_units, read_unit
+from pipeline.sources import plan_units, read_unit
 from pipeline.tokenizers.learning import learn_wordpiece
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, UNKNOWN
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer

@@ -14,12 +14,12 @@ from typing import Any
 from configs.files import write_atomically
 from configs.run import RunConfig
 from pipeline.cleaning import clean_text, filter_reason, quarantine_reason, rejected
+from pipeline.corpus import parts_of as parts_of_source
 from pipeline.deduplication.steps import save_signatures
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document, Filtered, Rejected
 from pipeline.kept import is_held_out
 from pipeline.sources import Unit, read_unit
-from pipeline.sources import parts_of as parts_of_source
 from pipeline.states import (
     Part,
     documents_path,

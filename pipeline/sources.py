@@ -1,25 +1,19 @@
-"""Where documents come from: listing a corpus, cutting it into work, reading it.
+"""Where documents come from: a corpus cut into units of work, and reading them.
 
 A unit of work is some 4 MB of source. The cut depends on the files' names and sizes
 alone, so every run over the same corpus has the same units, and each unit becomes the
 same documents, whoever works on it and when.
 """
 
-import hashlib
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 from configs.encodings import DETECT
 from configs.errors import DataError
 from configs.sources import (
     ArraysSource,
     ImagesSource,
-    MixtureSource,
     PythonDocsSource,
     SingleSource,
     Source,
@@ -38,6 +32,7 @@ from configs.table_sources import (
     SquadSource,
     TFRecordSource,
 )
+from pipeline.corpus import named_by, parts_of, with_partners
 from pipeline.documents import Document, Filtered, Rejected
 from pipeline.readers import (
     arrays,
@@ -59,7 +54,6 @@ from pipeline.readers import (
 from pipeline.readers.files import (
     BrokenFile,
     is_compressed,
-    matching_files,
     size_now,
 )
 from pipeline.spans import SourceFile, Span
@@ -99,131 +93,6 @@ class Unit:
     def part(self) -> int:
         """Which part of the corpus the unit is from; 0 where there is only one."""
         return self.spans[0].file.part
-
-
-@dataclass(frozen=True)
-class CorpusPart:
-    """One source of a corpus.
-
-    Attributes:
-        source: The source.
-        weight: How often each of its training documents is used.
-        held_out: Whether it is of `data.validation_source`.
-    """
-
-    source: SingleSource
-    weight: float = 1.0
-    held_out: bool = False
-
-    @property
-    def key(self) -> str:
-        """Where it stands in the configuration."""
-        return "data.validation_source" if self.held_out else "data.source"
-
-
-def parts_of(
-    source: Source, validation_source: Source | None = None
-) -> tuple[CorpusPart, ...]:
-    """The sources a corpus consists of, those held out behind the others."""
-    parts: list[CorpusPart] = []
-    for held_out, given in ((False, source), (True, validation_source)):
-        if isinstance(given, MixtureSource):
-            parts += [CorpusPart(p.source, p.weight, held_out) for p in given.parts]
-        elif given is not None:
-            parts.append(CorpusPart(given, held_out=held_out))
-    return tuple(parts)
-
-
-def list_files(
-    source: Source, validation_source: Source | None = None
-) -> list[SourceFile]:
-    """All files of a corpus, sorted by its parts (`parts_of`) and by name.
-
-    Raises:
-        DataError: A source has no files, or only empty ones; or a file would be read
-            twice.
-    """
-    parts = parts_of(source, validation_source)
-    files = [
-        replace(file, part=index)
-        for index, part in enumerate(parts)
-        for file in sorted(_files_of(part), key=lambda file: file.name)
-    ]
-    _refuse_twice(files, parts)
-    return _told_apart(files)
-
-
-def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """The files with a name of its own for each: files of one name get their part's.
-
-    Provenance needs that; the path would differ between machines.
-    """
-    often = Counter(file.name for file in files)
-    names = [f"{f.part}/{f.name}" if often[f.name] > 1 else f.name for f in files]
-    if len(set(names)) < len(files):  # a folder of the corpus is called as a part
-        names = [f"{file.part}/{file.name}" for file in files]
-    return [replace(f, name=name) for f, name in zip(files, names, strict=True)]
-
-
-def _files_of(part: CorpusPart) -> list[SourceFile]:
-    with _named_by(part):
-        files, where = _matches(part.source)
-    if not files:
-        raise DataError(
-            f"{part.key}: no file matches {where} (seen from {Path.cwd()}). "
-            "Mend the path or put the corpus there"
-        )
-    if not any(file.size for file in files):
-        raise DataError(
-            f"{part.key}: all {len(files)} files of {where} are empty. There is "
-            f"nothing to {'validate on' if part.held_out else 'learn from'}"
-        )
-    return files
-
-
-def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
-    """The files of a source, and what they were asked for by."""
-    match source:
-        case PythonDocsSource():
-            return python_docs.list_files(source), f"{list(source.packages)}"
-        case ParallelSource():
-            return parallel.list_files(source), f"{source.path!r}"
-        case _:
-            return matching_files(source.path), f"{source.path!r}"
-
-
-@contextmanager
-def _named_by(part: CorpusPart) -> Iterator[None]:
-    """What readers say of `data.source` is said of the key the part stands at."""
-    try:
-        yield
-    except DataError as error:
-        told = re.sub(r"(?<![\w/.])data\.source(?![\w/])", part.key, str(error))
-        raise DataError(told) from error
-
-
-def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    met: dict[str | tuple[int, int], SourceFile] = {}
-    for file in _with_partners(files):
-        first = met.setdefault(file.inode or file.path, file)
-        if first is file:
-            continue
-        key = parts[file.part].key
-        one, other = (
-            f"{f.path} (part {f.part}{', held out' * parts[f.part].held_out})"
-            for f in (first, file)
-        )
-        raise DataError(
-            f"{key}: the same file would be read twice: {one} and {other}. Narrow the "
-            "path; to train on a source more often, give it a weight in a mixture"
-        )
-
-
-def _with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
-    for file in files:
-        yield file
-        if file.partner is not None:
-            yield replace(file.partner, part=file.part)
 
 
 def plan_units(
@@ -294,9 +163,9 @@ def read_unit(
     for span in unit.spans:
         file = span.file
         try:
-            for listed in _with_partners([file]):
+            for listed in with_partners([file]):
                 _check_unchanged(listed)
-            with _named_by(part):
+            with named_by(part):
                 yield from reader.read(span, part.source)
         except BrokenFile as broken:
             yield Rejected(broken.reason, file.name, broken.offset, broken.detail)
@@ -314,11 +183,3 @@ def _check_unchanged(file: SourceFile) -> None:
             f"{file.path}: changed while the job ran ({file.size} bytes when listed, "
             f"{size} now). Run the job again on a corpus that keeps still"
         )
-
-
-def corpus_fingerprint(files: Sequence[SourceFile]) -> str:
-    """Changes when a file is added, removed, resized or written anew."""
-    digest = hashlib.sha256()
-    for file in _with_partners(files):
-        digest.update(f"{file.name}\0{file.size}\0{file.modified}\n".encode())
-    return digest.hexdigest()[:16]

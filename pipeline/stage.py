@@ -13,14 +13,10 @@ from configs.quiet import quiet_import
 from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
 from pipeline.cleaning.languages import require_identifier
+from pipeline.corpus import corpus_fingerprint, list_files
 from pipeline.readers.remote import use_options
 from pipeline.results import describe, write_results
-from pipeline.sources import (
-    Unit,
-    corpus_fingerprint,
-    list_files,
-    plan_units,
-)
+from pipeline.sources import Unit, plan_units
 from pipeline.states import all_parts, state_path, unit_name
 from pipeline.tokenizers.making import brought_along
 

@@ -98,9 +98,11 @@ def make_records(
             )
             for copy in range(copies)
         ]
-        arrays = {name: np.concatenate([one[name] for one in made]) for name in made[0]}
-        placement = _repeated(placement, len(packed), copies)
-        lengths = np.tile(lengths, copies)
+        arrays = made[0]
+        if copies > 1:
+            arrays = {name: np.concatenate([m[name] for m in made]) for name in arrays}
+            placement = _repeated(placement, len(packed), copies)
+            lengths = np.tile(lengths, copies)
     counts = {
         **token_counts(tokenizer, rows),
         "padding": int(np.sum(length - lengths)),

@@ -19,6 +19,8 @@ from configs.memory import peak_memory
 from configs.run_folder import Stage, lock
 from configs.saved_models import find_version
 from configs.sources import ArraysSource, ImagesSource
+from pipeline.corpus import corpus_fingerprint, list_files
+from pipeline.corpus import parts_of as parts_of_source
 from pipeline.readers.remote import use_options
 from pipeline.running import (
     LOCAL_RUNNER,
@@ -31,8 +33,7 @@ from pipeline.scoring.blocks import Ledger, marker_path, parts_of, total
 from pipeline.scoring.inference import Scoring, run_scoring
 from pipeline.scoring.predictions import Rows, form_of, join
 from pipeline.scoring.saved_models import fingerprint_of, read_signature
-from pipeline.sources import Unit, corpus_fingerprint, list_files, plan_units
-from pipeline.sources import parts_of as parts_of_source
+from pipeline.sources import Unit, plan_units
 
 # Not data.shard_megabytes: the answers should not depend on how records are made.
 UNIT_BYTES = 500_000

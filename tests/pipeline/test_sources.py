@@ -19,17 +19,10 @@ from configs.sources import (
     ZipSource,
 )
 from configs.table_sources import CsvSource, JsonlSource, ParallelSource
+from pipeline.corpus import corpus_fingerprint, list_files, parts_of
 from pipeline.documents import Document, Rejected
 from pipeline.readers import files as reader_files
-from pipeline.sources import (
-    _READERS,
-    SingleSource,
-    corpus_fingerprint,
-    list_files,
-    parts_of,
-    plan_units,
-    read_unit,
-)
+from pipeline.sources import _READERS, SingleSource, plan_units, read_unit
 
 
 class ShelfFileSystem(FileSystem):

@@ -6,9 +6,9 @@ import pytest
 
 from configs.errors import DataError
 from configs.table_sources import ParallelSource
+from pipeline.corpus import corpus_fingerprint, list_files
 from pipeline.documents import Document, Rejected
 from pipeline.readers import parallel
-from pipeline.sources import corpus_fingerprint, list_files
 from pipeline.spans import Span
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from configs.errors import DataError
 from configs.table_sources import Columns, ParquetSource
+from pipeline.corpus import list_files
 from pipeline.documents import Document, Rejected
 from pipeline.readers import parquet
 from pipeline.readers.files import BrokenFile
-from pipeline.sources import list_files, plan_units, read_unit
+from pipeline.sources import plan_units, read_unit
 from pipeline.spans import SourceFile, Span
 from tests.pipeline.readers.reading import read_file, reasons, texts
 

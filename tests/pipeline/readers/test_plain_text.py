@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from configs.errors import ConfigError, DataError
 from configs.sources import TextSource
+from pipeline.corpus import list_files
 from pipeline.documents import Document, Rejected
 from pipeline.readers.plain_text import read
-from pipeline.sources import list_files, plan_units, read_unit
+from pipeline.sources import plan_units, read_unit
 from pipeline.spans import SourceFile, Span
 
 

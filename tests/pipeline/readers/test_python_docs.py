@@ -7,8 +7,9 @@ import pytest
 
 from configs.errors import DataError
 from configs.sources import PythonDocsSource
+from pipeline.corpus import list_files
 from pipeline.documents import Document, Rejected
-from pipeline.sources import list_files, plan_units, read_unit
+from pipeline.sources import plan_units, read_unit
 
 SOURCE = '''"""What the module does."""
 raise RuntimeError("this must never run")
