@@ -79,13 +79,13 @@ class DataJob:
     Attributes:
         config: The YAML file.
         run: Where the records go.
-        beam: Options for Beam.
+        beam: Options for Beam; without any, the command chooses threads or processes.
         module: What is run as a program.
     """
 
     config: Path
     run: Path
-    beam: Sequence[str] = THREADS
+    beam: Sequence[str] = ()
     module: Sequence[str] = ("transbeam", "data")
 
     @property
@@ -107,7 +107,7 @@ def data_job(
     tokenizer: Path | int,
     document: str = "paragraph",
 ) -> DataJob:
-    """Our job on a text, in two threads, with its files beside the text.
+    """Our job on a text, with two workers and its files beside the text.
 
     Args:
         name: Names the files.

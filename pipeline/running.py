@@ -29,7 +29,7 @@ LOCAL_RUNNER = "FnApiRunner"
 
 # Source bytes from which processes pay: they take some seconds longer to start than
 # threads, and then no longer share one interpreter.
-_WORTH_PROCESSES = 200_000_000
+_WORTH_PROCESSES = 50_000_000
 
 
 def beam_options(
