@@ -22,6 +22,7 @@ from pathlib import Path
 
 from bench.corpus import (
     PROCESSES,
+    THREADS,
     DataJob,
     data_job,
     learned_tokenizer,
@@ -47,9 +48,9 @@ def main() -> None:
             Watched(data_job(f"job-{number}", text, "wordpiece", tokenizer))
             for number, text in enumerate(texts)
         ]
-        if given.processes:
-            for watched in jobs:
-                watched.job = replace(watched.job, beam=PROCESSES)
+        for watched in jobs:
+            beam = PROCESSES if given.processes else THREADS
+            watched.job = replace(watched.job, beam=beam)
         seconds = all_in_turns(jobs, given.rounds)
         sizes = [megabytes_of(text) for text in texts]
     way = "2 processes" if given.processes else "2 threads"
