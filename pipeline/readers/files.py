@@ -26,6 +26,8 @@ from pipeline.readers.remote import (
 from pipeline.spans import SourceFile
 
 _BLOCK_BYTES = 1 << 16
+# At each read of the disk the threads of a process change places, which takes time.
+_READ_AHEAD = 1 << 20
 # The largest window `zstd --long` can ask for; the default limit is 2**27.
 _LONGEST_ZSTD_WINDOW = 1 << 31
 
@@ -115,7 +117,7 @@ def open_file(file: SourceFile) -> BinaryIO:
 def _open_as_it_is(path: str) -> BinaryIO:
     if is_remote(path):
         return open_object(path)
-    return open(path, "rb")
+    return open(path, "rb", buffering=_READ_AHEAD)
 
 
 class _Decompressed(io.RawIOBase):

@@ -274,11 +274,11 @@ def _keys(words: Words) -> tf.Tensor:
     for offset in range(8, _COMPARED, 8):
         more = _eight_bytes(content, starts + offset)
         columns.append(_leading(more, tf.clip_by_value(lengths - offset, 0, 8)))
+    columns = [tf.bitcast(column, tf.int64) for column in columns]
     # A word too long to be compared has its place for its bytes: no other has it.
-    place = tf.bitcast(starts, tf.uint64)
-    columns[0] = tf.where(lengths > _COMPARED, place, columns[0])
+    columns[0] = tf.where(lengths > _COMPARED, starts, columns[0])
     _, number = tf.raw_ops.UniqueV2(
-        x=tf.transpose(tf.stack(columns)), axis=[0], out_idx=tf.int64
+        x=tf.stack(columns, axis=1), axis=[0], out_idx=tf.int64
     )
     rows = number * 0x100 + tf.minimum(lengths, _COMPARED + 1)
     return tf.tensor_scatter_nd_update(keys, longer, rows)
@@ -287,11 +287,13 @@ def _keys(words: Words) -> tf.Tensor:
 def _eight_bytes(content: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
     """The bytes from each start on, uint64 (W,), from those at multiples of eight."""
     place = tf.bitwise.right_shift(starts, tf.constant(3, tf.int64))[:, tf.newaxis]
-    bits = tf.bitcast((starts & 7) * 8, tf.uint64)
-    lower = tf.bitwise.right_shift(tf.gather_nd(content, place), bits)
+    # In int64: what goes through oneDNN as uint64 is complained of on stderr.
+    bits = (starts & 7) * 8
+    down, up = tf.bitcast(bits, tf.uint64), tf.bitcast(63 - bits, tf.uint64)
+    lower = tf.bitwise.right_shift(tf.gather_nd(content, place), down)
     # In two steps: to shift by 64 bits at once is not defined.
-    upper = tf.bitwise.left_shift(tf.gather_nd(content, place + 1) * 2, 63 - bits)
-    return lower | upper
+    upper = tf.bitwise.left_shift(tf.gather_nd(content, place + 1), up)
+    return lower | tf.bitwise.left_shift(upper, tf.constant(1, tf.uint64))
 
 
 def _leading(eight_bytes: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:

@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.tokenizers.artifact import save_tokenizer
+from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from tests.small_run import YAML, paragraphs
 
 TRANSBEAM = [sys.executable, "-m", "transbeam"]
@@ -162,3 +167,15 @@ def test_ctrl_c_and_on(folder: Path, stage: str) -> None:
     done = transbeam(folder, *arguments, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["train"]["steps"] == 60
+
+
+def test_no_kind_of_tokenizer_makes_tensorflow_talk(tmp_path: Path) -> None:
+    pieces = (*ALPHABET, "<|endoftext|>")
+    save_tokenizer(tmp_path / "byte_bpe", ByteBPEModel(pieces=pieces, merges=()))
+    pieces = (*SPECIAL_PIECES, "a", "##b")
+    wordpiece = WordPieceModel(pieces=pieces, lowercase=True, strip_accents=True)
+    save_tokenizer(tmp_path / "wordpiece", wordpiece)
+    (tmp_path / "lines.txt").write_text("ab, extraordinarily long words\n" * 1000)
+    for kind in ("byte_bpe", "wordpiece"):
+        done = transbeam(tmp_path, "tokenize", kind, "lines.txt")
+        assert (done.returncode, done.stderr) == (0, "")
