@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.corpus import (
+    THREADS,
     data_job,
     learned_tokenizer,
     megabytes_of,
@@ -33,7 +34,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         text = text_of(given.text, given.megabytes, Path(folder))
         tokenizer = learned_tokenizer(text, "wordpiece", given.pieces)
-        ours = data_job("with", text, "wordpiece", tokenizer)
+        ours = replace(data_job("with", text, "wordpiece", tokenizer), beam=THREADS)
         bare = replace(
             data_job("without", text, "wordpiece", tokenizer),
             module=("bench.without_beam", "data"),

@@ -15,9 +15,11 @@ job on 0.1 MB, the bare work. Two comparisons:
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from bench.corpus import (
+    THREADS,
     data_job,
     learned_tokenizer,
     megabytes_of,
@@ -36,7 +38,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         text = text_of(given.text, given.megabytes, Path(folder))
         tokenizer = learned_tokenizer(text, "wordpiece", given.pieces)
-        job = data_job("whole", text, "wordpiece", tokenizer)
+        job = replace(data_job("whole", text, "wordpiece", tokenizer), beam=THREADS)
         tiny_text = text_of(given.text, TINY, Path(folder))
         bare_work = [sys.executable, "-m", "bench.bare_work", text, job.run / "data"]
         bare: list[dict[str, float]] = []

@@ -18,8 +18,8 @@ class DataConfig:
     source: Source = option("Where the text comes from.")
     validation_source: Source | None = option(
         "Where the validation documents come from, all of them: `source` is then for "
-        "training alone, without what is in here. Left out: `validation_fraction` of "
-        "`source` is held out.",
+        "training alone, without the documents that are in here. Left out: "
+        "`validation_fraction` of `source` is held out.",
         default=None,
     )
     cleaning: CleaningConfig = option(

@@ -79,6 +79,7 @@ def _garbage_ignored() -> Generator[None, None, None]:
     Going through them takes a fifth of the import, and over a second at Python's end.
     """
     was_enabled = gc.isenabled()
+    gc.collect()  # or what is garbage by now would be kept as well
     gc.disable()
     try:
         yield

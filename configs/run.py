@@ -10,7 +10,7 @@ from configs.fields import option
 from configs.language_modelling import MaskedConfig
 from configs.model import EncoderConfig
 from configs.objective import Objective
-from configs.sources import ImagesSource
+from configs.sources import ImagesSource, MixtureSource
 from configs.supervised import ImageClassificationConfig, SpanQAConfig
 from configs.tokenizer import TokenizerConfig, WordPieceConfig
 from configs.training import TrainingConfig
@@ -66,14 +66,17 @@ class RunConfig:
             "source": self.data.source,
             "validation_source": self.data.validation_source,
         }
-        for key, source in sources.items():
-            if not isinstance(source, ImagesSource):
-                continue
-            if source.image_size != objective.image_size:
-                raise ConfigError(
-                    f"data.{key}.image_size={source.image_size} is not "
-                    f"objective.image_size={objective.image_size}: make them the same"
-                )
+        for key, given in sources.items():
+            several = isinstance(given, MixtureSource)
+            for source in [part.source for part in given.parts] if several else [given]:
+                if not isinstance(source, ImagesSource):
+                    continue
+                if source.image_size != objective.image_size:
+                    raise ConfigError(
+                        f"data.{key}: image_size={source.image_size} is not "
+                        f"objective.image_size={objective.image_size}: make them the "
+                        "same"
+                    )
 
     def _check_objective(self) -> None:
         """What the kind of objective asks of the other sections."""

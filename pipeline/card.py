@@ -109,7 +109,7 @@ def _leaks(manifest: Mapping[str, Any]) -> str:
         "validation has them."
     )
     if left := manifest["leaks_left"]:
-        told += f" {left:,} validation documents are in training too, word for word."
+        told += f" {left:,} validation documents have texts that are in training too."
     if "data.deduplication.near.similarity" not in manifest["config"]:
         told += " Near copies were not looked for, in either split or between them."
     return told

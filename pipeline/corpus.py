@@ -1,6 +1,7 @@
 """The files a corpus consists of, from all its sources, each with a name of its own."""
 
 import hashlib
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -118,9 +119,9 @@ def named_by(part: CorpusPart) -> Iterator[None]:
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    met: dict[str | tuple[int, int], SourceFile] = {}
+    met: dict[str, SourceFile] = {}
     for file in with_partners(files):
-        first = met.setdefault(file.inode or file.path, file)
+        first = met.setdefault(os.path.realpath(file.path), file)
         if first is file:
             continue
         key = parts[file.part].key
@@ -143,8 +144,9 @@ def with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
 
 
 def corpus_fingerprint(files: Sequence[SourceFile]) -> str:
-    """Changes when a file is added, removed, resized or written anew."""
+    """Changes when a file is added, removed, resized, written anew or put elsewhere."""
     digest = hashlib.sha256()
     for file in with_partners(files):
-        digest.update(f"{file.name}\0{file.size}\0{file.modified}\n".encode())
+        known = (file.part, file.name, file.size, file.modified)
+        digest.update("\0".join(map(str, known)).encode() + b"\n")
     return digest.hexdigest()[:16]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from configs.files import write_atomically
-from pipeline.documents import Document, document_key
+from pipeline.documents import Document, document_key, input_key
 from pipeline.randomness import mix
 
 SCHEMA = pa.schema(
@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
 )
 _TEXTS = ("text", "second_text", "target_text")
 _EXTRAS = SCHEMA.names[3:]
+_INPUTS = ("text", "second_text", "image")
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,22 @@ class DocumentBatch:
             default = Document._field_defaults[column]
             return [[] if default == () else default] * len(self)
         return self.table[column].to_pylist()
+
+    def input_keys(self) -> np.ndarray:
+        """uint64 (D,). Equal for documents that ask the same, whatever their answers.
+
+        Example:
+        >>> batch = DocumentBatch.of(
+        ...     [Document("ab", "x", n, label=l) for n, l in enumerate("pq")]
+        ... )
+        >>> keys = batch.input_keys()
+        >>> batch.keys[0] == batch.keys[1], keys[0] == keys[1]
+        (np.False_, np.True_)
+        """
+        if not set(self.table.column_names) & set(_EXTRAS):
+            return self.keys
+        asked = zip(*map(self.texts, _INPUTS), strict=True)
+        return np.array([input_key(*row) for row in asked], np.uint64)
 
     def take(self, rows: np.ndarray) -> "DocumentBatch":
         """The documents of some rows, by index, in that order."""

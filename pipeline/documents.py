@@ -91,9 +91,23 @@ def document_hash(text: str) -> int:
     >>> hex(document_hash("the same text"))
     '0x6a3c1141f284263'
     """
-    return int.from_bytes(
-        hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "little"
-    )
+    return _hash(text.encode("utf-8"))
+
+
+def _hash(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+def input_key(text: bytes, second_text: bytes, image: bytes) -> int:
+    """64 bits that identify what a document asks: of a text alone its hash.
+
+    Example:
+    >>> input_key(b"yes", b"", b"") == document_hash("yes")
+    True
+    """
+    if not second_text and not image:
+        return _hash(text)
+    return _hash(b"\0".join((text, second_text, image)))
 
 
 def document_key(document: Document) -> int:
@@ -111,5 +125,4 @@ def document_key(document: Document) -> int:
     if not any(rest) and not image:
         return document_hash(text)
     told = json.dumps([text, *rest, image_shape], ensure_ascii=False).encode("utf-8")
-    digest = hashlib.blake2b(told + image, digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+    return _hash(told + image)

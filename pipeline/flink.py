@@ -20,11 +20,15 @@ def cancel_on_flink(master: str, name: str) -> None:
 
     Raises:
         OSError: It does not answer, or refuses.
+        LookupError: It knows no such job, which may yet be on its way.
     """
     address = master if "://" in master else f"http://{master}"
     with urlopen(f"{address}/jobs/overview", timeout=_PATIENCE) as answer:
         jobs = json.load(answer)["jobs"]
-    for job in jobs:
-        if job["name"] == name and job["end-time"] < 0:
+    named = [job for job in jobs if job["name"] == name]
+    if not named:
+        raise LookupError(f"{master} does not know it")
+    for job in named:
+        if job["end-time"] < 0:
             end = Request(f"{address}/jobs/{job['jid']}?mode=cancel", method="PATCH")
             urlopen(end, timeout=_PATIENCE).close()

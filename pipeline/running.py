@@ -4,7 +4,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import apache_beam as beam
@@ -12,6 +12,7 @@ from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
     GoogleCloudOptions,
     PipelineOptions,
+    StandardOptions,
 )
 from apache_beam.runners.runner import PipelineResult
 from apache_beam.runners.worker import sdk_worker
@@ -91,25 +92,34 @@ def run_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
     """
     pipeline = beam.Pipeline(options=options)
     yield pipeline
-    result = pipeline.run()
+    result = None
     try:
+        result = pipeline.run()
         result.wait_until_finish()
     except KeyboardInterrupt:
-        _cancel(result, options)
+        if options.view_as(StandardOptions).runner != LOCAL_RUNNER:
+            _cancel(result, options)
         raise
 
 
-def _cancel(result: PipelineResult, options: PipelineOptions) -> None:
+def _cancel(result: PipelineResult | None, options: PipelineOptions) -> None:
+    name = options.view_as(GoogleCloudOptions).job_name
     flink = options.view_as(FlinkRunnerOptions).flink_master
     try:
         if flink.startswith("["):  # not an address, but what Beam is to do without
+            if result is None:
+                raise LookupError("it was being submitted")
             result.cancel()
         else:
-            cancel_on_flink(flink, options.view_as(GoogleCloudOptions).job_name)
+            if result is not None:
+                with suppress(Exception):  # a job server of the command's own is gone
+                    result.cancel()
+            cancel_on_flink(flink, name)
     except Exception as error:  # each engine's client has its own
         raise UserError(
-            f"interrupted, but the job could not be cancelled ({error}). If it still "
-            "runs, cancel it there before you run the same command again"
+            f"interrupted, but the job {name} could not be cancelled ({error}). See on "
+            "the cluster whether it runs, and cancel it there before you run the same "
+            "command again"
         ) from error
 
 

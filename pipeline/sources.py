@@ -163,9 +163,9 @@ def read_unit(
     for span in unit.spans:
         file = span.file
         try:
-            for listed in with_partners([file]):
-                _check_unchanged(listed)
             with named_by(part):
+                for listed in with_partners([file]):
+                    _check_unchanged(listed)
                 yield from reader.read(span, part.source)
         except BrokenFile as broken:
             yield Rejected(broken.reason, file.name, broken.offset, broken.detail)

@@ -13,9 +13,8 @@ class SourceFile:
         path: Where it lies here.
         size: Bytes.
         modified: Time of the last change, in nanoseconds.
-        part: Which source of the corpus it belongs to; see `sources.parts_of`.
+        part: Which source of the corpus it belongs to; see `corpus.parts_of`.
         partner: The file whose lines belong to the lines of this one, if any.
-        inode: Device and number of a local file: the same under all its names.
     """
 
     name: str
@@ -24,7 +23,6 @@ class SourceFile:
     modified: int
     part: int = 0
     partner: "SourceFile | None" = None
-    inode: tuple[int, int] | None = None
 
     @classmethod
     def at(cls, path: Path, name: str) -> "SourceFile":
@@ -34,7 +32,6 @@ class SourceFile:
             str(path.absolute()),  # because a worker may run in another folder
             status.st_size,
             status.st_mtime_ns,
-            inode=(status.st_dev, status.st_ino),
         )
 
 

@@ -112,9 +112,10 @@ def data(invocation: Invocation) -> dict[str, Any]:
 def _warn_of_leaks(console: Console, result: dict[str, Any]) -> None:
     if result["leaks_left"]:
         console.warn(
-            f"{result['leaks_left']:,} validation documents are in training too, word "
-            "for word: what is measured on them says little about new text. Take "
-            "data.deduplication.exact=false away, and training loses them"
+            f"the texts of {result['leaks_left']:,} validation documents are in "
+            "training too, word for word: what is measured on them says little about "
+            "new text. Take data.deduplication.exact=false away if it is there; texts "
+            "with other labels or answers in training, out of one of the splits"
         )
 
 

@@ -2,7 +2,7 @@
 
 A naive Bayes classifier over runs of bytes (Lui & Baldwin, 2011). The walk over the
 text and the model's numbers are the library's. The sum is ours: in float32, as the
-library takes it, its last bits differ from processor to processor, and with them a
+library takes it, its last digits differ from processor to processor, and with them a
 document could be kept on one machine of a cluster and dropped on another.
 """
 
@@ -47,10 +47,12 @@ def language_reason(text: str, rules: LanguageRules) -> str | None:
     """
     found = probabilities(text)
     wanted = math.fsum(found[language] for language in set(rules.allowed))
-    if wanted >= rules.minimum_probability:
-        return None
     likeliest = max(found, key=found.__getitem__)
-    if found[likeliest] >= rules.minimum_probability:
+    # Rounded, because the last digits of `exp` are the processor's.
+    least = round(rules.minimum_probability, 9)
+    if round(wanted, 9) >= least:
+        return None
+    if round(found[likeliest], 9) >= least:
         return f"language {likeliest} is not wanted"
     return "language uncertain"
 

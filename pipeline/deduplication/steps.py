@@ -82,7 +82,9 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
     """
     wanted = config.data.deduplication
     if not wanted.exact:
-        _write_leaks(folder, left=_leaks_left(config.data, folder))
+        corpus = _Documents(folder, config.data)
+        everything = np.ones(len(corpus.keys), np.bool_)
+        _write_leaks(folder, left=_leaks_left(corpus, everything))
         return
     if all(is_done(folder, "duplicates", part.name) for part in all_parts(folder)):
         return
@@ -96,8 +98,9 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
         groups = verdicts.groups_by_split(pairs, held_out[first])
     verdict = verdicts.verdicts(keys, first, groups)
     prevented = verdicts.kept_out(keys, held_out, first, groups)
-    _refuse_nothing_left(prevented, held_out)
-    _write_leaks(folder, prevented=int(prevented.sum()))
+    _refuse_nothing_left(prevented, held_out, config.data)
+    left = _leaks_left(corpus, verdict == verdicts.KEPT)
+    _write_leaks(folder, int(prevented.sum()), left)
     for part, (start, end) in zip(corpus.parts, pairwise(corpus.edges), strict=True):
         rows = verdict[start:end]
         dropped = {
@@ -107,22 +110,29 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
         mark_done(folder, "duplicates", part.name, dropped)
 
 
-def _leaks_left(data: DataConfig, folder: Path) -> int:
-    """How many validation documents training has too, as no copies are dropped."""
-    if not data.validation_source:
-        return 0  # split by hash, the copies of a document are on one side
-    corpus = _Documents(folder, data)
-    texts = np.unique(corpus.keys, return_inverse=True)[1]
-    leaks = verdicts.leaked(texts, ~corpus.held_out, corpus.held_out)
-    return int(leaks.sum())
+def _leaks_left(corpus: "_Documents", kept: np.ndarray) -> int:
+    """How many validation documents ask what training asks too.
+
+    They do where copies are not dropped, or where labels or answers differ.
+    """
+    asked = np.unique(corpus.inputs, return_inverse=True)[1]
+    held_out = corpus.held_out
+    return int(verdicts.leaked(asked, kept & ~held_out, kept & held_out).sum())
 
 
-def _refuse_nothing_left(prevented: np.ndarray, held_out: np.ndarray) -> None:
+def _refuse_nothing_left(
+    prevented: np.ndarray, held_out: np.ndarray, data: DataConfig
+) -> None:
     if np.all(prevented | held_out):
+        remedy = (
+            "Mend data.source or data.validation_source"
+            if data.validation_source
+            else "Lower data.validation_fraction, or raise "
+            "data.deduplication.near.similarity"
+        )
         raise DataError(
             f"data: validation has all {np.count_nonzero(prevented)} training "
-            "documents, so none is left to train on. Mend data.source or "
-            "data.validation_source"
+            f"documents, so none is left to train on. {remedy}"
         )
 
 
@@ -136,17 +146,20 @@ class _Documents:
     Attributes:
         parts: The parts, in order.
         keys: uint64 (N,).
+        inputs: uint64 (N,), of what each asks: `DocumentBatch.input_keys`.
         held_out: bool (N,), which are for validation.
         edges: int64 (parts + 1,), where each part's documents begin and end.
     """
 
     def __init__(self, folder: Path, data: DataConfig):
         self.parts = all_parts(folder)
-        keys = [DocumentBatch.load(documents_path(folder, p)).keys for p in self.parts]
+        batches = [DocumentBatch.load(documents_path(folder, p)) for p in self.parts]
+        keys = [batch.keys for batch in batches]
         held_out = [
             is_held_out(k, p, data) for k, p in zip(keys, self.parts, strict=True)
         ]
         self.keys = np.concatenate(keys)
+        self.inputs = np.concatenate([batch.input_keys() for batch in batches])
         self.held_out = np.concatenate(held_out)
         self.edges = np.cumsum([0, *map(len, keys)])
 

@@ -103,7 +103,7 @@ def settled_codec(open_stream: Callable[[], BinaryIO], encoding: str) -> str:
         try:
             return detect(sample, cut=len(sample) == _SAMPLE_BYTES)
         except UnicodeDecodeError as error:
-            detail = f"declare data.source.encoding; {excerpt(error.object)}"
+            detail = f"declare the source's encoding; {excerpt(error.object)}"
             raise BrokenFile("encoding cannot be told", detail) from error
 
 

@@ -11,6 +11,7 @@ import importlib
 import io
 import logging
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -23,6 +24,8 @@ from pipeline.spans import SourceFile
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BLOCK_BYTES = 1 << 16
+# Not imported above: it takes a second, and local files do without it.
+_BEAM_FILES = "apache_beam.io.filesystems"
 # Of S3, how far to read ahead. Beam's 16 MB would be most of the traffic where a file
 # is read in units of 4 MB; reading on costs no other request.
 _S3_BYTES = 1 << 20
@@ -36,6 +39,8 @@ _NEEDED = {
 }
 
 _options: tuple[str, ...] = ()
+# The options with which S3 has answered this process.
+_answering: set[tuple[str, ...]] = set()
 
 
 def use_options(options: Sequence[str]) -> None:
@@ -187,6 +192,8 @@ def object_size(path: str) -> int:
     with _failures_told(f"{path}: cannot be read"):
         system = _file_system(path)
         if path.startswith("s3://"):
+            if _options not in _answering:
+                _ask_s3_once(path, is_glob=False)
             return _s3().size(path)
         return system.metadata(path).size_in_bytes
 
@@ -195,8 +202,8 @@ def _file_system(path: str) -> Any:
     scheme = path.partition("://")[0]
     modules, extra = _NEEDED.get(scheme, ((), ""))
     try:
-        # Importing Beam takes more than a second, and local files do without it.
-        quiet_import("apache_beam.io.filesystems")
+        if _BEAM_FILES not in sys.modules:  # else not to wait for another import
+            quiet_import(_BEAM_FILES)
         for module in modules:
             importlib.import_module(module)
         from apache_beam.io.filesystems import FileSystems
@@ -259,6 +266,7 @@ def _ask_s3_once(place: str, is_glob: bool) -> None:
         # Beam's 404 for a list with nothing in it is no error.
         if error.code != 404 or "NoSuchBucket" in str(error):
             raise
+    _answering.add(_options)
 
 
 @contextmanager

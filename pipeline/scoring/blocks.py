@@ -113,7 +113,7 @@ def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Reje
         text.encode("utf-8")
     except UnicodeEncodeError:
         return rejected(item, "contains a lone surrogate, which has no UTF-8 form")
-    return item if text == item.text else item._replace(text=text)
+    return item if text == item.text else item.with_text(text)
 
 
 def marker_path(folder: Path, unit: int) -> Path:

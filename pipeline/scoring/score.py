@@ -172,7 +172,7 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
         for name in ("parts", "state"):
             (folder / name).mkdir(exist_ok=True)
         for leftover in folder.rglob(".*.tmp"):
-            leftover.unlink()
+            leftover.unlink(missing_ok=True)
     workers = min(invocation.workers, len(units))
     console.say(
         amount(sum(unit.size for unit in units), len(units), workers)

@@ -41,7 +41,7 @@ IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
                 "objective={kind: image_classification, labels: [a, b]}",
                 "data.source.image_size=32",
             ],
-            "data.source.image_size=32 is not objective.image_size=224",
+            "data.source: image_size=32 is not objective.image_size=224",
         ),
         (
             IMAGES,
@@ -49,7 +49,16 @@ IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
                 "objective={kind: image_classification, labels: [a, b]}",
                 "data.validation_source={kind: images, path: y, image_size: 32}",
             ],
-            "data.validation_source.image_size=32 is not objective.image_size=224",
+            "data.validation_source: image_size=32 is not objective.image_size=224",
+        ),
+        (
+            IMAGES,
+            [
+                "objective={kind: image_classification, labels: [a, b]}",
+                "data.source={kind: mixture, parts: [{source: "
+                "{kind: images, path: y, image_size: 32}}]}",
+            ],
+            "data.source: image_size=32 is not objective.image_size=224",
         ),
         (
             TEXT,

@@ -345,7 +345,7 @@ def test_nothing_but_blank_lines(invoke: Callable, corpus: Path) -> None:
 
 
 def test_unreadable_file(invoke: Callable, corpus: Path, monkeypatch) -> None:
-    def denied(path: str, mode: str) -> None:
+    def denied(path: str, mode: str, buffering: int) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     # Permissions do not keep out the superuser, who may run this.

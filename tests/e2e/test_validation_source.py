@@ -144,11 +144,11 @@ def test_leaks_that_stay_are_warned_of(folder: Path, capsys) -> None:
         result = data(made)
         said = capsys.readouterr().err
         # One of the ten is in validation twice.
-        assert "warning: 11 validation documents are in training too" in said
+        assert "warning: the texts of 11 validation documents are in" in said
     assert result["counts"]["filtered"] == {}
     assert (result["leaks_prevented"], result["leaks_left"]) == (0, 11)
     card = (made.run_folder / "data/card.md").read_text("utf-8")
-    assert "11 validation documents are in training too, word for word" in card
+    assert "11 validation documents have texts that are in training too." in card
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -254,3 +254,24 @@ def test_inspection_names_the_files(run, folder: Path, capsys) -> None:
     assert main([*arguments, "--inspect", "1", "--split", "validation"]) == 0
     said = capsys.readouterr().out
     assert "\n  from  rows.jsonl:" in said
+
+
+def test_same_text_with_another_label_is_told(folder: Path, capsys) -> None:
+    rows = [{"text": f"A text about number {n}.", "label": "yes"} for n in range(40)]
+    changed = [{**row, "label": "no"} for row in rows[:3]]
+    for name, content in (("taught", rows), ("asked", [*rows[5:7], *changed])):
+        lines = "".join(json.dumps(row) + "\n" for row in content)
+        (folder / f"{name}.jsonl").write_text(lines)
+    columns = "columns: {text: text, label: label}}"
+    made = invocation(
+        folder,
+        "labels",
+        f"data.source={{kind: jsonl, path: {folder}/taught.jsonl, {columns}",
+        f"data.validation_source={{kind: jsonl, path: {folder}/asked.jsonl, {columns}",
+        "data.deduplication={}",
+        "objective={kind: classification, labels: ['yes', 'no']}",
+        "tokenizer.vocabulary_size=50",
+    )
+    result = data(made)
+    assert (result["leaks_prevented"], result["leaks_left"]) == (2, 3)
+    assert "the texts of 3 validation documents are in" in capsys.readouterr().err

@@ -32,6 +32,13 @@ class Interrupted(PipelineRunner):
         return InterruptedResult(PipelineState.RUNNING)
 
 
+class InterruptedBefore(PipelineRunner):
+    """One that takes its time to take the job."""
+
+    def run_pipeline(self, pipeline, options):
+        raise KeyboardInterrupt
+
+
 class Unreachable(Interrupted):
     def run_pipeline(self, pipeline, options):
         return PipelineResult(PipelineState.RUNNING)
@@ -107,7 +114,19 @@ def test_on_flink_the_running_job_of_that_name_is_cancelled(flink: str) -> None:
         with pytest.raises(KeyboardInterrupt):
             run(Interrupted, f"--flink_master={address}", "--job_name=mine")
     assert Flink.requests == ["/jobs/mine-1?mode=cancel"] * 2
-    assert InterruptedResult.cancelled == 0
+    assert InterruptedResult.cancelled == 2
+
+
+def test_a_job_that_flink_does_not_know_yet_is_told(flink: str) -> None:
+    for runner in (Interrupted, InterruptedBefore):
+        with pytest.raises(UserError, match=r"does not know it.* See on the cluster"):
+            run(runner, f"--flink_master={flink}", "--job_name=new")
+    assert Flink.requests == []
+
+
+def test_an_interrupt_while_the_job_is_submitted_is_told() -> None:
+    with pytest.raises(UserError, match=r"the job .*\(it was being submitted"):
+        run(InterruptedBefore)
 
 
 def test_each_job_has_a_name_of_its_own() -> None:

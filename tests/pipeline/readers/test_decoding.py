@@ -74,4 +74,4 @@ def test_file_that_cannot_be_told(tmp_path: Path) -> None:
     with pytest.raises(BrokenFile) as caught:
         codec(path, "detect")
     assert caught.value.reason == "encoding cannot be told"
-    assert "declare data.source.encoding" in caught.value.detail
+    assert "declare the source's encoding" in caught.value.detail
