@@ -1,12 +1,12 @@
 """`python -m bench`: measures every pair and writes `bench/RESULTS.md`."""
 
-import importlib
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.corpus import whole_process
 from configs.command import usable_cores
-from configs.quiet import quiet_import
 
 MEASUREMENTS = ("tokenizing", "training_step")
 PACKAGES = ("tensorflow", "keras", "keras-hub", "tensorflow-text", "tokenizers")
@@ -23,11 +23,10 @@ ratio is taken round by round, and above 1 we are faster.
 
 
 def main() -> None:
-    """Runs the measurements one after another."""
-    quiet_import("tensorflow", "tensorflow_text", "keras_hub")
+    """Runs the measurements one after another, each in a process of its own."""
     rows = []
     for name in MEASUREMENTS:
-        rows.append(importlib.import_module(f"bench.{name}").measure().as_row())
+        rows += whole_process([sys.executable, "-m", f"bench.{name}"]).splitlines()
         print(rows[-1], flush=True)
     versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
     machine = f"{usable_cores()} cores, {platform.machine()}, {platform.system()}"

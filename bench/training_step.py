@@ -1,4 +1,7 @@
-"""A training step of masked language modelling: our model against KerasHub's."""
+"""A training step of masked language modelling: our model against KerasHub's.
+
+python -m bench.training_step
+"""
 
 import keras
 import keras_hub
@@ -70,3 +73,7 @@ def _fitting(model: keras.Model, inputs, targets):
     options.autotune.enabled = False
     batch = batch.with_options(options)
     return lambda: model.fit(batch, epochs=1, verbose=0, shuffle=False)
+
+
+if __name__ == "__main__":
+    print(measure().as_row())
