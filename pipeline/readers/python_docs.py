@@ -7,8 +7,10 @@ set: code as the text, the first paragraph of its docstring as the target.
 
 import ast
 import importlib.util
+import sys
 import warnings
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from configs.errors import DataError
@@ -37,14 +39,24 @@ def list_files(source: PythonDocsSource) -> list[SourceFile]:
 
 
 def _package_folders(package: str) -> list[Path]:
-    # Dotted names would make Python import the parent package.
-    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    spec = _spec(package) if package.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise DataError(
             f"data.source.packages: {package!r} is not an installed top-level package. "
             "Install it or take it off the list"
         )
     return [Path(folder) for folder in spec.submodule_search_locations]
+
+
+def _spec(package: str) -> ModuleSpec | None:
+    """As `importlib.util.find_spec`, also when the package has been imported.
+
+    TensorFlow adds folders to its own path while it is imported.
+    """
+    for finder in sys.meta_path:
+        if spec := finder.find_spec(package, None):
+            return spec
+    return None
 
 
 def read(span: Span, source: PythonDocsSource) -> Iterator[Document | Rejected]:

@@ -1,6 +1,7 @@
 """Docstrings are read from source files; nothing is imported."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,14 @@ def test_code_and_summary(package: Path) -> None:
     assert [(item.text, item.target_text) for item in documents] == SUMMARIES
     for item in documents:
         compile(item.text, "it is still Python", "exec")
+
+
+def test_an_imported_package_is_the_one_on_the_disk(package: Path, monkeypatch) -> None:
+    """As TensorFlow does, it has added a folder of its own to its path."""
+    source = PythonDocsSource(packages=("made_up_package",))
+    (package / "__init__.py").write_text("__path__ += [__path__[0] + '/deep']")
+    before = list_files(source)
+    monkeypatch.setitem(sys.modules, "made_up_package", None)
+    del sys.modules["made_up_package"]
+    import_module("made_up_package")
+    assert list_files(source) == before
