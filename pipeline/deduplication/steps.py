@@ -84,7 +84,7 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
     if not wanted.exact:
         corpus = _Documents(folder, config.data)
         everything = np.ones(len(corpus.keys), np.bool_)
-        _write_leaks(folder, left=_leaks_left(corpus, everything))
+        _write_leaks(folder, left=_leaks_left(folder, corpus, everything))
         return
     if all(is_done(folder, "duplicates", part.name) for part in all_parts(folder)):
         return
@@ -99,7 +99,7 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
     verdict = verdicts.verdicts(keys, first, groups)
     prevented = verdicts.kept_out(keys, held_out, first, groups)
     _refuse_nothing_left(prevented, held_out, config.data)
-    left = _leaks_left(corpus, verdict == verdicts.KEPT)
+    left = _leaks_left(folder, corpus, verdict == verdicts.KEPT)
     _write_leaks(folder, int(prevented.sum()), left)
     for part, (start, end) in zip(corpus.parts, pairwise(corpus.edges), strict=True):
         rows = verdict[start:end]
@@ -110,12 +110,16 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
         mark_done(folder, "duplicates", part.name, dropped)
 
 
-def _leaks_left(corpus: "_Documents", kept: np.ndarray) -> int:
+def _leaks_left(folder: Path, corpus: "_Documents", kept: np.ndarray) -> int:
     """How many validation documents ask what training asks too.
 
     They do where copies are not dropped, or where labels or answers differ.
     """
-    asked = np.unique(corpus.inputs, return_inverse=True)[1]
+    inputs = [
+        DocumentBatch.load(documents_path(folder, part)).input_keys()
+        for part in corpus.parts
+    ]
+    asked = np.unique(np.concatenate(inputs), return_inverse=True)[1]
     held_out = corpus.held_out
     return int(verdicts.leaked(asked, kept & ~held_out, kept & held_out).sum())
 
@@ -146,20 +150,17 @@ class _Documents:
     Attributes:
         parts: The parts, in order.
         keys: uint64 (N,).
-        inputs: uint64 (N,), of what each asks: `DocumentBatch.input_keys`.
         held_out: bool (N,), which are for validation.
         edges: int64 (parts + 1,), where each part's documents begin and end.
     """
 
     def __init__(self, folder: Path, data: DataConfig):
         self.parts = all_parts(folder)
-        batches = [DocumentBatch.load(documents_path(folder, p)) for p in self.parts]
-        keys = [batch.keys for batch in batches]
+        keys = [DocumentBatch.load(documents_path(folder, p)).keys for p in self.parts]
         held_out = [
             is_held_out(k, p, data) for k, p in zip(keys, self.parts, strict=True)
         ]
         self.keys = np.concatenate(keys)
-        self.inputs = np.concatenate([batch.input_keys() for batch in batches])
         self.held_out = np.concatenate(held_out)
         self.edges = np.cumsum([0, *map(len, keys)])
 
