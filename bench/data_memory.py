@@ -44,13 +44,11 @@ def main() -> None:
         tokenizer = learned_tokenizer(
             text_of(given.text, None, Path(folder)), "wordpiece", given.pieces
         )
+        beam = PROCESSES if given.processes else THREADS
         jobs = [
-            Watched(data_job(f"job-{number}", text, "wordpiece", tokenizer))
-            for number, text in enumerate(texts)
+            Watched(replace(data_job(name, text, "wordpiece", tokenizer), beam=beam))
+            for name, text in ((f"job-{n}", text) for n, text in enumerate(texts))
         ]
-        for watched in jobs:
-            beam = PROCESSES if given.processes else THREADS
-            watched.job = replace(watched.job, beam=beam)
         seconds = all_in_turns(jobs, given.rounds)
         sizes = [megabytes_of(text) for text in texts]
     way = "2 processes" if given.processes else "2 threads"

@@ -150,6 +150,7 @@ def test_an_imported_package_is_the_one_on_the_disk(package: Path, monkeypatch) 
     source = PythonDocsSource(packages=("made_up_package",))
     (package / "__init__.py").write_text("__path__ += [__path__[0] + '/deep']")
     before = list_files(source)
+    # So that the module is forgotten again after the test.
     monkeypatch.setitem(sys.modules, "made_up_package", None)
     del sys.modules["made_up_package"]
     import_module("made_up_package")
