@@ -1,102 +1,57 @@
 """`model`: one Transformer block with five sockets, and how often it is stacked.
 
-Each socket is a tagged union: `kind` chooses the part, and only the keys of that
-part exist.
+The sockets are in `configs/attention.py` and `configs/sockets.py`. What cannot go
+together is refused here, with the reason.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.attention import (
+    Attention,
+    CausalAttention,
+    FullAttention,
+    GlobalWindowAttention,
+    Heads,
+    KernelAttention,
+    LowRankAttention,
+)
 from configs.errors import ConfigError
 from configs.fields import option
+from configs.sockets import (
+    AlibiPosition,
+    DenseFeedForward,
+    DirectedAlibiPosition,
+    FeedForward,
+    Initializer,
+    LayerNorm,
+    LearnedPosition,
+    Norm,
+    NormalInitializer,
+    PlainResidual,
+    Position,
+    RelativeBiasPosition,
+    Residual,
+    RopePosition,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedPosition:
-    """One learned vector per position, added to the token's (BERT, GPT-2)."""
+class Stack:
+    """What every family has: embeddings and a stack of equal blocks."""
 
-    kind: Literal["learned"] = "learned"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SinusoidalPosition:
-    """Fixed sines and cosines of growing wavelength (Vaswani et al., 2017, 3.5)."""
-
-    kind: Literal["sinusoidal"] = "sinusoidal"
-    max_wavelength: float = option("Longest wavelength.", default=10_000.0, minimum=1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlibiPosition:
-    """Attention scores fall with the distance (Press et al., 2022), in both directions.
-
-    Nothing is learned and nothing is added to the tokens. The paper's bias is for
-    decoders; here half of the heads lean left and half right.
-    """
-
-    kind: Literal["alibi"] = "alibi"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FullAttention:
-    """Every token attends to every other of its document."""
-
-    kind: Literal["full"] = "full"
-    num_heads: int = option("Parallel attention heads.", default=4, minimum=1)
-    dropout: float = option(
-        "Dropout on the attention probabilities.",
-        default=0.1,
-        minimum=0.0,
-        maximum=0.99,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerNorm:
-    """Normalises each token's vector, before or after the sub-layer."""
-
-    kind: Literal["layer_norm"] = "layer_norm"
-    placement: Literal["pre", "post"] = option(
-        "`post` as in BERT: norm(x + f(x)); `pre` as in GPT-2: x + f(norm(x)).",
-        default="post",
-    )
-    epsilon: float = option(
-        "Added to the variance.", default=1e-12, minimum=0.0, maximum=0.1
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DenseFeedForward:
-    """Two dense layers with an activation in between."""
-
-    kind: Literal["dense"] = "dense"
-    intermediate_dim: int = option("Width in between.", default=1024, minimum=1)
-    activation: Literal["gelu", "gelu_tanh", "relu"] = option(
-        "`gelu` is the exact one, `gelu_tanh` its approximation.", default="gelu"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainResidual:
-    """x + dropout(f(x))."""
-
-    kind: Literal["plain"] = "plain"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
-    """A bidirectional encoder in the manner of BERT."""
-
-    kind: Literal["encoder"] = "encoder"
     num_layers: int = option("How many blocks.", default=4, minimum=1)
     hidden_dim: int = option("Width of a token's vector.", default=256, minimum=1)
     max_sequence_length: int = option(
-        "Longest input the positions know.", default=128, minimum=1
+        "Longest input; learned positions have a vector for each place.",
+        default=512,
+        minimum=1,
     )
-    num_segments: int = option(
-        "Kinds of segment (BERT's sentence A and B are 2); 0 for none.",
-        default=0,
-        minimum=0,
+    vocabulary_multiple: int = option(
+        "The token embedding has a multiple of this many rows; those past the "
+        "vocabulary are never chosen. 64 or 128 is faster on most hardware.",
+        default=1,
+        minimum=1,
     )
     dropout: float = option(
         "Dropout after the embeddings and after each sub-layer.",
@@ -104,34 +59,247 @@ class EncoderConfig:
         minimum=0.0,
         maximum=0.99,
     )
-    initializer_range: float = option(
-        "Standard deviation of the initial weights (truncated normal).",
-        default=0.02,
-        minimum=0.0,
-        maximum=1.0,
+    embedding_scale: bool = option(
+        "Multiply the tokens' vectors by sqrt(hidden_dim) (Vaswani et al., 2017).",
+        default=False,
     )
-    position: LearnedPosition | SinusoidalPosition | AlibiPosition = option(
-        "How a token's place is told.", default=LearnedPosition
+    embeddings_norm: bool | None = option(
+        "A norm after the embeddings (BERT). Left out: with norm.placement=post only.",
+        default=None,
     )
-    attention: FullAttention = option(
-        "How tokens look at each other.", default=FullAttention
-    )
-    norm: LayerNorm = option("Which norm, and where.", default=LayerNorm)
-    feedforward: DenseFeedForward = option(
+    initializer: Initializer = option("The initial weights.", default=NormalInitializer)
+    position: Position = option("How a token's place is told.", default=LearnedPosition)
+    norm: Norm = option("Which norm, and where.", default=LayerNorm)
+    feedforward: FeedForward = option(
         "What happens to each token alone.", default=DenseFeedForward
     )
-    residual: PlainResidual = option(
+    residual: Residual = option(
         "How a sub-layer's result joins its input.", default=PlainResidual
     )
 
-    def __post_init__(self) -> None:
-        if self.hidden_dim % self.attention.num_heads:
+    @property
+    def has_embeddings_norm(self) -> bool:
+        """`embeddings_norm`, or what it is when left out."""
+        if self.embeddings_norm is None:
+            return self.norm.placement == "post"
+        return self.embeddings_norm
+
+    def head_dim(self, attention: Heads) -> int:
+        """Width of one head.
+
+        Example:
+        >>> EncoderConfig(hidden_dim=64).head_dim(FullAttention(num_heads=4))
+        16
+        """
+        return attention.head_dim or self.hidden_dim // attention.num_heads
+
+    def _check_attention(self, attention: Attention, key: str, *, causal: bool) -> None:
+        """Refuses what one attention cannot do with the rest of the stack."""
+        if attention.head_dim is None and self.hidden_dim % attention.num_heads:
             raise ConfigError(
                 f"hidden_dim={self.hidden_dim} is not a multiple of "
-                f"attention.num_heads={self.attention.num_heads}"
+                f"{key}.num_heads={attention.num_heads}; give {key}.head_dim, or make "
+                "them fit"
             )
-        if isinstance(self.position, AlibiPosition) and self.attention.num_heads % 2:
+        if causal and not isinstance(attention, CausalAttention):
             raise ConfigError(
-                f"attention.num_heads={self.attention.num_heads} is odd; position.kind="
-                "alibi needs pairs of heads, one for each direction"
+                f"{key}.kind={attention.kind} cannot keep a decoder's tokens from "
+                "seeing what comes after them. Known here: full, sliding_window, kernel"
             )
+        self._check_position(attention, key, causal=causal)
+        self._check_length(attention, key)
+
+    def _check_position(self, attention: Attention, key: str, *, causal: bool) -> None:
+        """Refuses positions that this attention cannot know."""
+        match self.position:
+            case RelativeBiasPosition() | AlibiPosition() | DirectedAlibiPosition():
+                if isinstance(attention, LowRankAttention | KernelAttention):
+                    raise ConfigError(
+                        f"position.kind={self.position.kind} is added to the scores of "
+                        f"pairs of tokens, and {key}.kind={attention.kind} makes none"
+                    )
+            case RopePosition():
+                self._check_rotation(attention, key)
+            case _:
+                pass
+        if not isinstance(self.position, DirectedAlibiPosition):
+            return
+        if causal:
+            raise ConfigError(
+                "position.kind=directed_alibi has heads that look ahead, which a "
+                "decoder may not. Write `kind: alibi`"
+            )
+        if attention.num_heads % 2:
+            raise ConfigError(
+                f"{key}.num_heads={attention.num_heads} is odd; position.kind="
+                "directed_alibi needs pairs of heads, one for each direction"
+            )
+
+    def _check_rotation(self, attention: Attention, key: str) -> None:
+        if isinstance(attention, LowRankAttention):
+            raise ConfigError(
+                f"position.kind=rope turns each key by its own place, and {key}."
+                "kind=low_rank sums up keys of many places"
+            )
+        if self.head_dim(attention) % 2:
+            raise ConfigError(
+                f"position.kind=rope turns pairs of numbers, and a head's width of "
+                f"{self.head_dim(attention)} is odd: change {key}.head_dim, or "
+                "hidden_dim / num_heads"
+            )
+
+    def _check_length(self, attention: Attention, key: str) -> None:
+        """Refuses sizes that go beyond the longest input."""
+        longest = f"max_sequence_length={self.max_sequence_length}"
+        match attention:
+            case GlobalWindowAttention(num_global_tokens=number):
+                if number > self.max_sequence_length:
+                    raise ConfigError(
+                        f"{key}.num_global_tokens={number} is more than {longest}"
+                    )
+            case LowRankAttention(rank=rank):
+                if rank > self.max_sequence_length:
+                    raise ConfigError(
+                        f"{key}.rank={rank} is more than {longest}: nothing would be "
+                        "summed up"
+                    )
+            case _:
+                pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches:
+    """Images cut into squares instead of texts into tokens (ViT)."""
+
+    image_size: int = option("Height and width in pixels.", default=224, minimum=1)
+    patch_size: int = option("Height and width of a square.", default=16, minimum=1)
+    num_channels: int = option("Colours of a pixel.", default=3, minimum=1)
+
+    def __post_init__(self) -> None:
+        if self.image_size % self.patch_size:
+            raise ConfigError(
+                f"image_size={self.image_size} is not a multiple of "
+                f"patch_size={self.patch_size}"
+            )
+
+    @property
+    def sequence_length(self) -> int:
+        """Squares of an image, and the class token before them.
+
+        Example:
+        >>> Patches(image_size=224, patch_size=16).sequence_length
+        197
+        """
+        return (self.image_size // self.patch_size) ** 2 + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooler:
+    """One vector for a whole text."""
+
+    kind: Literal["first", "mean", "max", "attention"] = option(
+        "`first`: the vector of the first token, as in BERT; `mean`, `max`: over the "
+        "real tokens; `attention`: a mean by learned weights.",
+        default="first",
+    )
+    projection: bool = option(
+        "A dense layer and tanh on top, as in BERT.", default=False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(Stack):
+    """A bidirectional encoder in the manner of BERT."""
+
+    kind: Literal["encoder"] = "encoder"
+    attention: Attention = option(
+        "How tokens look at each other.", default=FullAttention
+    )
+    num_segments: int = option(
+        "Kinds of segment (BERT's sentence A and B are 2); 0 for none; 1 adds one "
+        "vector to all tokens (RoBERTa).",
+        default=0,
+        minimum=0,
+    )
+    pooler: Pooler | None = option(
+        "One vector for a whole text; null for none. A classifier without one takes "
+        "the first token.",
+        default=None,
+    )
+    patches: Patches | None = option(
+        "Read images instead of texts; null for texts.", default=None
+    )
+
+    def __post_init__(self) -> None:
+        self._check_attention(self.attention, "attention", causal=False)
+        if self.patches is None:
+            return
+        if self.num_segments:
+            raise ConfigError(
+                f"num_segments={self.num_segments}: images have no segments"
+            )
+        if self.patches.sequence_length > self.max_sequence_length:
+            raise ConfigError(
+                f"max_sequence_length={self.max_sequence_length} is less than an "
+                f"image's {self.patches.sequence_length} squares with its class token"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(Stack):
+    """A decoder that predicts the next token, in the manner of GPT and LLaMA."""
+
+    kind: Literal["decoder"] = "decoder"
+    norm: Norm = option(
+        "Which norm, and where.",
+        default=lambda: LayerNorm(placement="pre", epsilon=1e-5),
+    )
+    attention: CausalAttention = option(
+        "How tokens look at those before them.", default=FullAttention
+    )
+    tie_embeddings: bool = option(
+        "Score tokens by the embedding's own table; else by a table of their own.",
+        default=True,
+    )
+
+    def __post_init__(self) -> None:
+        self._check_attention(self.attention, "attention", causal=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(Stack):
+    """An encoder, and a decoder that looks at it: the first Transformer, T5."""
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    num_decoder_layers: int | None = option(
+        "Blocks of the decoder. Left out: as num_layers.", default=None, minimum=1
+    )
+    attention: Attention = option(
+        "How the encoder's tokens look at each other.", default=FullAttention
+    )
+    decoder_attention: CausalAttention | None = option(
+        "How the decoder's tokens look at those before them. Left out: as `attention`.",
+        default=None,
+    )
+    tie_embeddings: bool = option(
+        "Score tokens by the embedding's own table; else by a table of their own.",
+        default=True,
+    )
+    scale_logits: bool = option(
+        "Divide what is scored by sqrt(hidden_dim), as the first T5 does.",
+        default=False,
+    )
+
+    def __post_init__(self) -> None:
+        self._check_attention(self.attention, "attention", causal=False)
+        key = "attention" if self.decoder_attention is None else "decoder_attention"
+        attention = self.decoder_attention or self.attention
+        self._check_attention(attention, key, causal=True)
+
+    @property
+    def decoder_layers(self) -> int:
+        """`num_decoder_layers`, or what it is when left out."""
+        return self.num_decoder_layers or self.num_layers
+
+
+Model = EncoderConfig | DecoderConfig | Seq2SeqConfig
