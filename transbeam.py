@@ -49,7 +49,12 @@ Write your own:
   transbeam explain                         every key, its default and its meaning
   transbeam explain model.position          one part of it
   transbeam check my.yaml                   is it right, and what does it ask for?
+  transbeam cost my.yaml                    weights, FLOPs and memory of its model
   transbeam train my.yaml --set training.steps=5000
+
+Begin with a model that others trained (transformers, TensorFlow 1's BERT, KerasHub):
+
+  transbeam import bert-base-uncased --run runs/bert
 
 Look at a tokenizer, ours or one in a file:
 
@@ -65,11 +70,13 @@ with other keys keeps what was made before, in runs/NAME/superseded.
 ROOMS = {
     "check": "configs",
     "explain": "configs",
+    "cost": "model",
     "data": "pipeline",
     "tokenize": "pipeline",
     "score": "pipeline",
     "train": "trainer",
     "evaluate": "trainer",
+    "import": "trainer",
     "export": "serving",
     "predict": "serving",
 }
@@ -129,7 +136,7 @@ def _read_arguments(argv: Sequence[str]) -> Invocation:
         allow_abbrev=False,
     )
     add_common_arguments(parser, workers=True)
-    return read_invocation(parser.parse_args(argv))
+    return read_invocation(parser.parse_args(argv), with_model=True)
 
 
 def _closing_screen(

@@ -9,8 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from bench.pairs import Pair, in_turns
-from configs.model import DenseFeedForward, EncoderConfig, FullAttention
-from model.build import build_masked_language_model
+from configs.attention import FullAttention
+from configs.language_modelling import MaskedConfig
+from configs.model import EncoderConfig
+from configs.sockets import DenseFeedForward
+from model.build import build_model
 from trainer.losses import masked_cross_entropy
 
 BATCH, LENGTH, MASKED, VOCABULARY = 32, 128, 20, 8192
@@ -23,7 +26,7 @@ def measure() -> Pair:
         attention=FullAttention(num_heads=4),
         feedforward=DenseFeedForward(intermediate_dim=1024),
     )
-    ours = build_masked_language_model(config, VOCABULARY)
+    ours = build_model(config, MaskedConfig(), VOCABULARY)
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=VOCABULARY,
         num_layers=4,

@@ -13,7 +13,8 @@ import functools
 import math
 import re
 import typing
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from configs.errors import ConfigError
 from configs.fields import REQUIRED
@@ -24,10 +25,13 @@ from configs.schema import (
     keys_of,
     kinds_of,
     split_optional,
+    tag_of,
     type_text,
     walk,
 )
 from configs.yaml_nodes import Items, Node, Scalar, Section, complain, found, is_blank
+
+T = TypeVar("T")
 
 
 def bind_section(section: type, node: Section, path: str) -> Any:
@@ -35,7 +39,7 @@ def bind_section(section: type, node: Section, path: str) -> Any:
 
     Args:
         section: Its dataclass.
-        node: What was written; `kind` may be among it and is taken to be right.
+        node: What was written; the `kind` it has been chosen by may be among it.
         path: Its dotted key; empty for the whole file.
 
     Raises:
@@ -47,14 +51,25 @@ def bind_section(section: type, node: Section, path: str) -> Any:
     for name, child in node.nodes.items():
         if name not in keys:
             raise complain(child.where, _join(path, name), _unknown(name, keys))
-        if name != "kind":
+        if name != "kind" or not tag_of(section):
             values[name] = _bind_key(keys[name], child, _join(path, name))
     for key in keys.values():
         if key.required and key.name not in values:
             what = f"this required key is missing. {key.doc}".strip()
             raise complain(node.where, _join(path, key.name), what)
+    return hold_rules(lambda: section(**values), node, path)
+
+
+def hold_rules(rules: Callable[[], T], node: Section, path: str) -> T:
+    """Asks rules between keys; what they refuse gets the place of a key they name.
+
+    Args:
+        rules: Raises a `ConfigError` that says `key=value` of what does not fit.
+        node: The section whose keys the rules name.
+        path: Its dotted key; empty for the whole file.
+    """
     try:
-        return section(**values)
+        return rules()
     except ConfigError as error:
         where = _place_named_in(str(error), node) or node.where
         raise complain(where, path, str(error)) from None
@@ -74,7 +89,8 @@ def _unknown(name: str, keys: dict[str, Key]) -> str:
 
 @functools.cache
 def _dotted_keys() -> tuple[str, ...]:
-    return tuple(dotted for dotted, _ in walk(RunConfig))
+    # Kinds of a section may share a key.
+    return tuple(dict.fromkeys(dotted for dotted, _ in walk(RunConfig)))
 
 
 def _place_named_in(message: str, node: Section) -> str | None:
@@ -89,7 +105,7 @@ def _place_named_in(message: str, node: Section) -> str | None:
 
 
 def _bind_key(key: Key, node: Node, path: str) -> Any:
-    value = _bind(key.annotation, node, path, key.default)
+    value = _bind(key.annotation, node, path, key)
     if isinstance(value, int | float) and not isinstance(value, bool):
         too_small = key.minimum is not None and value < key.minimum
         too_large = key.maximum is not None and value > key.maximum
@@ -99,12 +115,13 @@ def _bind_key(key: Key, node: Node, path: str) -> Any:
     return value
 
 
-def _bind(annotation: Any, node: Node, path: str, default: Any = REQUIRED) -> Any:
+def _bind(annotation: Any, node: Node, path: str, key: Key | None = None) -> Any:
+    """Builds a value of a type; `key` is whose it is, unless it is one of a list."""
     annotation, optional = split_optional(annotation)
     if optional and isinstance(node, Scalar) and node.value is None:
         return None
     if kinds := kinds_of(annotation):
-        return _bind_kind(kinds, node, path, default)
+        return _bind_kind(kinds, node, path, key)
     if typing.get_origin(annotation) is tuple:
         return _bind_items(annotation, node, path)
     if typing.get_origin(annotation) is typing.Literal:
@@ -112,7 +129,7 @@ def _bind(annotation: Any, node: Node, path: str, default: Any = REQUIRED) -> An
     return _bind_value(annotation, node, path)
 
 
-def _bind_kind(kinds: dict[str, type], node: Node, path: str, default: Any) -> Any:
+def _bind_kind(kinds: dict[str, type], node: Node, path: str, key: Key | None) -> Any:
     if is_blank(node):
         # All keys of a section commented out leave `section:` behind.
         node = Section(node.where, {})
@@ -123,19 +140,22 @@ def _bind_kind(kinds: dict[str, type], node: Node, path: str, default: Any) -> A
         raise complain(node.where, path, what)
     if "" in kinds:
         return bind_section(kinds[""], node, path)
-    chosen = _kind_of(kinds, node, path, default)
+    chosen = _kind_of(kinds, node, path, key)
     _refuse_keys_of_other_kinds(kinds, chosen, node, path)
     return bind_section(kinds[chosen], node, path)
 
 
-def _kind_of(kinds: dict[str, type], node: Section, path: str, default: Any) -> str:
+def _kind_of(kinds: dict[str, type], node: Section, path: str, key: Key | None) -> str:
     listed = ", ".join(kinds)
+    default = REQUIRED if key is None else key.default
     given = node.nodes.get("kind")
     if isinstance(given, Scalar) and given.value in kinds:
         return given.text
     if given is not None:
         near = did_you_mean(given.text, kinds) if isinstance(given, Scalar) else ""
-        what = f"no such kind: {found(given)}.{near} Known here: {listed}."
+        # What the key is for says why a kind that is known elsewhere is not here.
+        doc = f" {key.doc}" if key else ""
+        what = f"no such kind: {found(given)}.{near} Known here: {listed}.{doc}"
         raise complain(given.where, _join(path, "kind"), what)
     if len(kinds) == 1:
         return listed

@@ -65,6 +65,47 @@ class Invocation:
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds CONFIG, `--set` and `--json`: enough for a command that only reads."""
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
+    _add_settings(parser)
+
+
+def add_common_arguments(
+    parser: argparse.ArgumentParser, *, workers: bool = False
+) -> None:
+    """Adds what the commands share that work in a run's folder.
+
+    Args:
+        parser: Gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
+        workers: Whether `--workers` makes sense for the command.
+    """
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
+    add_run_arguments(parser)
+    if workers:
+        parser.add_argument(
+            "--workers",
+            metavar="N",
+            type=_at_least_one,
+            help="how many work at once; one for each usable core if left out",
+        )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds `--run`, `--set`, `--quiet` and `--json`."""
+    _add_settings(parser)
+    parser.add_argument(
+        "--run",
+        metavar="DIR",
+        dest="run_folder",
+        type=Path,
+        help="the run's folder; runs/NAME if left out, by the name of what is given",
+    )
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="print only warnings, errors and what was asked for",
+    )
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -80,37 +121,6 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_common_arguments(
-    parser: argparse.ArgumentParser, *, workers: bool = False
-) -> None:
-    """Adds what the commands share that work in a run's folder.
-
-    Args:
-        parser: Gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
-        workers: Whether `--workers` makes sense for the command.
-    """
-    add_config_arguments(parser)
-    parser.add_argument(
-        "--run",
-        metavar="DIR",
-        dest="run_folder",
-        type=Path,
-        help="the run's folder; runs/NAME if left out, by the name in CONFIG",
-    )
-    parser.add_argument(
-        "--quiet",
-        action="store_true",
-        help="print only warnings, errors and what was asked for",
-    )
-    if workers:
-        parser.add_argument(
-            "--workers",
-            metavar="N",
-            type=_at_least_one,
-            help="how many work at once; one for each usable core if left out",
-        )
-
-
 def _at_least_one(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -118,16 +128,19 @@ def _at_least_one(text: str) -> int:
     return number
 
 
-def read_invocation(arguments: argparse.Namespace) -> Invocation:
+def read_invocation(
+    arguments: argparse.Namespace, *, with_model: bool = False
+) -> Invocation:
     """Loads the configuration that the parsed arguments ask for.
 
     Args:
         arguments: Of a parser that went through `add_common_arguments`.
+        with_model: Whether the command uses the model, and not the records alone.
 
     Raises:
         ConfigError: The configuration is not right.
     """
-    config = load_run(arguments.config, arguments.overrides)
+    config = load_run(arguments.config, arguments.overrides, with_model=with_model)
     return Invocation(
         config=config,
         config_file=arguments.config,

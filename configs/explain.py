@@ -9,6 +9,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, cast
 
 from configs.fields import REQUIRED
@@ -19,6 +20,7 @@ from configs.schema import (
     kinds_of,
     nearest,
     plain,
+    tag_of,
     type_text,
     walk,
 )
@@ -119,28 +121,76 @@ def _key_rows(key: Key, name: str, indent: str) -> Iterator[tuple[str, str]]:
     required = " Required." if key.required else ""
     yield f"{indent}{name}:", f"{key.doc}{required}"
     indent += _INDENT
+    told: list[_Told] = []
     for kind, section in kinds.items():
         inner = indent
         if kind:
             yield f"{indent}kind: {kind}", _kind_text(kind, section, key)
             # Where there is a choice, the keys of a kind stand below its name.
             inner += _INDENT if len(kinds) > 1 else ""
-        yield from _rows_below(section, inner)
+        yield from _rows_below(section, kind, inner, told)
 
 
-def _rows_below(section: type, indent: str) -> Iterator[tuple[str, str]]:
-    """The keys of a section; what may stand in several of them is told once."""
-    told: dict[tuple[type, ...], str] = {}
-    for key in keys_of(section).values():
-        kinds = tuple(kinds_of(key.annotation).values())
-        if key.name == "kind":
+@dataclass(frozen=True)
+class _Told:
+    """A key that has been told, of the kind it was told of."""
+
+    key: Key
+    kind: str
+
+    @property
+    def sections(self) -> dict[str, type]:
+        return kinds_of(self.key.annotation)
+
+
+def _rows_below(
+    section: type, kind: str, indent: str, told: list[_Told]
+) -> Iterator[tuple[str, str]]:
+    """The keys of a section. What was told of another key or kind is referred to.
+
+    Args:
+        section: The section.
+        kind: Its kind.
+        indent: Stands before each row.
+        told: What was told before; what is told here is added.
+    """
+    keys = _own_keys(section)
+    before = {one.key.name: one for one in told if one.kind != kind}
+    again = {
+        key.name: before[key.name].kind
+        for key in keys
+        if key.name in before and before[key.name].key == key
+    }
+    for other in dict.fromkeys(again.values()):
+        names = [name for name, its_kind in again.items() if its_kind == other]
+        yield f"{indent}# as in {other}:", ", ".join(names)
+    for key in keys:
+        if key.name in again:
             continue
-        if kinds in told:
-            yield f"{indent}{key.name}:", f"{key.doc} [the same kinds as {told[kinds]}]"
-            continue
-        if len(kinds) > 1:
-            told[kinds] = key.name
-        yield from _key_rows(key, key.name, indent)
+        sections = kinds_of(key.annotation)
+        known = next((one for one in told if _has_all(one, sections)), None)
+        if known is None:
+            yield from _key_rows(key, key.name, indent)
+        else:
+            yield _row_referring(key, known, kind, indent)
+        told.append(_Told(key, kind))
+
+
+def _has_all(told: _Told, sections: dict[str, type]) -> bool:
+    return bool(sections) and sections.items() <= told.sections.items()
+
+
+def _row_referring(key: Key, known: _Told, kind: str, indent: str) -> tuple[str, str]:
+    """A key whose kinds are told at another; its default, if that is another."""
+    sections = kinds_of(key.annotation)
+    where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
+    if sections == known.sections:
+        what = f"the same {'keys' if '' in sections else 'kinds'} as {where}"
+    else:
+        what = f"the kinds {', '.join(sections)} of {where}"
+    other = not key.required and key.default != known.key.default
+    default = f" {_default_text(key)}" if other else ""
+    return f"{indent}{key.name}:{default}", f"{key.doc} [{what}]"
 
 
 def _kind_text(kind: str, section: type, key: Key) -> str:
@@ -168,17 +218,22 @@ def _yaml_text(value: Any) -> str:
     if isinstance(value, list):
         elements = cast("list[Any]", value)
         return f"[{', '.join(map(_yaml_text, elements))}]"
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return f"{{{', '.join(f'{key}: {_yaml_text(of)}' for key, of in pairs)}}}"
     plain_in_yaml = isinstance(value, str) and re.fullmatch(r"[\w./-]+", value)
     return value if plain_in_yaml else json.dumps(value)
 
 
 def _keys_json(section: type) -> dict[str, Any]:
-    described = {
-        key.name: _key_json(key)
-        for key in keys_of(section).values()
-        if key.name != "kind"
-    }
+    described = {key.name: _key_json(key) for key in _own_keys(section)}
     return {"doc": _first_line(section), "keys": described}
+
+
+def _own_keys(section: type) -> list[Key]:
+    """The keys but for the `kind` that a section is chosen by."""
+    keys = keys_of(section).values()
+    return [key for key in keys if key.name != "kind" or not tag_of(section)]
 
 
 def _key_json(key: Key) -> dict[str, Any]:

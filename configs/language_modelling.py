@@ -150,3 +150,19 @@ class SpanCorruptionConfig:
         default=None,
         minimum=4,
     )
+
+    def target_length(self, encoder_length: int) -> int:
+        """Tokens of a record for the decoder.
+
+        Left to itself it is what one text needs that fills the encoder, and half as
+        much more: several short texts in its place need more sentinels and ends.
+
+        Example:
+        >>> SpanCorruptionConfig().target_length(512)
+        184
+        """
+        if self.decoder_length is not None:
+            return self.decoder_length
+        noise = encoder_length * self.noise_density / (1.0 - self.noise_density)
+        target = noise * (1.0 + 1.0 / self.mean_noise_span_length)
+        return 8 * math.ceil(target * 1.5 / 8)

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import yaml
 
-from configs.bind import bind_section
+from configs.bind import bind_section, hold_rules
+from configs.fitting import check_model
 from configs.run import RunConfig
 from configs.schema import plain
 from configs.version import VERSION
@@ -29,13 +30,17 @@ from configs.yaml_nodes import (
 )
 
 
-def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_run(
+    path: str | Path, overrides: Sequence[str] = (), *, with_model: bool = False
+) -> RunConfig:
     r"""Reads a run's configuration.
 
     Args:
         path: The YAML file, in UTF-8.
         overrides: `KEY=VALUE` texts as given to `--set`: a dotted key, and a value as
             it would stand in the file. Later ones win.
+        with_model: Whether the model is going to be used, and so must fit the
+            records; see `configs.fitting`.
 
     Raises:
         ConfigError: Anything about the file or an override that is not right.
@@ -53,10 +58,16 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     >>> run.model.num_layers, run.training.schedule.peak
     (2, 0.0006)
     """
-    return parse_run(_read(path), str(path), overrides)
+    return parse_run(_read(path), str(path), overrides, with_model=with_model)
 
 
-def parse_run(text: str, file: str, overrides: Sequence[str] = ()) -> RunConfig:
+def parse_run(
+    text: str,
+    file: str,
+    overrides: Sequence[str] = (),
+    *,
+    with_model: bool = False,
+) -> RunConfig:
     """The same for text at hand; `file` is its name in error messages."""
     root = compose(text, lambda line: f"{file}:{line}")
     if root is None:
@@ -68,7 +79,10 @@ def parse_run(text: str, file: str, overrides: Sequence[str] = ()) -> RunConfig:
         raise complain(root.where, "", what)
     for override in overrides:
         root = _override(root, override)
-    return bind_section(RunConfig, root, path="")
+    config = bind_section(RunConfig, root, path="")
+    if with_model:
+        hold_rules(lambda: check_model(config), root, path="")
+    return config
 
 
 def _read(path: str | Path) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from configs.attention import (
     Attention,
+    BlockSparseAttention,
     CausalAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -33,6 +34,12 @@ from configs.sockets import (
     RelativeBiasPosition,
     Residual,
     RopePosition,
+)
+
+_TIED = "Score tokens by the embedding's own table; else by a table of their own."
+_CAUSAL = (
+    "The other kinds that encoders have mix what comes before a token with what comes "
+    "after it."
 )
 
 
@@ -98,13 +105,14 @@ class Stack:
         if attention.head_dim is None and self.hidden_dim % attention.num_heads:
             raise ConfigError(
                 f"hidden_dim={self.hidden_dim} is not a multiple of "
-                f"{key}.num_heads={attention.num_heads}; give {key}.head_dim, or make "
-                "them fit"
+                f"{key}.num_heads={attention.num_heads}. Make them fit, or give "
+                f"{key}.head_dim"
             )
         if causal and not isinstance(attention, CausalAttention):
             raise ConfigError(
                 f"{key}.kind={attention.kind} cannot keep a decoder's tokens from "
-                "seeing what comes after them. Known here: full, sliding_window, kernel"
+                "seeing what comes after them. Give the decoder an attention of kind "
+                "full, sliding_window or kernel"
             )
         self._check_position(attention, key, causal=causal)
         self._check_length(attention, key)
@@ -163,6 +171,14 @@ class Stack:
                         f"{key}.rank={rank} is more than {longest}: nothing would be "
                         "summed up"
                     )
+            case BlockSparseAttention(block_size=size, num_random_blocks=number):
+                blocks = -(-self.max_sequence_length // size)
+                if number >= blocks:
+                    raise ConfigError(
+                        f"{key}.num_random_blocks={number} cannot be chosen among "
+                        f"{blocks}: {longest} has no more blocks of "
+                        f"{key}.block_size={size}"
+                    )
             case _:
                 pass
 
@@ -203,7 +219,11 @@ class Pooler:
         default="first",
     )
     projection: bool = option(
-        "A dense layer and tanh on top, as in BERT.", default=False
+        "A dense layer with an activation on top, as in BERT.", default=False
+    )
+    activation: Literal["tanh", "relu"] = option(
+        "Of the projection: `tanh` as in BERT, `relu` as in DistilBERT's classifier.",
+        default="tanh",
     )
 
 
@@ -255,12 +275,9 @@ class DecoderConfig(Stack):
         default=lambda: LayerNorm(placement="pre", epsilon=1e-5),
     )
     attention: CausalAttention = option(
-        "How tokens look at those before them.", default=FullAttention
+        f"How tokens look at those before them. {_CAUSAL}", default=FullAttention
     )
-    tie_embeddings: bool = option(
-        "Score tokens by the embedding's own table; else by a table of their own.",
-        default=True,
-    )
+    tie_embeddings: bool = option(_TIED, default=True)
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=True)
@@ -278,13 +295,11 @@ class Seq2SeqConfig(Stack):
         "How the encoder's tokens look at each other.", default=FullAttention
     )
     decoder_attention: CausalAttention | None = option(
-        "How the decoder's tokens look at those before them. Left out: as `attention`.",
+        "How the decoder's tokens look at those before them. Left out: as "
+        f"`attention`. {_CAUSAL}",
         default=None,
     )
-    tie_embeddings: bool = option(
-        "Score tokens by the embedding's own table; else by a table of their own.",
-        default=True,
-    )
+    tie_embeddings: bool = option(_TIED, default=True)
     scale_logits: bool = option(
         "Divide what is scored by sqrt(hidden_dim), as the first T5 does.",
         default=False,

@@ -1,4 +1,7 @@
-"""`RunConfig`: the whole run, and the rules between its sections."""
+"""`RunConfig`: the whole run, and the rules between its sections.
+
+What the model has to do with the others is in `configs/fitting.py`.
+"""
 
 import re
 from dataclasses import dataclass
@@ -8,14 +11,13 @@ from configs.errors import ConfigError
 from configs.export import ExportConfig
 from configs.fields import option
 from configs.language_modelling import MaskedConfig
-from configs.model import EncoderConfig
+from configs.model import EncoderConfig, Model
 from configs.objective import Objective
 from configs.sources import ImagesSource, MixtureSource
 from configs.supervised import ImageClassificationConfig, SpanQAConfig
 from configs.tokenizer import TokenizerConfig, WordPieceConfig
 from configs.training import TrainingConfig
 
-WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "span_qa")
 IN_BUCKETS = ("masked", "causal", "prefix", "classification")
 ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
 
@@ -35,7 +37,7 @@ class RunConfig:
         "trained on so far.",
         default=MaskedConfig,
     )
-    model: EncoderConfig = option("The network.", default=EncoderConfig)
+    model: Model = option("The network.", default=EncoderConfig)
     training: TrainingConfig = option(
         "How it learns. Left out: 10,000 steps with the defaults; a run that only "
         "makes records needs no more.",
@@ -48,11 +50,6 @@ class RunConfig:
             raise ConfigError(
                 f"name={self.name!r} cannot name a folder: begin with a letter or a "
                 "digit; letters, digits, '.', '_' and '-' may follow"
-            )
-        if self.data.sequence_length > self.model.max_sequence_length:
-            raise ConfigError(
-                f"data.sequence_length={self.data.sequence_length} is more than "
-                f"model.max_sequence_length={self.model.max_sequence_length}"
             )
         self._check_images()
         self._check_objective()
@@ -81,11 +78,6 @@ class RunConfig:
     def _check_objective(self) -> None:
         """What the kind of objective asks of the other sections."""
         kind = self.objective.kind
-        if self.model.num_segments and kind not in WITH_SEGMENTS:
-            raise ConfigError(
-                f"model.num_segments={self.model.num_segments}, but the records of "
-                f"objective.kind={kind} have no segments. Leave it 0"
-            )
         if self.data.deduplication.near and kind not in ON_TEXT_ALONE:
             raise ConfigError(
                 "data.deduplication.near compares texts alone, but "

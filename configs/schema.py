@@ -47,7 +47,7 @@ def keys_of(section: type) -> dict[str, Key]:
     """The keys of a section, in the order they are declared.
 
     Example:
-    >>> from configs.model import LayerNorm
+    >>> from configs.sockets import LayerNorm
     >>> list(keys_of(LayerNorm))
     ['kind', 'placement', 'epsilon']
     """
@@ -95,10 +95,10 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
 def kinds_of(annotation: Any) -> dict[str, type]:
     """The kinds of section a key may hold; empty for a key that holds a plain value.
 
-    A section without a `kind` field stands under the empty name.
+    A section that is not one of several stands under the empty name.
 
     Example:
-    >>> from configs.model import LayerNorm, LearnedPosition, SinusoidalPosition
+    >>> from configs.sockets import LayerNorm, LearnedPosition, SinusoidalPosition
     >>> list(kinds_of(LearnedPosition | SinusoidalPosition | None))
     ['learned', 'sinusoidal']
     >>> list(kinds_of(LayerNorm)), list(kinds_of(int))
@@ -106,15 +106,25 @@ def kinds_of(annotation: Any) -> dict[str, type]:
     """
     members = union_members(split_optional(annotation)[0])
     return {
-        _kind_name(member): member
+        tag_of(member): member
         for member in members
         if isinstance(member, type) and dataclasses.is_dataclass(member)
     }
 
 
-def _kind_name(section: Any) -> str:
+def tag_of(section: type) -> str:
+    """The one value that `kind` may have in a section; empty if there is no such key.
+
+    A `kind` with several values is a key like others.
+
+    Example:
+    >>> from configs.model import LayerNorm, Pooler
+    >>> tag_of(LayerNorm), tag_of(Pooler)
+    ('layer_norm', '')
+    """
     kind = keys_of(section).get("kind")
-    return "" if kind is None else kind.default
+    values = () if kind is None else typing.get_args(kind.annotation)
+    return values[0] if len(values) == 1 else ""
 
 
 def type_text(annotation: Any) -> str:
@@ -156,7 +166,7 @@ def plain(value: Any) -> Any:
     """A configuration, or a part of it, as plain JSON values.
 
     Example:
-    >>> from configs.model import LayerNorm
+    >>> from configs.sockets import LayerNorm
     >>> plain(LayerNorm())
     {'kind': 'layer_norm', 'placement': 'post', 'epsilon': 1e-12}
     """

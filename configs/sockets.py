@@ -129,7 +129,7 @@ class YarnStretch:
         "Frequencies that turn less often are divided by the factor; between the two, "
         "in part.",
         default=1.0,
-        minimum=0.0,
+        minimum=0.001,
     )
 
     def __post_init__(self) -> None:
@@ -148,7 +148,7 @@ class RopePosition:
     base: float = option(
         "The i-th pair of K turns by position / base ** (2i / K).",
         default=10_000.0,
-        minimum=1.0,
+        minimum=2.0,
     )
     stretch: NoStretch | LinearStretch | NtkStretch | YarnStretch = option(
         "How frequencies change for texts longer than those trained on.",

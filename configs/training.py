@@ -64,6 +64,11 @@ class TrainingConfig:
     schedule: CosineSchedule = option(
         "The learning rate over time.", default=CosineSchedule
     )
+    initial_weights: str | None = option(
+        "A file of weights to begin with, as `transbeam import` leaves in a run's "
+        "folder; a head that is not in it is new. Left out: random ones.",
+        default=None,
+    )
     precision: Literal["float32", "mixed_bfloat16"] = option(
         "Number format of the matrix products. Variables stay float32.",
         default="float32",

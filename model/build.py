@@ -1,82 +1,202 @@
-"""From a config to a model: an encoder alone, or with the head of its objective."""
+"""From a config to the model that a run trains: a family, and the head of its task."""
+
+from dataclasses import replace
 
 import keras
 
-from configs.model import EncoderConfig
+from configs.errors import ConfigError
+from configs.model import DecoderConfig, EncoderConfig, Model, Pooler, Seq2SeqConfig
+from configs.objective import (
+    CausalConfig,
+    ClassificationConfig,
+    ImageClassificationConfig,
+    MaskedConfig,
+    Objective,
+    PairClassificationConfig,
+    PrefixConfig,
+    SentencePairsConfig,
+    SpanCorruptionConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
+from configs.objective import Seq2SeqConfig as TranslationConfig
+from model.blueprint import Blueprint
+from model.decoder import build_decoder
 from model.encoder import build_encoder
-from model.layers.activations import ACTIVATIONS
-from model.layers.heads import GatherTokens, VocabularyBias
-from model.seeds import derive_seed
-from model.sockets import build_norm
+from model.heads import classify, predict_masked
+from model.inputs import ids
+from model.seq2seq import build_seq2seq
 
-__all__ = ["build_encoder", "build_masked_language_model"]
+__all__ = [
+    "build_decoder",
+    "build_embedder",
+    "build_encoder",
+    "build_model",
+    "build_seq2seq",
+]
 
 
-def build_masked_language_model(
-    config: EncoderConfig,
+def build_model(
+    config: Model,
+    objective: Objective,
     vocabulary_size: int,
     *,
     packed: bool = False,
+    segments: bool = True,
     dtype: str | None = None,
     seed: int | None = 0,
 ) -> keras.Model:
-    """Builds an encoder that guesses the tokens hidden from it.
+    """Builds the model of a run: the family its config names, with its task's head.
 
-    The head of BERT: one more dense layer and norm, then the token embedding read
-    backwards and a bias for each token. Only the masked positions go through it.
+    A head's layers stand beside the family's and not around a model, so a weight has
+    the same path here as in `build_encoder`.
 
-    The head's layers stand beside the encoder's and not around an encoder, so a
-    weight has the same path here as in `build_encoder`.
-
-    Shapes: `B` batch, `P` masked positions, `V` vocabulary.
+    Shapes: `B` batch, `T` length, `P` masked positions, `V` vocabulary, `C` classes.
 
     Args:
         config: The `model` section of a run.
+        objective: Its `objective` section.
         vocabulary_size: `V`.
         packed: See `build_encoder`.
+        segments: See `build_encoder`; other families have none.
         dtype: See `build_encoder`.
         seed: See `build_encoder`.
 
     Returns:
-        A functional model. Inputs: the encoder's and `masked_positions`, int32
-        `(B, P)`. Output: `logits`, float32 `(B, P, V)` for every dtype policy.
+        A functional model with the inputs of its family (see `build_encoder`,
+        `build_decoder`, `build_seq2seq`). Outputs, float32 for every dtype policy:
+        `logits`, `(B, P, V)` of masked tokens, where the further input
+        `masked_positions` is int32 `(B, P)`; `(B, T, V)` of next tokens; `(B, C)` of
+        classes; `(B, T, C)` of tags; for questions `start_logits` and `end_logits`
+        `(B, T)`. For sentence pairs also `pair_logits` `(B, 2)`.
+
+    Raises:
+        ConfigError: The objective is not one of this family.
 
     Example:
-    >>> model = build_masked_language_model(
-    ...     EncoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    >>> from configs.language_modelling import MaskedConfig
+    >>> model = build_model(
+    ...     EncoderConfig(num_layers=1, hidden_dim=8), MaskedConfig(), vocabulary_size=10
     ... )
     >>> sorted(model.input), model.output["logits"].shape
     (['masked_positions', 'padding_mask', 'token_ids'], (None, None, 10))
 
     References:
-        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3.1
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3 and
+          figure 4 (the heads of an encoder)
     """
-    # === Layers ===
-    encoder = build_encoder(
-        config, vocabulary_size, packed=packed, dtype=dtype, seed=seed
-    )
-    token_embedding = encoder.get_layer("token_embedding")
-    masked_tokens = GatherTokens(name="masked_tokens", dtype=dtype)
-    head_dense = keras.layers.Dense(
-        config.hidden_dim,
-        activation=ACTIVATIONS[config.feedforward.activation],
-        kernel_initializer=keras.initializers.TruncatedNormal(
-            stddev=config.initializer_range, seed=derive_seed(seed, "head_dense")
-        ),
-        name="head_dense",
-        dtype=dtype,
-    )
-    head_norm = build_norm(config, name="head_norm", dtype=dtype)
-    head_bias = VocabularyBias(name="head_bias", dtype="float32")
+    options = {"packed": packed, "dtype": dtype, "seed": seed}
+    match config, objective:
+        case DecoderConfig(), CausalConfig() | PrefixConfig():
+            prefix = isinstance(objective, PrefixConfig)
+            model = build_decoder(config, vocabulary_size, prefix=prefix, **options)
+            outputs = {"logits": model.output["logits"]}
+            return keras.Model(model.input, outputs, name="language_model")
+        case (
+            Seq2SeqConfig(),
+            TranslationConfig() | TextToTextConfig() | SpanCorruptionConfig(),
+        ):
+            model = build_seq2seq(config, vocabulary_size, **options)
+            outputs = {"logits": model.output["logits"]}
+            return keras.Model(model.input, outputs, name="sequence_to_sequence")
+        case EncoderConfig(), _:
+            options["segments"] = segments
+            return _build_on_encoder(config, objective, vocabulary_size, options)
+        case _:
+            raise _does_not_fit(config, objective)
 
-    # === Functional Model ===
-    masked_positions = keras.Input((None,), dtype="int32", name="masked_positions")
-    x = masked_tokens(encoder.output["sequence_output"], masked_positions)
-    x = head_norm(head_dense(x))
-    logits = head_bias(token_embedding(x, reverse=True))
 
-    return keras.Model(
-        {**encoder.input, "masked_positions": masked_positions},
-        {"logits": logits},
-        name="masked_language_model",
+def build_embedder(
+    config: EncoderConfig,
+    vocabulary_size: int,
+    *,
+    dtype: str | None = None,
+    seed: int | None = 0,
+) -> keras.Model:
+    """Builds an encoder that gives one vector of length 1 for each text.
+
+    Args:
+        config: The `model` section of a run; without a pooler the mean is taken.
+        vocabulary_size: `V`.
+        dtype: See `build_encoder`.
+        seed: See `build_encoder`.
+
+    Returns:
+        A functional model with the encoder's inputs and the output `embedding`, float32
+        `(B, D)`.
+
+    Example:
+    >>> embedder = build_embedder(
+    ...     EncoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ... )
+    >>> embedder.output["embedding"].shape
+    (None, 8)
+
+    References:
+        - [Reimers & Gurevych, 2019](https://arxiv.org/abs/1908.10084), section 3
+    """
+    config = replace(config, pooler=config.pooler or Pooler(kind="mean"))
+    encoder = build_encoder(config, vocabulary_size, dtype=dtype, seed=seed)
+    normalise = keras.layers.UnitNormalization(name="embedding", dtype="float32")
+    outputs = {"embedding": normalise(encoder.output["pooled_output"])}
+    return keras.Model(encoder.input, outputs, name="embedder")
+
+
+def _build_on_encoder(
+    config: EncoderConfig, objective: Objective, vocabulary_size: int, options: dict
+) -> keras.Model:
+    pooled = (
+        SentencePairsConfig,
+        ClassificationConfig,
+        PairClassificationConfig,
+        ImageClassificationConfig,
+    )
+    wanted = config.pooler or Pooler() if isinstance(objective, pooled) else None
+    config = replace(config, pooler=wanted)
+    encoder = build_encoder(config, vocabulary_size, **options)
+    plan = Blueprint(
+        config=config,
+        attention=config.attention,
+        num_layers=config.num_layers,
+        dtype=options["dtype"],
+        seed=options["seed"],
+    )
+    inputs, x = dict(encoder.input), encoder.output["sequence_output"]
+    outputs = {}
+    if isinstance(objective, MaskedConfig | SentencePairsConfig):
+        inputs["masked_positions"] = ids("masked_positions")
+        table = encoder.get_layer("token_embedding")
+        outputs["logits"] = predict_masked(plan, table, x, inputs["masked_positions"])
+    match objective:
+        case MaskedConfig():
+            name = "masked_language_model"
+        case SentencePairsConfig():
+            name = "masked_language_model"
+            x = encoder.output["pooled_output"]
+            outputs["pair_logits"] = classify(plan, "pair_classifier", 2, x)
+        case (
+            ClassificationConfig(labels=labels)
+            | PairClassificationConfig(labels=labels)
+            | ImageClassificationConfig(labels=labels)
+        ):
+            name, x = "classifier_model", encoder.output["pooled_output"]
+            outputs["logits"] = classify(plan, "classifier", len(labels), x)
+        case TokenClassificationConfig(labels=labels):
+            name = "tagger"
+            outputs["logits"] = classify(plan, "token_classifier", len(labels), x)
+        case SpanQAConfig():
+            name = "reader"
+            scores = classify(plan, "span_classifier", 2, x)
+            outputs["start_logits"] = scores[..., 0]
+            outputs["end_logits"] = scores[..., 1]
+        case _:
+            raise _does_not_fit(config, objective)
+    return keras.Model(inputs, outputs, name=name)
+
+
+def _does_not_fit(config: Model, objective: Objective) -> ConfigError:
+    return ConfigError(
+        f"objective.kind={objective.kind} does not go with model.kind={config.kind}; "
+        "`transbeam explain objective` says which family each needs"
     )

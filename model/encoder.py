@@ -1,12 +1,15 @@
 """The encoder: embeddings, a stack of blocks, and one vector per token."""
 
 import keras
+from keras import ops
 
-from configs.model import EncoderConfig
-from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
-from model.layers.masks import document_attention_mask, padding_attention_mask
+from configs.model import EncoderConfig, Patches
+from model.blueprint import Blueprint
+from model.inputs import ids, places_of, token_inputs
+from model.heads import pool
+from model.layers.patches import ClassToken, PatchEmbedding
 from model.seeds import derive_seed
-from model.sockets import build_block, build_norm, build_position
+from model.stack import LayerStack, build_token_embedding
 
 
 def build_encoder(
@@ -14,6 +17,7 @@ def build_encoder(
     vocabulary_size: int,
     *,
     packed: bool = False,
+    segments: bool = True,
     dtype: str | None = None,
     seed: int | None = 0,
 ) -> keras.Model:
@@ -27,8 +31,11 @@ def build_encoder(
 
     Args:
         config: The `model` section of a run.
-        vocabulary_size: How many tokens there are.
+        vocabulary_size: How many tokens there are; not read where `config.patches` is
+            given.
         packed: Whether a row holds several documents that must not see each other.
+        segments: Whether the records tell segments apart, if the config does; else all
+            tokens are of the first one.
         dtype: A Keras dtype policy such as `"mixed_bfloat16"`, or None for the
             global one.
         seed: Seed of the initial weights and of dropout; None for random ones.
@@ -37,9 +44,11 @@ def build_encoder(
         A functional model. Inputs, all int32 `(B, T)`, by name: `token_ids`; then
         `padding_mask` (1 for a real token) or, when `packed`, `document_ids`
         (1, 1, 2, 2, 0; 0 is padding) and `position_ids` (from 0 in every
-        document); and `segment_ids` if the config has segments. Output:
-        `sequence_output` `(B, T, D)` in the compute dtype. The vectors of padding
-        are finite and mean nothing.
+        document); and `segment_ids` if the config has segments to tell apart. With
+        `config.patches` the one input is `image`, uint8 `(B, S, S, C)`. Outputs:
+        `sequence_output` `(B, T, D)` in the compute dtype, where the vectors of padding
+        are finite and mean nothing; and `pooled_output` `(B, D)` if the config has a
+        pooler, which pools over all real tokens of a row.
 
     Example:
     >>> encoder = build_encoder(
@@ -49,64 +58,57 @@ def build_encoder(
     (None, None, 8)
     """
     # === Layers ===
-    token_embedding = TokenEmbedding(
-        vocabulary_size,
-        config.hidden_dim,
-        initializer_range=config.initializer_range,
-        seed=derive_seed(seed, "token_embedding"),
-        name="token_embedding",
+    plan = Blueprint(
+        config=config,
+        attention=config.attention,
+        num_layers=config.num_layers,
         dtype=dtype,
+        seed=seed,
     )
-    position_embedding = build_position(
-        config, name="position_embedding", dtype=dtype, seed=seed
-    )
-    embeddings_dropout = keras.layers.Dropout(
-        config.dropout,
-        seed=derive_seed(seed, "embeddings_dropout"),
-        name="embeddings_dropout",
-        dtype=dtype,
-    )
-    blocks = [
-        build_block(config, name=f"encoder_layer_{i}", dtype=dtype, seed=seed)
-        for i in range(config.num_layers)
-    ]
+    stack = LayerStack.build(plan, num_segments=config.num_segments)
 
     # === Functional Model ===
-    def ids(name: str) -> keras.KerasTensor:
-        return keras.Input((None,), dtype="int32", name=name)
-
-    inputs = {"token_ids": ids("token_ids")}
-    if packed:
-        inputs["document_ids"] = ids("document_ids")
-        inputs["position_ids"] = ids("position_ids")
-        attention_mask = document_attention_mask(inputs["document_ids"])
+    if config.patches is not None:
+        inputs = {"image": _image(config.patches)}
+        x = _embed_image(plan, config.patches, inputs["image"])
+        places = {"padding_mask": ops.ones_like(x[:, :, 0], dtype="int32")}
+        x = stack.embed(x)
     else:
-        inputs["padding_mask"] = ids("padding_mask")
-        attention_mask = padding_attention_mask(inputs["padding_mask"])
+        inputs = token_inputs(packed=packed)
+        if segments and config.num_segments > 1:
+            inputs["segment_ids"] = ids("segment_ids")
+        places = places_of(inputs)
+        x = build_token_embedding(plan, vocabulary_size)(inputs["token_ids"])
+        x = stack.embed(x, inputs.get("position_ids"), inputs.get("segment_ids"))
+    x = stack.run(x, places)
 
-    x = token_embedding(inputs["token_ids"])
-    if position_embedding is not None:
-        x = position_embedding(x, inputs.get("position_ids"))
-    if config.num_segments:
-        inputs["segment_ids"] = ids("segment_ids")
-        x = SegmentEmbedding(
-            config.num_segments,
-            initializer_range=config.initializer_range,
-            seed=derive_seed(seed, "segment_embedding"),
-            name="segment_embedding",
-            dtype=dtype,
-        )(x, inputs["segment_ids"])
+    outputs = {"sequence_output": x}
+    if config.pooler is not None:
+        outputs["pooled_output"] = pool(plan, config.pooler, x, places)
+    return keras.Model(inputs, outputs, name="encoder")
 
-    # A norm after the sum of the embeddings goes with `post` only, as in BERT. With
-    # `pre`, the first block begins with one, and a final norm takes over what the
-    # last block left undone (GPT-2; Megatron's BERT; Xiong et al., 2020, figure 1).
-    post = config.norm.placement == "post"
-    if post:
-        x = build_norm(config, name="embeddings_norm", dtype=dtype)(x)
-    x = embeddings_dropout(x)
-    for block in blocks:
-        x = block(x, attention_mask)
-    if not post:
-        x = build_norm(config, name="final_norm", dtype=dtype)(x)
 
-    return keras.Model(inputs, {"sequence_output": x}, name="encoder")
+def _image(patches: Patches) -> keras.KerasTensor:
+    size = (patches.image_size, patches.image_size, patches.num_channels)
+    return keras.Input(size, dtype="uint8", name="image")
+
+
+def _embed_image(
+    plan: Blueprint, patches: Patches, image: keras.KerasTensor
+) -> keras.KerasTensor:
+    """Squares of an image as vectors, with a token for its class before them."""
+    hidden_dim, dtype = plan.config.hidden_dim, plan.dtype
+    x = PatchEmbedding(
+        patches.patch_size,
+        hidden_dim,
+        kernel_initializer=plan.kernel_initializer,
+        seed=derive_seed(plan.seed, "patch_embedding"),
+        name="patch_embedding",
+        dtype=dtype,
+    )(image)
+    return ClassToken(
+        embeddings_initializer=plan.embeddings_initializer,
+        seed=derive_seed(plan.seed, "class_token"),
+        name="class_token",
+        dtype=dtype,
+    )(x)

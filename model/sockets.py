@@ -1,157 +1,164 @@
-"""What each section of `model:` in a config becomes: one `build_*` per socket.
+"""What each socket of a config becomes: one `build_*` for each.
 
-A new kind is a dataclass in `configs/model.py`, a layer, and a `case` here; the
-type checker names every `match` that has forgotten it.
+A new kind is a dataclass in `configs/sockets.py`, a layer, and a `case` here; the type
+checker names every `match` that has forgotten it. The kinds of attention are in
+`model/attentions.py`.
 """
 
+from dataclasses import asdict
 from typing import assert_never
 
 import keras
 
-from configs.model import (
-    AlibiPosition,
-    DenseFeedForward,
-    EncoderConfig,
-    FullAttention,
-    LayerNorm,
-    LearnedPosition,
-    PlainResidual,
-    SinusoidalPosition,
-)
-from model.layers.attention import MultiHeadAttention
-from model.layers.block import TransformerBlock
-from model.layers.feedforward import FeedForward
-from model.layers.norms import LayerNormalization
+from configs import sockets as kinds
+from model.blueprint import Blueprint
+from model.layers.feedforward import FeedForward, GatedFeedForward
+from model.layers.norms import LayerNormalization, RMSNormalization
 from model.layers.positions.learned import LearnedPositionEmbedding
 from model.layers.positions.linear_bias import LinearBias
+from model.layers.positions.relative_bias import RelativeBias, RelativeBiasTable
+from model.layers.positions.rotary import RotaryEmbedding
 from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
-from model.layers.residual import Residual
+from model.layers.residual import (
+    DropPathResidual,
+    Residual,
+    ReZeroResidual,
+    ScaledResidual,
+)
 from model.seeds import derive_seed
 
 
-def build_position(
-    config: EncoderConfig, *, name: str, dtype: str | None, seed: int | None
-) -> keras.layers.Layer | None:
+def build_position(plan: Blueprint, name: str) -> keras.layers.Layer | None:
     """Makes the layer that adds a token's place to its vector, if the kind has one."""
+    config = plan.config
     match config.position:
-        case LearnedPosition():
+        case kinds.LearnedPosition(offset=offset):
             return LearnedPositionEmbedding(
                 config.max_sequence_length,
-                initializer_range=config.initializer_range,
-                seed=derive_seed(seed, name),
+                offset=offset,
+                embeddings_initializer=plan.embeddings_initializer,
+                seed=derive_seed(plan.seed, name),
                 name=name,
-                dtype=dtype,
+                dtype=plan.dtype,
             )
-        case SinusoidalPosition(max_wavelength=max_wavelength):
+        case kinds.SinusoidalPosition(max_wavelength=max_wavelength):
             return SinusoidalPositionEmbedding(
                 config.max_sequence_length,
                 max_wavelength=max_wavelength,
                 name=name,
-                dtype=dtype,
+                dtype=plan.dtype,
             )
-        case AlibiPosition():
+        case _:
             return None
-        case unknown:
-            assert_never(unknown)
 
 
-def build_score_bias(
-    config: EncoderConfig, *, name: str, dtype: str | None
-) -> keras.layers.Layer | None:
-    """Makes the layer that adds places to attention scores, if the kind has one."""
-    match config.position:
-        case AlibiPosition():
-            return LinearBias(config.attention.num_heads, name=name, dtype=dtype)
-        case LearnedPosition() | SinusoidalPosition():
-            return None
-        case unknown:
-            assert_never(unknown)
-
-
-def build_attention(
-    config: EncoderConfig, *, name: str, dtype: str | None, seed: int | None
-) -> keras.layers.Layer:
-    """Makes the layer by which the tokens look at each other."""
-    match config.attention:
-        case FullAttention(num_heads=num_heads, dropout=dropout):
-            return MultiHeadAttention(
-                config.hidden_dim,
-                num_heads,
-                dropout=dropout,
-                initializer_range=config.initializer_range,
-                score_bias=build_score_bias(config, name="score_bias", dtype="float32"),
-                seed=derive_seed(seed, name),
+def build_bias_table(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+    """Makes the stack's table of position biases, if the kind has one."""
+    match plan.config.position:
+        case kinds.RelativeBiasPosition(num_buckets=num_buckets):
+            return RelativeBiasTable(
+                num_buckets,
+                plan.attention.num_heads,
+                embeddings_initializer=plan.embeddings_initializer,
+                seed=derive_seed(plan.seed, name),
                 name=name,
-                dtype=dtype,
+                dtype=plan.dtype,
             )
-        case unknown:
-            assert_never(unknown)
+        case _:
+            return None
 
 
-def build_norm(
-    config: EncoderConfig, *, name: str, dtype: str | None
-) -> keras.layers.Layer:
+def build_score_bias(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+    """Makes the layer that gives scores what places add to them, if the kind has one."""
+    heads = plan.attention.num_heads
+    match plan.config.position:
+        case kinds.RelativeBiasPosition(num_buckets=buckets, max_distance=distance):
+            return RelativeBias(
+                buckets,
+                distance,
+                bidirectional=not plan.causal,
+                name=name,
+                dtype="float32",
+            )
+        case kinds.AlibiPosition():
+            return LinearBias(heads, name=name, dtype="float32")
+        case kinds.DirectedAlibiPosition():
+            return LinearBias(heads, directed=True, name=name, dtype="float32")
+        case _:
+            return None
+
+
+def build_rotary(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+    """Makes the layer that turns queries and keys, if the kind has one."""
+    match plan.config.position:
+        case kinds.RopePosition(base=base, stretch=stretch):
+            options = asdict(stretch)
+            return RotaryEmbedding(
+                base,
+                stretch=options.pop("kind"),
+                **options,
+                name=name,
+                dtype=plan.dtype,
+            )
+        case _:
+            return None
+
+
+def build_norm(plan: Blueprint, name: str) -> keras.layers.Layer:
     """Makes a norm; where it stands is `norm.placement`'s business."""
-    match config.norm:
-        case LayerNorm(epsilon=epsilon):
-            return LayerNormalization(epsilon, name=name, dtype=dtype)
+    match plan.config.norm:
+        case kinds.LayerNorm(epsilon=epsilon):
+            return LayerNormalization(epsilon, name=name, dtype=plan.dtype)
+        case kinds.RmsNorm(epsilon=epsilon):
+            return RMSNormalization(epsilon, name=name, dtype=plan.dtype)
         case unknown:
             assert_never(unknown)
 
 
-def build_feedforward(
-    config: EncoderConfig, *, name: str, dtype: str | None, seed: int | None
-) -> keras.layers.Layer:
+def build_feedforward(plan: Blueprint, name: str) -> keras.layers.Layer:
     """Makes the layer that works on each token alone."""
-    match config.feedforward:
-        case DenseFeedForward(intermediate_dim=intermediate_dim, activation=activation):
-            return FeedForward(
-                config.hidden_dim,
-                intermediate_dim,
-                activation=activation,
-                initializer_range=config.initializer_range,
-                seed=derive_seed(seed, name),
-                name=name,
-                dtype=dtype,
-            )
-        case unknown:
-            assert_never(unknown)
-
-
-def build_residual(
-    config: EncoderConfig, *, name: str, dtype: str | None, seed: int | None
-) -> keras.layers.Layer:
-    """Makes the layer that joins a sub-layer's result with its input."""
-    match config.residual:
-        case PlainResidual():
-            return Residual(
-                config.dropout, seed=derive_seed(seed, name), name=name, dtype=dtype
-            )
-        case unknown:
-            assert_never(unknown)
-
-
-def build_block(
-    config: EncoderConfig, *, name: str, dtype: str | None, seed: int | None
-) -> TransformerBlock:
-    """Fills the sockets of one block."""
-    seed = derive_seed(seed, name)
-
-    def residual(part: str) -> keras.layers.Layer:
-        return build_residual(config, name=part, dtype=dtype, seed=seed)
-
-    return TransformerBlock(
-        self_attention=build_attention(
-            config, name="self_attention", dtype=dtype, seed=seed
-        ),
-        self_attention_norm=build_norm(config, name="self_attention_norm", dtype=dtype),
-        self_attention_residual=residual("self_attention_residual"),
-        feedforward=build_feedforward(
-            config, name="feedforward", dtype=dtype, seed=seed
-        ),
-        feedforward_norm=build_norm(config, name="feedforward_norm", dtype=dtype),
-        feedforward_residual=residual("feedforward_residual"),
-        norm_placement=config.norm.placement,
+    config = plan.config.feedforward
+    layers = {
+        kinds.DenseFeedForward: FeedForward,
+        kinds.GatedFeedForward: GatedFeedForward,
+    }
+    return layers[type(config)](
+        plan.config.hidden_dim,
+        config.intermediate_dim,
+        activation=config.activation,
+        use_bias=config.use_bias,
+        dropout=config.dropout,
+        kernel_initializer=plan.kernel_initializer,
+        output_initializer=plan.output_initializer,
+        seed=derive_seed(plan.seed, name),
         name=name,
-        dtype=dtype,
+        dtype=plan.dtype,
     )
+
+
+def build_residual(plan: Blueprint, name: str, index: int) -> keras.layers.Layer:
+    """Makes the layer that joins a sub-layer's result with its input.
+
+    Args:
+        plan: See `Blueprint`.
+        name: The layer's name.
+        index: Which block it is in, from 0.
+    """
+    common = {
+        "dropout": plan.config.dropout,
+        "seed": derive_seed(plan.seed, name),
+        "name": name,
+        "dtype": plan.dtype,
+    }
+    match plan.config.residual:
+        case kinds.PlainResidual():
+            return Residual(**common)
+        case kinds.ScaledResidual():
+            return ScaledResidual(plan.num_layers, **common)
+        case kinds.ReZeroResidual():
+            return ReZeroResidual(**common)
+        case kinds.DropPathResidual(rate=rate):
+            share = index / max(plan.num_layers - 1, 1)
+            return DropPathResidual(rate * share, **common)
+        case unknown:
+            assert_never(unknown)

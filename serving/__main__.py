@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
-    invocation = read_invocation(arguments)
+    # What is exported brings its model along.
+    with_model = arguments.command == "export"
+    invocation = read_invocation(arguments, with_model=with_model)
     if arguments.command == "export":
         with lock(invocation.run_folder):
             result = export(invocation)

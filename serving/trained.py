@@ -10,9 +10,10 @@ import numpy as np
 
 from configs.errors import ArtifactError
 from configs.load import flatten, load_run
+from configs.fitting import WITH_SEGMENTS
 from configs.run import RunConfig
 from configs.run_folder import Stage
-from model.build import build_masked_language_model
+from model.build import build_model
 from pipeline.tokenizers.artifact import load_tokenizer, tokenizer_fingerprint
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
@@ -65,8 +66,12 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
             f"{run_folder / TOKENIZER}: is no WordPiece tokenizer, the only kind whose "
             "models can be exported so far. Train with tokenizer.kind=wordpiece"
         )
-    model = build_masked_language_model(
-        config.model, tokenizer.vocabulary_size, dtype="float32"
+    model = build_model(
+        config.model,
+        config.objective,
+        tokenizer.vocabulary_size,
+        segments=config.objective.kind in WITH_SEGMENTS,
+        dtype="float32",
     )
     load_weights(model, run_folder / WEIGHTS)
     return Trained(config, tokenizer, model, encoder_of(model))
@@ -138,7 +143,7 @@ def encoder_of(model: keras.Model) -> keras.Model:
     """The part of a masked language model below its head, with the same weights.
 
     Args:
-        model: As `build_masked_language_model` makes it, not packed.
+        model: As `build_model` makes it, not packed.
 
     Returns:
         The inputs are the model's without `masked_positions`.

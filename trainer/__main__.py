@@ -1,15 +1,18 @@
-"""`transbeam train`, `transbeam evaluate`; also `python -m trainer`."""
+"""`transbeam train`, `evaluate` and `import`; also `python -m trainer`."""
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from configs.command import (
     Invocation,
     add_common_arguments,
+    add_run_arguments,
     read_invocation,
     run_main,
 )
+from configs.console import Console
 from configs.quiet import quiet_import
 from configs.run_folder import lock
 
@@ -30,14 +33,28 @@ def evaluate(invocation: Invocation) -> dict[str, Any]:
     return run.evaluate_run(invocation)
 
 
+def import_checkpoint(arguments: argparse.Namespace) -> int:
+    """Makes a run's folder of a checkpoint; see `trainer.import_run`."""
+    quiet_import("tensorflow", "keras")
+    from trainer.import_run import import_run
+
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    overrides = tuple(arguments.overrides)
+    result = import_run(arguments.checkpoint, arguments.run_folder, overrides, console)
+    console.emit(result)
+    return 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `train CONFIG` or `evaluate CONFIG`."""
+    """Runs `train CONFIG`, `evaluate CONFIG` or `import DIR`."""
     return run_main(_main, argv)
 
 
 def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
-    invocation = read_invocation(arguments)
+    if arguments.function is import_checkpoint:
+        return import_checkpoint(arguments)
+    invocation = read_invocation(arguments, with_model=True)
     with lock(invocation.run_folder):
         invocation.console.emit(arguments.function(invocation))
     return 0
@@ -71,6 +88,20 @@ def _parser() -> argparse.ArgumentParser:
         "evaluate the trained model again",
         "Evaluates the trained model of CONFIG on the whole validation split.",
     )
+    command = commands.add_parser(
+        "import",
+        help="make a run's folder of a checkpoint that others trained",
+        description="Reads a folder with config.json and model.safetensors "
+        "(transformers), a TensorFlow 1 BERT or a KerasHub preset, and makes a run's "
+        "folder of it: run.yaml, the tokenizer and the weights.",
+        epilog="example: transbeam import bert-base-uncased --run runs/bert",
+        allow_abbrev=False,
+    )
+    command.add_argument(
+        "checkpoint", metavar="DIR", type=Path, help="the checkpoint's folder"
+    )
+    add_run_arguments(command)
+    command.set_defaults(function=import_checkpoint)
     return parser
 
 

@@ -79,7 +79,7 @@ def save_checkpoint(
 
 
 def save_weights(model: keras.Model, path: Path) -> None:
-    """The weights alone, without the optimizer of a compiled model.
+    """The weights alone, without the optimizer if the model is compiled.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.
@@ -88,9 +88,8 @@ def save_weights(model: keras.Model, path: Path) -> None:
     try:
         with writing(path):
             _require_space(path.parent, model.variables)
-            keras.saving.save_weights(
-                model, temporary, objects_to_skip=[model.optimizer]
-            )
+            skipped = [model.optimizer] if model.compiled else None
+            keras.saving.save_weights(model, temporary, objects_to_skip=skipped)
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """A training run, step by step."""
 
+import hashlib
 import json
 import math
 import time
@@ -11,12 +12,14 @@ import keras
 from configs.command import Invocation
 from configs.errors import ArtifactError, ConfigError
 from configs.files import write_atomically
+from configs.fitting import WITH_SEGMENTS
 from configs.language_modelling import MaskedConfig
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
-from model.build import build_masked_language_model
+from model.build import build_model
+from model.weights.store import begin_with
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from pipeline.stage import finished_data
@@ -45,14 +48,22 @@ def training_stage(run_folder: Path) -> Stage:
 
 
 def training_inputs(config: RunConfig, records_sha256: str) -> dict[str, Any]:
-    """What decides the trained weights: configuration keys and the records."""
+    """What decides the trained weights: keys, records, and what it begins with."""
     sections = ("model.", "training.", "tokenizer.vocabulary_size")
     keys = {
         key: value
         for key, value in flatten(config).items()
         if key == "seed" or key.startswith(sections)
     }
+    if config.training.initial_weights:
+        path = Path(config.training.initial_weights)
+        keys["initial_weights_sha256"] = _sha256(path) if path.is_file() else "missing"
     return {**keys, "records": records_sha256}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def train(invocation: Invocation) -> dict[str, Any]:
@@ -69,6 +80,11 @@ def train(invocation: Invocation) -> dict[str, Any]:
     stage = training_stage(invocation.run_folder)
     inputs = training_inputs(config, made["records_sha256"])
     if result := stage.result_if_done(inputs):
+        if result.get("imported"):
+            raise ArtifactError(
+                f"{stage.path}: holds weights as they were imported, and there are no "
+                f"records to train on. Make them: {invocation.command('data')}"
+            )
         console.result(
             f"skipped: the same records, model and training made {stage.path} before; "
             f"validation loss {result['evaluation']['loss']:.3f}"
@@ -100,6 +116,10 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     keras.utils.set_random_seed(config.seed)
     model = build_trainable(config, manifest.vocabulary["size"])
     position = _resume(model, folder / "checkpoints", console.say)
+    if config.training.initial_weights and not position.step:
+        new = begin_with(model, Path(config.training.initial_weights))
+        told = f"; new are {', '.join(new)}" if new else ""
+        console.say(f"begun with {config.training.initial_weights}{told}")
     console.say(
         f"{model.count_params():,} parameters, {config.training.steps:,} steps of "
         f"{config.training.batch_size} records, {config.training.precision}"
@@ -155,10 +175,12 @@ def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
             f"data.layout.kind={config.data.layout.kind}: its records can be made, but "
             "this version of Transbeam trains only on packed ones"
         )
-    model = build_masked_language_model(
+    model = build_model(
         config.model,
+        config.objective,
         vocabulary_size,
         packed=True,
+        segments=config.objective.kind in WITH_SEGMENTS,
         dtype=config.training.precision,
         seed=config.seed,
     )

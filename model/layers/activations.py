@@ -54,4 +54,5 @@ ACTIVATIONS = {
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "relu": keras.activations.relu,
+    "silu": keras.activations.silu,
 }

@@ -6,13 +6,9 @@ import keras
 
 from configs.errors import ConfigError
 
-PARTS = (
-    "self_attention",
-    "self_attention_norm",
-    "self_attention_residual",
-    "feedforward",
-    "feedforward_norm",
-    "feedforward_residual",
+SUBLAYERS = ("self_attention", "cross_attention", "feedforward")
+PARTS = tuple(
+    name + ending for name in SUBLAYERS for ending in ("", "_norm", "_residual")
 )
 
 
@@ -20,27 +16,34 @@ PARTS = (
 class TransformerBlock(keras.layers.Layer):
     """Attention between the tokens, then a feed-forward on each of them.
 
-    The block knows the order of things and nothing about the things: attention,
-    norm, feed-forward and residual are layers given to it. They are the sockets
-    in which one variant is exchanged for another.
+    A decoder that has an encoder looks at what that made, in between. The block knows
+    the order of things and nothing about the things: attention, norm, feed-forward and
+    residual are layers given to it. They are the sockets in which one variant is
+    exchanged for another.
 
-    Shapes: `B` batch, `T` length, `D` hidden width.
+    Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
 
     Args:
-        self_attention: layer called with `(B, T, D)` and the attention mask.
+        self_attention: layer called with `(B, T, D)` and its places.
         self_attention_norm: layer called with `(B, T, D)`.
         self_attention_residual: layer called with a sub-layer's input and output.
         feedforward: layer called with `(B, T, D)`.
         feedforward_norm: as `self_attention_norm`.
         feedforward_residual: as `self_attention_residual`.
+        cross_attention: layer called with `(B, T, D)`, the context and the places of
+            both; None where there is no context.
+        cross_attention_norm: as `self_attention_norm`, or None.
+        cross_attention_residual: as `self_attention_residual`, or None.
         norm_placement: `"post"` norms the sum, as BERT does; `"pre"` norms what
             goes into the sub-layer and leaves the sum alone, which trains deep
             models without warm-up but asks for one more norm after the last block.
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        attention_mask: bool `(B, 1, T)` or `(B, T, T)`, query by key, true where
-            the query may attend.
+        places: dict of int `(B, T)` tensors: where the tokens stand; see
+            `model.layers.places`.
+        context: float `(B, S, D)`, what an encoder made; None without one.
+        context_places: as `places`, of the context.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -49,7 +52,7 @@ class TransformerBlock(keras.layers.Layer):
         ConfigError: when `norm_placement` is neither of the two.
 
     Example:
-    >>> from model.layers.attention import MultiHeadAttention
+    >>> from model.layers.attention.full import MultiHeadAttention
     >>> from model.layers.feedforward import FeedForward
     >>> from model.layers.norms import LayerNormalization
     >>> from model.layers.residual import Residual
@@ -61,12 +64,12 @@ class TransformerBlock(keras.layers.Layer):
     ...     feedforward_norm=LayerNormalization(),
     ...     feedforward_residual=Residual(),
     ... )
-    >>> everyone = keras.ops.ones((1, 1, 3), dtype="bool")
-    >>> tuple(block(keras.ops.ones((1, 3, 4)), everyone).shape)
+    >>> places = {"padding_mask": keras.ops.ones((1, 3), dtype="int32")}
+    >>> tuple(block(keras.ops.ones((1, 3, 4)), places).shape)
     (1, 3, 4)
 
-    Masking: only `attention_mask` counts. A Keras mask on the inputs is not read,
-    and Keras warns of it.
+    Masking: only `places` counts. A Keras mask on the inputs is not read, and Keras
+    warns of it.
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), figure 1 (post)
@@ -75,12 +78,16 @@ class TransformerBlock(keras.layers.Layer):
 
     def __init__(
         self,
+        *,
         self_attention: keras.layers.Layer,
         self_attention_norm: keras.layers.Layer,
         self_attention_residual: keras.layers.Layer,
         feedforward: keras.layers.Layer,
         feedforward_norm: keras.layers.Layer,
         feedforward_residual: keras.layers.Layer,
+        cross_attention: keras.layers.Layer | None = None,
+        cross_attention_norm: keras.layers.Layer | None = None,
+        cross_attention_residual: keras.layers.Layer | None = None,
         norm_placement: Literal["pre", "post"] = "post",
         **kwargs,
     ):
@@ -93,48 +100,94 @@ class TransformerBlock(keras.layers.Layer):
         self.self_attention = self_attention
         self.self_attention_norm = self_attention_norm
         self.self_attention_residual = self_attention_residual
+        self.cross_attention = cross_attention
+        self.cross_attention_norm = cross_attention_norm
+        self.cross_attention_residual = cross_attention_residual
         self.feedforward = feedforward
         self.feedforward_norm = feedforward_norm
         self.feedforward_residual = feedforward_residual
         self.norm_placement = norm_placement
 
-    def build(self, inputs_shape, attention_mask_shape):
-        self.self_attention.build(inputs_shape, attention_mask_shape)
-        self.self_attention_norm.build(inputs_shape)
-        self.self_attention_residual.build(inputs_shape, inputs_shape)
-        self.feedforward.build(inputs_shape)
-        self.feedforward_norm.build(inputs_shape)
-        self.feedforward_residual.build(inputs_shape, inputs_shape)
+    def build(self, inputs_shape, places_shape=None, context_shape=None):
+        for name in SUBLAYERS:
+            if getattr(self, name) is None:
+                continue
+            getattr(self, name).build(inputs_shape)
+            getattr(self, f"{name}_norm").build(inputs_shape)
+            getattr(self, f"{name}_residual").build(inputs_shape, inputs_shape)
 
-    def call(self, inputs, attention_mask, training=None):
-        x = inputs
+    def call(self, inputs, places, context=None, context_places=None, training=None):
+        def attend(x):
+            return self.self_attention(x, places, training=training)
+
+        def attend_to_context(x):
+            return self.cross_attention(
+                x, context, places, context_places, training=training
+            )
+
+        return self._stack(inputs, attend, attend_to_context, training)
+
+    def step(self, inputs, places, cache, index, context_places=None):
+        """New tokens, with what is kept of those before them.
+
+        Args:
+            inputs: float `(B, Q, D)`, the new tokens.
+            places: See the attention's own `step`.
+            cache: dict: `self_attention` holds that attention's cache, and
+                `cross_attention` the context's keys and values.
+            index: int32 scalar, how many tokens the cache holds.
+            context_places: `padding_mask` of the context.
+
+        Returns:
+            `(B, Q, D)`, and the new cache.
+        """
+        kept = dict(cache)
+
+        def attend(x):
+            x, kept["self_attention"] = self.self_attention.step(
+                x, places, cache["self_attention"], index
+            )
+            return x
+
+        def attend_to_context(x):
+            return self.cross_attention.step(
+                x, context_places, cache["cross_attention"]
+            )
+
+        return self._stack(inputs, attend, attend_to_context, False), kept
+
+    def _stack(self, x, attend, attend_to_context, training):
+        """The sub-layers in their order, each with its norm and its residual."""
+        x = self._sublayer(x, "self_attention", attend, training)
+        if self.cross_attention is not None:
+            x = self._sublayer(x, "cross_attention", attend_to_context, training)
+
+        def feed_forward(x):
+            return self.feedforward(x, training=training)
+
+        return self._sublayer(x, "feedforward", feed_forward, training)
+
+    def _sublayer(self, x, name, function, training):
+        norm = getattr(self, f"{name}_norm")
+        residual = getattr(self, f"{name}_residual")
         if self.norm_placement == "pre":
-            update = self.self_attention_norm(x)
-            update = self.self_attention(update, attention_mask, training=training)
-            x = self.self_attention_residual(x, update, training=training)
+            return residual(x, function(norm(x)), training=training)
+        return norm(residual(x, function(x), training=training))
 
-            update = self.feedforward_norm(x)
-            update = self.feedforward(update)
-            return self.feedforward_residual(x, update, training=training)
-
-        update = self.self_attention(x, attention_mask, training=training)
-        x = self.self_attention_residual(x, update, training=training)
-        x = self.self_attention_norm(x)
-
-        update = self.feedforward(x)
-        x = self.feedforward_residual(x, update, training=training)
-        return self.feedforward_norm(x)
-
-    def compute_output_shape(self, inputs_shape, attention_mask_shape):
+    def compute_output_shape(
+        self, inputs_shape, places_shape=None, context_shape=None, **shapes
+    ):
         return inputs_shape
 
     def get_config(self):
         config = {**super().get_config(), "norm_placement": self.norm_placement}
         for name in PARTS:
-            config[name] = keras.saving.serialize_keras_object(getattr(self, name))
-            # Its shapes would let Keras build the part before the block, and the
-            # part's weights would lose the block's name from their paths.
-            config[name].pop("build_config", None)
+            part = keras.saving.serialize_keras_object(getattr(self, name))
+            if part is not None:
+                # Its shapes would let Keras build the part before the block, and the
+                # part's weights would lose the block's name from their paths.
+                part.pop("build_config", None)
+            config[name] = part
         return config
 
     @classmethod

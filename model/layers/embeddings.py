@@ -3,9 +3,13 @@
 import keras
 from keras import ops
 
+from model.initializers import seeded
+from model.layers.checks import check_integers
+from model.layers.int8_table import Int8Table
+
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class TokenEmbedding(keras.layers.Layer):
+class TokenEmbedding(Int8Table):
     """A vector for each token, and the same table read the other way.
 
     Reversed, the table gives a vector's dot product with the vector of every
@@ -20,7 +24,12 @@ class TokenEmbedding(keras.layers.Layer):
     Args:
         vocabulary_size: int. `V`.
         hidden_dim: int. `D`.
-        initializer_range: float. Standard deviation of the truncated normal.
+        vocabulary_multiple: int. The table has a multiple of this many rows. Large
+            products are faster for round numbers; the rows past `V` have no score
+            and no gradient.
+        scale: bool. Multiply what is looked up by `sqrt(D)`, not what is projected:
+            a table that starts small enough for scores gives vectors of size one.
+        embeddings_initializer: Keras initializer of the table.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
@@ -28,7 +37,10 @@ class TokenEmbedding(keras.layers.Layer):
         reverse: bool. Project onto the vocabulary instead of looking up.
 
     Returns:
-        `(B, T, D)`, or `(B, T, V)` when `reverse`, in the compute dtype.
+        `(B, T, D)` in the compute dtype; when `reverse`, float32 `(B, T, V)`.
+
+    Raises:
+        ValueError: when the ids are not whole numbers.
 
     Example:
     >>> embedding = TokenEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -40,45 +52,67 @@ class TokenEmbedding(keras.layers.Layer):
 
     References:
         - [Press & Wolf, 2017](https://arxiv.org/abs/1608.05859), section 3
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.4 (scale)
     """
 
     def __init__(
         self,
         vocabulary_size: int,
         hidden_dim: int,
-        initializer_range: float = 0.02,
+        vocabulary_multiple: int = 1,
+        scale: bool = False,
+        embeddings_initializer="truncated_normal",
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
-        self.initializer_range = initializer_range
+        self.vocabulary_multiple = vocabulary_multiple
+        self.scale = scale
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
         self.seed = seed
         self.supports_masking = True
 
+    @property
+    def num_rows(self) -> int:
+        """`V`, rounded up to `vocabulary_multiple`."""
+        multiple = self.vocabulary_multiple
+        return -(-self.vocabulary_size // multiple) * multiple
+
     def build(self, inputs_shape):
-        self.embeddings = self.add_weight(
-            name="embeddings",
-            shape=(self.vocabulary_size, self.hidden_dim),
-            initializer=keras.initializers.TruncatedNormal(
-                stddev=self.initializer_range, seed=self.seed
-            ),
+        self.add_table(
+            (self.num_rows, self.hidden_dim),
+            seeded(self.embeddings_initializer, self.seed),
             autocast=False,
         )
 
     def call(self, inputs, reverse=False):
-        if reverse:
-            table = ops.cast(self.embeddings, self.compute_dtype)
-            return ops.matmul(inputs, ops.transpose(table))  # (B, T, V)
-        vectors = ops.take(self.embeddings, inputs, axis=0)  # (B, T, D)
+        return self.project(inputs) if reverse else self.look_up(inputs)
+
+    def look_up(self, token_ids):
+        """From ids `(B, T)` to vectors `(B, T, D)`."""
+        check_integers(token_ids, f"{self.name}: token_ids")
+        vectors = ops.take(self.embeddings, token_ids, axis=0)  # (B, T, D)
+        vectors = self.rescale(vectors, token_ids)
+        if self.scale:
+            vectors = vectors * self.hidden_dim**0.5
         return ops.cast(vectors, self.compute_dtype)
+
+    def project(self, vectors):
+        """From vectors `(B, T, D)` to scores, float32 `(B, T, V)`."""
+        table = ops.cast(self.embeddings, self.compute_dtype)
+        logits = ops.matmul(vectors, ops.transpose(table))  # (B, T, rows)
+        logits = self.rescale(logits)
+        if self.num_rows > self.vocabulary_size:
+            logits = logits[..., : self.vocabulary_size]
+        return ops.cast(logits, "float32")
 
     def compute_output_spec(self, inputs, reverse=False):
         if reverse:
             shape = (*inputs.shape[:-1], self.vocabulary_size)
-        else:
-            shape = (*inputs.shape, self.hidden_dim)
+            return keras.KerasTensor(shape, dtype="float32")
+        shape = (*inputs.shape, self.hidden_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self):
@@ -86,7 +120,11 @@ class TokenEmbedding(keras.layers.Layer):
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
             "hidden_dim": self.hidden_dim,
-            "initializer_range": self.initializer_range,
+            "vocabulary_multiple": self.vocabulary_multiple,
+            "scale": self.scale,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embeddings_initializer
+            ),
             "seed": self.seed,
         }
 
@@ -101,15 +139,19 @@ class SegmentEmbedding(keras.layers.Layer):
 
     Args:
         num_segments: int. How many kinds of segment there are.
-        initializer_range: float. Standard deviation of the truncated normal.
+        embeddings_initializer: Keras initializer of the table.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        segment_ids: int `(B, T)` in `[0, num_segments)`.
+        segment_ids: int `(B, T)` in `[0, num_segments)`; None for the first segment
+            everywhere: one text read by BERT, or any by RoBERTa, which has one segment.
 
     Returns:
         `(B, T, D)` in the compute dtype.
+
+    Raises:
+        ValueError: when the ids are not whole numbers.
 
     Example:
     >>> segments = SegmentEmbedding(num_segments=2)
@@ -125,35 +167,38 @@ class SegmentEmbedding(keras.layers.Layer):
     def __init__(
         self,
         num_segments: int,
-        initializer_range: float = 0.02,
+        embeddings_initializer="truncated_normal",
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.num_segments = num_segments
-        self.initializer_range = initializer_range
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
         self.seed = seed
         self.supports_masking = True
 
-    def build(self, inputs_shape, segment_ids_shape):
+    def build(self, inputs_shape, segment_ids_shape=None):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.num_segments, inputs_shape[-1]),
-            initializer=keras.initializers.TruncatedNormal(
-                stddev=self.initializer_range, seed=self.seed
-            ),
+            initializer=seeded(self.embeddings_initializer, self.seed),
         )
 
-    def call(self, inputs, segment_ids):
-        return inputs + ops.take(self.embeddings, segment_ids, axis=0)
+    def call(self, inputs, segment_ids=None):
+        if segment_ids is not None:
+            check_integers(segment_ids, f"{self.name}: segment_ids")
+            return inputs + ops.take(self.embeddings, segment_ids, axis=0)
+        return inputs + self.embeddings[0]
 
-    def compute_output_shape(self, inputs_shape, segment_ids_shape):
+    def compute_output_shape(self, inputs_shape, segment_ids_shape=None):
         return inputs_shape
 
     def get_config(self):
         return {
             **super().get_config(),
             "num_segments": self.num_segments,
-            "initializer_range": self.initializer_range,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embeddings_initializer
+            ),
             "seed": self.seed,
         }

@@ -1,7 +1,11 @@
-"""The first and the last step of a masked language model's head."""
+"""What heads need beside dense layers and norms: picking tokens, scoring words."""
 
 import keras
 from keras import ops
+
+from model.initializers import seeded
+from model.layers.checks import check_integers, check_rank
+from model.layers.int8_table import Int8Table
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -26,11 +30,17 @@ class GatherTokens(keras.layers.Layer):
     >>> ops.convert_to_numpy(GatherTokens()(rows, ops.array([[2, 0]]))).ravel()
     array([30., 10.], dtype=float32)
 
+    Raises:
+        ValueError: when a rank is another, or the positions are not whole numbers.
+
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
     Keras warns of it.
     """
 
     def call(self, inputs, positions):
+        check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
+        check_rank(positions, 2, f"{self.name}: positions", "(batch, picked)")
+        check_integers(positions, f"{self.name}: positions")
         batch, length, hidden_dim = ops.shape(inputs)
         num_picked = ops.shape(positions)[1]
         # One gather from all rows laid end to end is several times faster than
@@ -43,6 +53,75 @@ class GatherTokens(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape, positions_shape):
         return (*positions_shape, inputs_shape[-1])
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class VocabularyProjection(Int8Table):
+    """A score for every token, by a table that serves nothing else.
+
+    What a model without tied embeddings has in place of the token embedding read
+    backwards. The product runs in the compute dtype.
+
+    Shapes: `B` batch, `T` tokens, `D` hidden width, `V` vocabulary.
+
+    Args:
+        vocabulary_size: int. `V`.
+        kernel_initializer: Keras initializer of the table.
+        seed: int or None. Seed of the initial table.
+
+    Call arguments:
+        inputs: float `(B, T, D)`.
+
+    Returns:
+        float32 `(B, T, V)`, whatever the compute dtype.
+
+    Example:
+    >>> logits = VocabularyProjection(vocabulary_size=10)(ops.ones((1, 2, 4)))
+    >>> tuple(logits.shape)
+    (1, 2, 10)
+
+    Masking: passes the Keras mask through unchanged.
+
+    References:
+        - [Press & Wolf, 2017](https://arxiv.org/abs/1608.05859), equation 2
+    """
+
+    table_name, vector_axis = "kernel", 0
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        kernel_initializer="truncated_normal",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.supports_masking = True
+
+    def build(self, inputs_shape):
+        self.add_table(
+            (inputs_shape[-1], self.vocabulary_size),
+            seeded(self.kernel_initializer, self.seed),
+        )
+
+    def call(self, inputs):
+        logits = ops.matmul(inputs, ops.cast(self.kernel, self.compute_dtype))
+        return ops.cast(self.rescale(logits), "float32")
+
+    def compute_output_spec(self, inputs):
+        shape = (*inputs.shape[:-1], self.vocabulary_size)
+        return keras.KerasTensor(shape, dtype="float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed,
+        }
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -77,11 +156,11 @@ class VocabularyBias(keras.layers.Layer):
 
     def build(self, inputs_shape):
         self.bias = self.add_weight(
-            name="bias", shape=(inputs_shape[-1],), initializer="zeros"
+            name="bias", shape=(inputs_shape[-1],), initializer="zeros", autocast=False
         )
 
     def call(self, inputs):
-        return ops.add(inputs, self.bias)
+        return ops.cast(ops.add(inputs, self.bias), self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

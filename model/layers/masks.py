@@ -1,9 +1,11 @@
 """Who may look at whom. True means *may attend*, everywhere.
 
-A mask stays boolean, `(B, 1, T)` or `(B, T, T)`, until the softmax needs a number.
+A mask stays boolean until the softmax needs a number.
 """
 
 from keras import ops
+
+from model.layers.places import packed
 
 # What a forbidden score loses. A trained model's scores lie apart by a hundred and
 # more, so a key that is 60 below by decree can still be the best of its row: it must
@@ -14,58 +16,79 @@ from keras import ops
 FORBIDDEN = -1e4
 
 
-def padding_attention_mask(padding_mask):
-    """Lets every token look at every real one.
+def attention_mask(places, *, causal: bool = False, start=0, size=None):
+    """Which keys of the row some of its queries may attend to.
+
+    A decoder with a cache asks for the queries from `start` on, of which there are
+    `size`; the keys are always those of the whole row.
 
     Args:
-        padding_mask: int or bool `(B, T)`, 1 for a real token.
+        places: See `model.layers.places`.
+        causal: Whether a query is kept from keys after it, those of a prefix aside.
+        start: int or scalar tensor, the first query's place in the row.
+        size: int or scalar tensor, how many queries; None for the whole row.
 
     Returns:
-        bool `(B, 1, T)`, the same for all queries.
+        bool `(B, 1, S)` when all queries of a row see the same, else `(B, size, S)`.
 
     Example:
-    >>> ops.convert_to_numpy(padding_attention_mask(ops.array([[1, 1, 0]])))
-    array([[[ True,  True, False]]])
-    """
-    return ops.expand_dims(ops.not_equal(padding_mask, 0), axis=1)
-
-
-def document_attention_mask(document_ids):
-    """Lets every token look at those of its own document.
-
-    Args:
-        document_ids: int `(B, T)`, numbering the documents packed into a row from
-            1; 0 is padding, which sees nothing and is seen by none.
-
-    Returns:
-        bool `(B, T, T)`: query by key.
-
-    Example:
-    >>> mask = document_attention_mask(ops.array([[1, 2, 0]]))
+    >>> mask = attention_mask({"padding_mask": ops.array([[1, 1, 0]])}, causal=True)
     >>> ops.convert_to_numpy(mask)[0].astype(int)
     array([[1, 0, 0],
-           [0, 1, 0],
-           [0, 0, 0]])
+           [1, 1, 0],
+           [1, 1, 0]])
     """
-    queries = ops.expand_dims(document_ids, axis=2)  # (B, T, 1)
-    keys = ops.expand_dims(document_ids, axis=1)  # (B, 1, T)
-    return ops.logical_and(ops.equal(queries, keys), ops.not_equal(keys, 0))
+    ids = places["document_ids"] if packed(places) else places["padding_mask"]
+    batch, length = ops.shape(ids)
+    size = length if size is None else size
+    mask = ops.expand_dims(ops.not_equal(ids, 0), axis=1)  # (B, 1, S)
+    if packed(places):
+        queries = ops.slice(ids, (0, start), (batch, size))
+        mask = ops.logical_and(mask, same_document(queries, ids))  # (B, size, S)
+    if causal:
+        mask = ops.logical_and(mask, _before(places, start, size, length))
+    return mask
 
 
-def attention_bias(attention_mask):
+def same_document(query_ids, key_ids):
+    """Whether two tokens are of one document.
+
+    Args:
+        query_ids: int `(B, Q)`.
+        key_ids: int `(B, S)`.
+
+    Returns:
+        bool `(B, Q, S)`.
+    """
+    return ops.equal(ops.expand_dims(query_ids, axis=2), ops.expand_dims(key_ids, 1))
+
+
+def _before(places, start, size, length):
+    """Keys that are not after the query, and those of the prefix: `(B|1, size, S)`."""
+    rows = start + ops.arange(size, dtype="int32")
+    columns = ops.arange(length, dtype="int32")
+    before = ops.expand_dims(rows, 1) >= ops.expand_dims(columns, 0)  # (size, S)
+    before = ops.expand_dims(before, 0)  # (1, size, S)
+    if "prefix_mask" not in places:
+        return before
+    prefix = ops.expand_dims(ops.not_equal(places["prefix_mask"], 0), 1)  # (B, 1, S)
+    return ops.logical_or(before, prefix)
+
+
+def mask_bias(mask):
     """Turns a mask into what is added to the scores of all heads.
 
     A query that may see nothing has the same amount taken from all its scores:
     its softmax stays finite, and its answer means nothing.
 
     Args:
-        attention_mask: bool `(B, 1, T)` or `(B, T, T)`.
+        mask: bool `(B, 1, S)` or `(B, Q, S)`.
 
     Returns:
-        float32 `(B, 1, 1, T)` or `(B, 1, T, T)`: 0 where the mask is true.
+        float32 `(B, 1, 1, S)` or `(B, 1, Q, S)`: 0 where the mask is true.
 
     Example:
-    >>> ops.convert_to_numpy(attention_bias(ops.array([[[True, False]]]))).tolist()
+    >>> ops.convert_to_numpy(mask_bias(ops.array([[[True, False]]]))).tolist()
     [[[[0.0, -10000.0]]]]
     """
-    return ops.expand_dims(ops.where(attention_mask, 0.0, FORBIDDEN), axis=1)
+    return ops.expand_dims(ops.where(mask, 0.0, FORBIDDEN), axis=1)

@@ -58,3 +58,53 @@ class LayerNormalization(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "epsilon": self.epsilon}
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class RMSNormalization(keras.layers.Layer):
+    """Divides each token's vector by its root mean square, then rescales it.
+
+    It leaves out the mean of `LayerNormalization`, which costs a pass over the tensor
+    and a weight per feature, and which deep models turned out not to need.
+
+    Args:
+        epsilon: float. Added to the mean square.
+
+    Call arguments:
+        inputs: float tensor of any shape; its last axis is normalised.
+
+    Returns:
+        Same shape, in the compute dtype. Computed in float32.
+
+    Example:
+    >>> norm = RMSNormalization()
+    >>> ops.convert_to_numpy(norm(ops.array([[1.0, -1.0, 7.0, 7.0]]))).round(4)
+    array([[ 0.2, -0.2,  1.4,  1.4]], dtype=float32)
+
+    Masking: passes the Keras mask through unchanged.
+
+    References:
+        - [Zhang & Sennrich, 2019](https://arxiv.org/abs/1910.07467), equation 4
+    """
+
+    def __init__(self, epsilon: float = 1e-6, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+        self.supports_masking = True
+
+    def build(self, inputs_shape):
+        self.gamma = self.add_weight(
+            name="gamma", shape=(inputs_shape[-1],), initializer="ones", autocast=False
+        )
+
+    def call(self, inputs):
+        x = ops.cast(inputs, "float32")
+        mean_square = ops.mean(ops.square(x), axis=-1, keepdims=True)
+        normalised = x * ops.rsqrt(mean_square + self.epsilon)
+        return ops.cast(normalised * self.gamma, self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {**super().get_config(), "epsilon": self.epsilon}

@@ -1,7 +1,11 @@
 """How what a sub-layer found joins what was there before."""
 
+import math
+
 import keras
 from keras import ops
+
+from model.seeds import derive_seed
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -49,10 +53,165 @@ class Residual(keras.layers.Layer):
         self.update_dropout.build(update_shape)
 
     def call(self, inputs, update, training=None):
-        return ops.add(inputs, self.update_dropout(update, training=training))
+        return ops.add(inputs, self.temper(update, training))
+
+    def temper(self, update, training):
+        """What of the update is added: the kinds of residual differ in this."""
+        return self.update_dropout(update, training=training)
 
     def compute_output_shape(self, inputs_shape, update_shape):
         return inputs_shape
 
     def get_config(self):
         return {**super().get_config(), "dropout": self.dropout, "seed": self.seed}
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class ScaledResidual(Residual):
+    """Divides every update by the square root of how many there are.
+
+    The sum of `2 N` updates of variance one would have the variance `2 N`; divided
+    like this it has one, whatever the depth.
+
+    Shapes: `B` batch, `T` length, `D` hidden width.
+
+    Args:
+        num_layers: int. `N`, the blocks of the model, of two sub-layers each.
+        dropout: float in `[0, 1)`. Share of the update that is dropped in training.
+        seed: int or None. Seed of the dropout.
+
+    Call arguments:
+        inputs: float `(B, T, D)`, what went into the sub-layer.
+        update: float `(B, T, D)`, what came out of it.
+
+    Returns:
+        `(B, T, D)` in the compute dtype.
+
+    Example:
+    >>> residual = ScaledResidual(num_layers=2)
+    >>> ops.convert_to_numpy(residual(ops.array([[[1.0]]]), ops.array([[[2.0]]])))
+    array([[[2.]]], dtype=float32)
+
+    Masking: passes the Keras mask of `inputs` through unchanged.
+
+    References:
+        - [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf),
+          section 2.3, where the factor is in the initial weights, not in the sum
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(dropout, seed, **kwargs)
+        self.num_layers = num_layers
+
+    def temper(self, update, training):
+        return super().temper(update, training) * (1 / math.sqrt(2 * self.num_layers))
+
+    def get_config(self):
+        return {**super().get_config(), "num_layers": self.num_layers}
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class ReZeroResidual(Residual):
+    """Multiplies every update by a learned number that starts at 0.
+
+    A new model hands its input through unchanged, however deep it is, and each
+    sub-layer joins in as far as it turns out to help. Weight: `scale`, a scalar.
+
+    Shapes: `B` batch, `T` length, `D` hidden width.
+
+    Args:
+        dropout: float in `[0, 1)`. Share of the update that is dropped in training.
+        seed: int or None. Seed of the dropout.
+
+    Call arguments:
+        inputs: float `(B, T, D)`, what went into the sub-layer.
+        update: float `(B, T, D)`, what came out of it.
+
+    Returns:
+        `(B, T, D)` in the compute dtype.
+
+    Example:
+    >>> residual = ReZeroResidual()
+    >>> ops.convert_to_numpy(residual(ops.array([[[1.0]]]), ops.array([[[2.0]]])))
+    array([[[1.]]], dtype=float32)
+
+    Masking: passes the Keras mask of `inputs` through unchanged.
+
+    References:
+        - [Bachlechner et al., 2020](https://arxiv.org/abs/2003.04887), equation 2
+    """
+
+    def build(self, inputs_shape, update_shape):
+        super().build(inputs_shape, update_shape)
+        self.scale = self.add_weight(name="scale", shape=(), initializer="zeros")
+
+    def temper(self, update, training):
+        return super().temper(update, training) * self.scale
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class DropPathResidual(Residual):
+    """Leaves the whole update out of some rows in training.
+
+    What remains is a shallower model for these rows, so that no sub-layer can rely on
+    all those before it. Updates that are kept are divided by how often they are, which
+    leaves the mean as it is outside of training.
+
+    Shapes: `B` batch, `T` length, `D` hidden width.
+
+    Args:
+        rate: float in `[0, 1)`. Share of the rows that go without.
+        dropout: float in `[0, 1)`. Share of the update that is dropped in training.
+        seed: int or None. Seed of both.
+
+    Call arguments:
+        inputs: float `(B, T, D)`, what went into the sub-layer.
+        update: float `(B, T, D)`, what came out of it.
+
+    Returns:
+        `(B, T, D)` in the compute dtype.
+
+    Example:
+    >>> residual = DropPathResidual(rate=0.5)
+    >>> ops.convert_to_numpy(residual(ops.array([[[1.0]]]), ops.array([[[2.0]]])))
+    array([[[3.]]], dtype=float32)
+
+    Masking: passes the Keras mask of `inputs` through unchanged.
+
+    References:
+        - [Huang et al., 2016](https://arxiv.org/abs/1603.09382), section 3; a batch
+          there, a row here, as in [Larsson et al.](https://arxiv.org/abs/1605.07648)
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(dropout, seed, **kwargs)
+        self.rate = rate
+        self.path_dropout = keras.layers.Dropout(
+            rate,
+            noise_shape=(None, 1, 1),
+            seed=derive_seed(seed, "path"),
+            name="path_dropout",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, inputs_shape, update_shape):
+        super().build(inputs_shape, update_shape)
+        self.path_dropout.build(update_shape)
+
+    def temper(self, update, training):
+        return self.path_dropout(super().temper(update, training), training=training)
+
+    def get_config(self):
+        return {**super().get_config(), "rate": self.rate}

@@ -41,7 +41,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
     """The record contract."""
     assert isinstance(run.objective, SpanCorruptionConfig)
     length = run.data.sequence_length
-    return pair_features(length, decoder_length(run.objective, length))
+    return pair_features(length, run.objective.target_length(length))
 
 
 def make_records(
@@ -50,7 +50,7 @@ def make_records(
     """Cuts spans out of documents, and packs what is left beside what was cut."""
     assert isinstance(run.objective, SpanCorruptionConfig)
     config, length = run.objective, run.data.sequence_length
-    sides = length, decoder_length(config, length)
+    sides = length, config.target_length(length)
     longest = longest_chunk(config, length)
     sentinels = needed_sentinels(tokenizer, run, _most(config, longest)[1])
     end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
@@ -90,26 +90,9 @@ def make_records(
     )
 
 
-def decoder_length(config: SpanCorruptionConfig, encoder_length: int) -> int:
-    """Tokens of a record for the decoder.
-
-    Left to itself it is what one text needs that fills the encoder, and half as much
-    more: several short texts in its place need more sentinels and ends.
-
-    Example:
-    >>> decoder_length(SpanCorruptionConfig(), 512)
-    184
-    """
-    if config.decoder_length is not None:
-        return config.decoder_length
-    noise = encoder_length * config.noise_density / (1.0 - config.noise_density)
-    target = noise * (1.0 + 1.0 / config.mean_noise_span_length)
-    return 8 * math.ceil(target * 1.5 / 8)
-
-
 def longest_chunk(config: SpanCorruptionConfig, encoder_length: int) -> int:
     """The most tokens of text that surely fit both sides, whatever is cut out."""
-    target_length = decoder_length(config, encoder_length)
+    target_length = config.target_length(encoder_length)
     longest = 1
     while True:
         tokens = longest + 1

@@ -1,7 +1,7 @@
 """`explain` shows every key of the schema, as a text and as JSON."""
 
 import json
-from collections import Counter
+import re
 
 import pytest
 
@@ -12,15 +12,29 @@ from configs.schema import walk
 
 
 def test_one_part_with_its_kinds_and_their_keys():
-    assert explain("model.position", width=70) == (
-        "model.position:              How a token's place is told.\n"
-        "  kind: learned              One learned vector per position, added to\n"
-        "                             the token's (BERT, GPT-2). The default.\n"
-        "  kind: sinusoidal           Fixed sines and cosines of growing\n"
-        "                             wavelength (Vaswani et al., 2017, 3.5).\n"
-        "    max_wavelength: 10000.0  Longest wavelength. [number at least 1.0]\n"
-        "  kind: alibi                Attention scores fall with the distance\n"
-        "                             (Press et al., 2022), in both directions."
+    assert explain("model.position.stretch", width=70) == (
+        "model.position.stretch:          How frequencies change for texts\n"
+        "                                 longer than those trained on.\n"
+        "  kind: none                     The frequencies as trained. The\n"
+        "                                 default.\n"
+        "  kind: linear                   Positions divided by a factor (Chen\n"
+        "                                 et al., 2023).\n"
+        "    factor: (required)           Wanted length by trained length.\n"
+        "                                 [number at least 1.0]\n"
+        "  kind: ntk                      A larger base: the lowest frequency\n"
+        "                                 divided by the factor, the highest\n"
+        "                                 kept.\n"
+        "    # as in linear:              factor\n"
+        "  kind: yarn                     Each frequency by its turns in the\n"
+        "                                 trained length (Peng et al., 2023).\n"
+        "    # as in linear:              factor\n"
+        "    original_length: (required)  Tokens the model was trained on.\n"
+        "                                 [whole number at least 1]\n"
+        "    beta_fast: 32.0              Frequencies that turn more often than\n"
+        "                                 this are kept. [number at least 0.0]\n"
+        "    beta_slow: 1.0               Frequencies that turn less often are\n"
+        "                                 divided by the factor; between the\n"
+        "                                 two, in part. [number at least 0.001]"
     )
     assert explain("model.position.kind", 70) == explain("model.position", 70)
 
@@ -42,14 +56,45 @@ def test_types_defaults_and_ranges(key, line):
     assert line in explain(key, width=200)
 
 
-def test_whole_tree_has_every_key_once():
-    lines = explain(width=10_000).splitlines()
-    shown = Counter(line.strip().partition(":")[0] for line in lines)
-    # What may stand in a validation source was told of the source.
-    told = [(p, k) for p, k in walk(RunConfig) if "validation_source." not in p]
-    assert shown == Counter(key.name for _, key in told)
+def test_whole_tree_names_every_key_and_tells_none_twice():
+    lines = [line.strip() for line in explain(width=10_000).splitlines()]
+    named = {line.partition(":")[0] for line in lines}
+    named |= {
+        name for line in lines if line[0] == "#" for name in re.findall(r"\w+", line)
+    }
+    assert {key.name for _, key in walk(RunConfig)} <= named
+    for told_once in ("hidden_dim: 256", "num_heads: 4", "window_size: 512", "stddev"):
+        assert sum(line.startswith(told_once) for line in lines) == 1
     assert "[the same kinds as source]" in explain("data", width=10_000)
     assert "kind: wikipedia" in explain("data.validation_source")
+
+
+def test_families_say_what_they_share_and_where_they_differ():
+    rows = explain("model", width=10_000).splitlines()
+    decoder = rows[rows.index(next(row for row in rows if "kind: decoder" in row)) :]
+    shared, norm, attention, tied, seq2seq = decoder[1:6]
+    assert shared.split()[:6] == [
+        "#",
+        "as",
+        "in",
+        "encoder:",
+        "num_layers,",
+        "hidden_dim,",
+    ]
+    assert norm.strip().startswith(
+        "norm: {kind: layer_norm, placement: pre, epsilon: 1e-05}  Which norm"
+    )
+    assert norm.endswith("[the same kinds as norm of encoder]")
+    assert attention.endswith(
+        "[the kinds full, sliding_window, kernel of attention of encoder]"
+    )
+    assert tied.strip().startswith("tie_embeddings: true  ")
+    assert seq2seq.strip().startswith("kind: seq2seq  ")
+
+
+def test_key_of_several_values_that_is_called_kind():
+    assert "  kind: first        `first`: the vector of" in explain("model.pooler", 90)
+    assert explain_json("model.pooler")["keys"]["kind"]["default"] == "first"
 
 
 def test_no_line_is_wider_than_asked_for():

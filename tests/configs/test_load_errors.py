@@ -16,14 +16,14 @@ training: {steps: 1000}
 
 def error_of(text: str, *overrides: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        parse_run(text, "run.yaml", overrides)
+        parse_run(text, "run.yaml", overrides, with_model=True)
     return str(caught.value)
 
 
 # What is added to SMALL, and a part of the error it makes.
 WRONG_KEYS = {
     "model:\n  num_layer: 3": "run.yaml:6: model.num_layer: unknown key. Did you mean "
-    "'num_layers'? Known here: kind, num_layers, hidden_dim,",
+    "'num_layers'? Known here: num_layers, hidden_dim, max_sequence_length,",
     "num_layers: 3": "run.yaml:5: num_layers: unknown key. Did you mean "
     "'model.num_layers'? Known here: name, seed, data,",
     "name: again": "run.yaml:5: name: given twice, first at run.yaml:1.",
@@ -81,7 +81,7 @@ BROKEN_RULES = {
     "not a multiple of attention.num_heads=3.",
     "model:\n  hidden_dim: 30": "run.yaml:6: model: hidden_dim=30 is not a multiple",
     "model:\n  num_layers: 2\n  max_sequence_length: 64": "run.yaml:7: "
-    "data.sequence_length=128 is more than model.max_sequence_length=64.",
+    "data.sequence_length=128 is more than model.max_sequence_length=64. Make",
     "export:\n  examples: [nothing]": "run.yaml:6: export.examples: 'nothing' has no",
 }
 WRONG_YAML = {

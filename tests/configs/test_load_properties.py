@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from configs.errors import ConfigError
 from configs.load import dump_run, load_run, parse_run
 from configs.run import RunConfig
-from configs.schema import Key, keys_of, kinds_of, split_optional
+from configs.schema import Key, keys_of, kinds_of, split_optional, tag_of
 
 DEMO = Path(__file__).parents[2] / "configs" / "demo.yaml"
 
@@ -19,7 +19,20 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 CHOSEN = {
     "name": st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*", fullmatch=True),
     "hidden_dim": st.sampled_from([12, 24, 768]),
-    "num_heads": st.sampled_from([1, 2, 3, 12]),
+    "num_heads": st.sampled_from([2, 6]),
+    "num_key_value_heads": st.none() | st.sampled_from([1, 2]),
+    "head_dim": st.none() | st.sampled_from([2, 128]),
+    "window_size": st.integers(1, 512).map(lambda half: 2 * half),
+    "num_global_tokens": st.integers(1, 64),
+    "block_size": st.integers(1, 16),
+    "num_random_blocks": st.integers(0, 3),
+    "rank": st.integers(1, 64),
+    "num_buckets": st.sampled_from([4, 8, 32]),
+    "max_distance": st.integers(17, 10**9),
+    "beta_fast": st.floats(2, 100),
+    "beta_slow": st.floats(0.1, 1),
+    "image_size": st.just(32),
+    "patch_size": st.sampled_from([8, 16, 32]),
     "sequence_length": st.just(64),
     "lengths": st.sets(st.integers(4, 63)).map(lambda found: (*sorted(found), 64)),
     "max_sequence_length": st.integers(64, 4096),
@@ -64,7 +77,8 @@ def values_of_type(annotation: Any, key: Key) -> st.SearchStrategy[Any]:
 @st.composite  # whose repr is short, however much there is below
 def sections(draw: st.DrawFn, section: type) -> Any:
     keys = keys_of(section).values()
-    values = {key.name: values_of(key) for key in keys if key.name != "kind"}
+    tag = tag_of(section)
+    values = {key.name: values_of(key) for key in keys if key.name != "kind" or not tag}
     built = st.fixed_dictionaries(values).map(lambda chosen: build(section, chosen))
     return draw(built.filter(lambda found: found is not None))
 

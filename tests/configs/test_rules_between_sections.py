@@ -12,7 +12,6 @@ IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
 @pytest.mark.parametrize(
     ("text", "overrides", "told"),
     [
-        (TEXT, ["model.num_segments=2"], "have no segments"),
         (
             TEXT,
             [
@@ -84,7 +83,6 @@ def test_refused(text: str, overrides: list[str], told: str) -> None:
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["objective.kind=sentence_pairs", "model.num_segments=2"],
         ["objective.kind=causal", "data.deduplication.near={}"],
         ["data.layout={kind: bucketed, lengths: [64, 128]}"],
         ["objective.kind=span_qa", "data.sequence_length=68"],

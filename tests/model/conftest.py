@@ -6,14 +6,13 @@ import keras
 import numpy as np
 import pytest
 
-from configs.model import (
-    AlibiPosition,
+from configs.attention import FullAttention
+from configs.model import EncoderConfig
+from configs.sockets import (
     DenseFeedForward,
-    EncoderConfig,
-    FullAttention,
     LayerNorm,
     LearnedPosition,
-    SinusoidalPosition,
+    Position,
 )
 
 VOCABULARY_SIZE = 40
@@ -28,7 +27,7 @@ def config() -> EncoderConfig:
 def small_config(
     *,
     placement: str = "post",
-    position: LearnedPosition | SinusoidalPosition | AlibiPosition | None = None,
+    position: Position | None = None,
     dropout: float = 0.0,
     activation: str = "gelu",
     **changes,

@@ -4,12 +4,18 @@ import numpy as np
 import pytest
 
 from configs.errors import ConfigError
-from model.layers.block import TransformerBlock
-from model.sockets import build_block
+from model.blueprint import Blueprint
+from model.layers.block import PARTS, TransformerBlock
+from model.stack import build_block
 from tests.model.conftest import small_config
 
 X = np.random.default_rng(0).normal(size=(2, 5, 16)).astype("float32")
-EVERYONE = np.ones((2, 1, 5), bool)
+EVERYONE = {"padding_mask": np.ones((2, 5), "int32")}
+
+
+def make_block(config) -> TransformerBlock:
+    plan = Blueprint(config=config, attention=config.attention, num_layers=1)
+    return build_block(plan, "encoder_layer_0", 0)
 
 
 def layer_norm(x, gamma, beta):
@@ -24,12 +30,7 @@ def relu_network(x, first, first_bias, second, second_bias):
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_against_numpy(placement, randomise):
-    block = build_block(
-        small_config(placement=placement, activation="relu"),
-        name="encoder_layer_0",
-        dtype=None,
-        seed=0,
-    )
+    block = make_block(small_config(placement=placement, activation="relu"))
     block(X, EVERYONE)
     randomise(block)
     w = {weight.path.split("/", 1)[1]: weight.numpy() for weight in block.weights}
@@ -58,8 +59,8 @@ def test_against_numpy(placement, randomise):
 
 def test_dropout_everywhere_by_seeds_of_its_own(randomise):
     def fresh() -> TransformerBlock:
-        block = build_block(small_config(dropout=0.5), name="a", dtype=None, seed=0)
-        block.build(X.shape, EVERYONE.shape)
+        block = make_block(small_config(dropout=0.5))
+        block.build(X.shape)
         return randomise(block)
 
     block = fresh()
@@ -75,14 +76,7 @@ def test_dropout_everywhere_by_seeds_of_its_own(randomise):
 
 
 def test_an_unknown_placement_is_refused():
-    parts = build_block(small_config(), name="a", dtype=None, seed=0)
+    block = make_block(small_config())
+    parts = {name: getattr(block, name) for name in PARTS}
     with pytest.raises(ConfigError, match="norm_placement='sandwich'"):
-        TransformerBlock(
-            parts.self_attention,
-            parts.self_attention_norm,
-            parts.self_attention_residual,
-            parts.feedforward,
-            parts.feedforward_norm,
-            parts.feedforward_residual,
-            norm_placement="sandwich",
-        )
+        TransformerBlock(**parts, norm_placement="sandwich")

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from configs.model import SinusoidalPosition
+from configs.sockets import NormalInitializer, SinusoidalPosition
 from model.build import build_encoder
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 
@@ -146,7 +146,7 @@ def test_no_two_kernels_start_alike(config):
 
 
 def test_initial_values():
-    config = small_config(hidden_dim=64, initializer_range=0.05)
+    config = small_config(hidden_dim=64, initializer=NormalInitializer(stddev=0.05))
     for weight in build_encoder(config, 500).weights:
         values = weight.numpy()
         if weight.path.endswith("gamma"):

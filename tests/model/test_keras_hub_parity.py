@@ -4,11 +4,12 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from model.build import build_encoder, build_masked_language_model
+from configs.language_modelling import MaskedConfig
+from model.build import build_encoder, build_model
 from model.layers.activations import gelu_tanh
 from tests.model.conftest import VOCABULARY_SIZE, small_config
+from tests.model.gradients import value_and_gradients
 
 CONFIG = small_config(activation="gelu_tanh")  # what KerasHub's BERT has built in
 
@@ -71,16 +72,13 @@ def copy_weights(theirs: keras.Model, ours: keras.Model) -> None:
 
 
 def answer_and_gradients(model, inputs, output, worth):
-    with tf.GradientTape() as tape:
-        answer = output(model(inputs))
-        loss = tf.reduce_sum(answer * worth)
-    gradients = tape.gradient(
-        loss,
-        [w.value for w in model.trainable_weights],
-        unconnected_gradients=tf.UnconnectedGradients.ZERO,  # their pooler
+    def answer():
+        return output(model(inputs))
+
+    _, gradients = value_and_gradients(
+        lambda: answer() * worth, model.trainable_variables
     )
-    gradients = [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
-    return answer.numpy(), by_name(model, gradients)
+    return keras.ops.convert_to_numpy(answer()), by_name(model, gradients)
 
 
 def assert_same(ours, theirs):
@@ -118,7 +116,7 @@ def test_masked_language_model(backbone, inputs, randomise):
     theirs.masked_lm_head._intermediate_layer_norm.epsilon = 1e-12
     theirs.masked_lm_head._intermediate_dense.activation = gelu_tanh
     randomise(theirs)
-    ours = build_masked_language_model(CONFIG, VOCABULARY_SIZE)
+    ours = build_model(CONFIG, MaskedConfig(), VOCABULARY_SIZE)
     copy_weights(theirs, ours)
 
     positions = np.array([[8, 0, 4], [5, 2, 1], [0, 1, 1]], "int32")

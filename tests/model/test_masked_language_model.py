@@ -4,8 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from configs.model import DenseFeedForward, EncoderConfig, FullAttention
-from model.build import build_encoder, build_masked_language_model
+from configs.attention import FullAttention
+from configs.language_modelling import MaskedConfig
+from configs.model import EncoderConfig
+from configs.sockets import DenseFeedForward
+from model.build import build_encoder, build_model
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 
 
@@ -25,7 +28,7 @@ def logits(model: keras.Model, inputs: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def test_masked_logits_are_those_of_all_positions_picked(config, inputs, randomise):
-    model = randomise(build_masked_language_model(config, VOCABULARY_SIZE))
+    model = randomise(build_model(config, MaskedConfig(), VOCABULARY_SIZE))
     everywhere = np.tile(np.arange(6, dtype="int32"), (2, 1))
     full = logits(model, {**inputs, "masked_positions": everywhere})
     picked = logits(model, inputs)
@@ -38,7 +41,7 @@ def test_masked_logits_are_those_of_all_positions_picked(config, inputs, randomi
 
 def test_head_against_numpy(inputs, randomise):
     config = small_config(activation="relu")
-    model = randomise(build_masked_language_model(config, VOCABULARY_SIZE))
+    model = randomise(build_model(config, MaskedConfig(), VOCABULARY_SIZE))
     encoder = build_encoder(config, VOCABULARY_SIZE)
     w = {weight.path: weight.numpy() for weight in model.weights}
     encoder.set_weights([w[weight.path] for weight in encoder.weights])
@@ -55,7 +58,7 @@ def test_head_against_numpy(inputs, randomise):
 
 
 def test_the_head_adds_these_weights_and_no_second_table(config):
-    model = build_masked_language_model(config, VOCABULARY_SIZE)
+    model = build_model(config, MaskedConfig(), VOCABULARY_SIZE)
     encoder = build_encoder(config, VOCABULARY_SIZE)
     encoder_paths = [w.path for w in encoder.weights]
     paths = [w.path for w in model.weights]
@@ -75,8 +78,8 @@ def test_the_head_adds_these_weights_and_no_second_table(config):
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_logits_are_float32_under_every_policy(policy, config, inputs):
-    exact = build_masked_language_model(config, VOCABULARY_SIZE)
-    model = build_masked_language_model(config, VOCABULARY_SIZE, dtype=policy)
+    exact = build_model(config, MaskedConfig(), VOCABULARY_SIZE)
+    model = build_model(config, MaskedConfig(), VOCABULARY_SIZE, dtype=policy)
     assert model.output["logits"].dtype == "float32"
     outputs = logits(model, inputs)
     assert outputs.dtype == "float32"
@@ -89,7 +92,7 @@ def test_saved_and_loaded_it_answers_the_same(
     packed, config, inputs, randomise, tmp_path
 ):
     model = randomise(
-        build_masked_language_model(config, VOCABULARY_SIZE, packed=packed)
+        build_model(config, MaskedConfig(), VOCABULARY_SIZE, packed=packed)
     )
     model.save(tmp_path / "model.keras")
     copy = keras.saving.load_model(tmp_path / "model.keras")
@@ -107,7 +110,7 @@ def test_saved_and_loaded_it_answers_the_same(
 
 def test_it_learns_a_batch_by_heart(inputs):
     config = small_config(num_layers=1, dropout=0.1)
-    model = build_masked_language_model(config, VOCABULARY_SIZE)
+    model = build_model(config, MaskedConfig(), VOCABULARY_SIZE)
     model.compile(
         keras.optimizers.Adam(0.01),
         loss={"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
@@ -139,7 +142,7 @@ def test_bert_base_has_the_published_number_of_weights():
     # Nothing is allocated: inside the scope a variable has a shape and no value.
     with keras.StatelessScope(initialize_variables=False):
         encoder = build_encoder(BERT_BASE, 30_522)
-        model = build_masked_language_model(BERT_BASE, 30_522)
+        model = build_model(BERT_BASE, MaskedConfig(), 30_522)
     pooler = 768 * 768 + 768
     assert encoder.count_params() == 109_482_240 - pooler == 108_891_648
     head = (768 * 768 + 768) + 2 * 768 + 30_522

@@ -6,15 +6,16 @@ from keras import ops
 
 from model.layers.masks import (
     FORBIDDEN,
-    attention_bias,
-    document_attention_mask,
-    padding_attention_mask,
+    attention_mask,
+    mask_bias,
 )
 
 
 @pytest.mark.parametrize("dtype", ["int32", "bool"])
 def test_padding(dtype):
-    mask = padding_attention_mask(np.array([[1, 1, 1, 0], [1, 0, 0, 0]], dtype))
+    mask = attention_mask(
+        {"padding_mask": np.array([[1, 1, 1, 0], [1, 0, 0, 0]], dtype)}
+    )
     assert ops.convert_to_numpy(mask).astype(int).tolist() == [
         [[1, 1, 1, 0]],
         [[1, 0, 0, 0]],
@@ -23,7 +24,7 @@ def test_padding(dtype):
 
 def test_packed_documents_and_padding():
     ids = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 3, 3, 0, 0]], "int32")
-    mask = ops.convert_to_numpy(document_attention_mask(ids)).astype(int)
+    mask = ops.convert_to_numpy(attention_mask({"document_ids": ids})).astype(int)
     assert mask.tolist() == [
         [
             [1, 1, 0, 0, 0, 0],
@@ -45,7 +46,7 @@ def test_packed_documents_and_padding():
 
 
 def test_a_document_need_not_be_in_one_piece():
-    mask = document_attention_mask(np.array([[1, 2, 1]], "int32"))
+    mask = attention_mask({"document_ids": np.array([[1, 2, 1]], "int32")})
     assert ops.convert_to_numpy(mask)[0].astype(int).tolist() == [
         [1, 0, 1],
         [0, 1, 0],
@@ -54,8 +55,8 @@ def test_a_document_need_not_be_in_one_piece():
 
 
 def test_bias_of_padding_and_of_documents():
-    padding = attention_bias(np.array([[[True, False]]]))
-    documents = attention_bias(np.array([[[True, False], [False, False]]]))
+    padding = mask_bias(np.array([[[True, False]]]))
+    documents = mask_bias(np.array([[[True, False], [False, False]]]))
     assert padding.shape == (1, 1, 1, 2)
     assert documents.shape == (1, 1, 2, 2)
     assert ops.convert_to_numpy(padding).tolist() == [[[[0.0, FORBIDDEN]]]]
@@ -69,3 +70,15 @@ def test_the_constant_is_finite_in_float16_and_nothing_after_the_softmax():
     # A forbidden score 1,000 above the best allowed one is still lost in rounding.
     leak = np.exp(np.float64(FORBIDDEN) + 1000.0)
     assert leak < np.finfo("float32").eps / 10
+
+
+def test_causal_with_a_prefix_and_from_the_middle():
+    places = {
+        "padding_mask": np.array([[0, 1, 1, 1]], "int32"),
+        "prefix_mask": np.array([[0, 1, 1, 0]], "int32"),
+    }
+    mask = ops.convert_to_numpy(attention_mask(places, causal=True)).astype(int)
+    whole = [[0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
+    assert mask.tolist() == [whole]
+    part = attention_mask(places, causal=True, start=2, size=2)
+    assert ops.convert_to_numpy(part).astype(int).tolist() == [whole[2:]]

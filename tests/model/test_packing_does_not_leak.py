@@ -6,11 +6,12 @@ Promise 4 of the design: the same logits, and the same gradient of every weight.
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from configs.model import AlibiPosition, LearnedPosition, SinusoidalPosition
-from model.build import build_masked_language_model
+from configs.language_modelling import MaskedConfig
+from configs.sockets import DirectedAlibiPosition, LearnedPosition, SinusoidalPosition
+from model.build import build_model
 from tests.model.conftest import VOCABULARY_SIZE, small_config
+from tests.model.gradients import value_and_gradients
 
 LENGTHS = (3, 5, 4)
 PADDING = 2
@@ -67,19 +68,17 @@ def packed() -> dict[str, np.ndarray]:
 
 
 def logits_and_gradients(model: keras.Model, inputs: dict[str, np.ndarray]):
-    variables = [weight.value for weight in model.trainable_weights]
-    with tf.GradientTape() as tape:
-        logits = tf.reshape(model(inputs)["logits"], WORTH.shape)
-        worth = tf.reduce_sum(logits * WORTH)
-    gradients = [
-        tf.convert_to_tensor(gradient).numpy()
-        for gradient in tape.gradient(worth, variables)
-    ]
-    return logits.numpy(), gradients
+    def logits():
+        return keras.ops.reshape(model(inputs)["logits"], WORTH.shape)
+
+    _, gradients = value_and_gradients(
+        lambda: logits() * WORTH, model.trainable_variables
+    )
+    return keras.ops.convert_to_numpy(logits()), gradients
 
 
 @pytest.mark.parametrize(
-    "position", [LearnedPosition(), SinusoidalPosition(), AlibiPosition()]
+    "position", [LearnedPosition(), SinusoidalPosition(), DirectedAlibiPosition()]
 )
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_packed_is_alone(placement, position, randomise):
@@ -87,8 +86,8 @@ def test_packed_is_alone(placement, position, randomise):
         placement=placement,
         position=position,
     )
-    plain = randomise(build_masked_language_model(config, VOCABULARY_SIZE))
-    together = build_masked_language_model(config, VOCABULARY_SIZE, packed=True)
+    plain = randomise(build_model(config, MaskedConfig(), VOCABULARY_SIZE))
+    together = build_model(config, MaskedConfig(), VOCABULARY_SIZE, packed=True)
     together.set_weights(plain.get_weights())
 
     logits, gradients = logits_and_gradients(plain, alone())
@@ -105,7 +104,7 @@ def test_packed_is_alone(placement, position, randomise):
 
 
 def test_the_test_would_see_a_leak(config, randomise):
-    model = randomise(build_masked_language_model(config, VOCABULARY_SIZE, packed=True))
+    model = randomise(build_model(config, MaskedConfig(), VOCABULARY_SIZE, packed=True))
     inputs = packed()
     separate, _ = logits_and_gradients(model, inputs)
     inputs["document_ids"] = np.minimum(inputs["document_ids"], 1)
@@ -114,7 +113,7 @@ def test_the_test_would_see_a_leak(config, randomise):
 
 
 def test_what_stands_in_another_document_does_not_matter(config, randomise):
-    model = randomise(build_masked_language_model(config, VOCABULARY_SIZE, packed=True))
+    model = randomise(build_model(config, MaskedConfig(), VOCABULARY_SIZE, packed=True))
     inputs = packed()
     before, _ = logits_and_gradients(model, inputs)
     others = inputs["document_ids"] != 2
@@ -127,7 +126,7 @@ def test_what_stands_in_another_document_does_not_matter(config, randomise):
 
 
 def test_no_score_is_large_enough_to_leak(config, randomise):
-    model = randomise(build_masked_language_model(config, VOCABULARY_SIZE, packed=True))
+    model = randomise(build_model(config, MaskedConfig(), VOCABULARY_SIZE, packed=True))
     # Scores lie hundreds apart, as those of a trained model can.
     for weight in model.trainable_weights:
         if "query" in weight.path or "key" in weight.path:

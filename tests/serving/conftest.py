@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from configs.attention import FullAttention
 from configs.command import Invocation
 from configs.console import Console
 from configs.data import DataConfig
 from configs.export import ExportConfig
 from configs.load import flatten
-from configs.model import DenseFeedForward, EncoderConfig, FullAttention
+from configs.model import EncoderConfig
 from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
+from configs.sockets import DenseFeedForward, NormalInitializer
 from configs.sources import TextSource
 from configs.tokenizer import WordPieceConfig
 from configs.training import CosineSchedule, TrainingConfig
-from model.build import build_masked_language_model
+from model.build import build_model
 from pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
 from pipeline.tokenizers.making import learn_model
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
@@ -52,7 +54,7 @@ TINY = RunConfig(
         attention=FullAttention(num_heads=2),
         feedforward=DenseFeedForward(intermediate_dim=64),
         # So large that an untrained model has opinions.
-        initializer_range=0.3,
+        initializer=NormalInitializer(stddev=0.3),
     ),
     training=TrainingConfig(steps=10, schedule=CosineSchedule(warmup_steps=1)),
     export=ExportConfig(
@@ -88,8 +90,11 @@ def make_run(folder: Path, config: RunConfig) -> Path:
         "records": RECORDS_SHA256,
     }
     training.begin(inputs)
-    model = build_masked_language_model(
-        config.model, len(tokenizer.pieces), packed=True, dtype="mixed_bfloat16", seed=3
+    model = build_model(
+        config.model,
+        config.objective,
+        len(tokenizer.pieces),
+        packed=True, dtype="mixed_bfloat16", seed=3
     )
     rng = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from configs.language_modelling import MaskedConfig
 from configs.model import EncoderConfig
 from configs.training import AdamWConfig, CosineSchedule
-from model.build import build_masked_language_model
+from model.build import build_model
 from trainer.evaluate import target_counts, unigram_entropy
 from trainer.losses import masked_cross_entropy
 from trainer.optimizers import build_optimizer, is_decayed
@@ -29,8 +30,10 @@ def test_schedule_without_warmup_starts_at_the_peak() -> None:
 
 
 def test_only_matrices_decay() -> None:
-    model = build_masked_language_model(
-        EncoderConfig(num_layers=1, hidden_dim=8, num_segments=2), vocabulary_size=10
+    model = build_model(
+        EncoderConfig(num_layers=1, hidden_dim=8, num_segments=2),
+        MaskedConfig(),
+        vocabulary_size=10,
     )
     decayed = {v.path for v in model.trainable_variables if is_decayed(v)}
     assert len(decayed) == 7

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from model.initializers import seeded
 from model.layers.positions.rows import add_position_rows
 
 
@@ -17,7 +18,10 @@ class LearnedPositionEmbedding(keras.layers.Layer):
 
     Args:
         max_sequence_length: int. How many positions have a vector.
-        initializer_range: float. Standard deviation of the truncated normal.
+        offset: int. Rows of the table before the first position. They are never used;
+            RoBERTa has 2 of them.
+        embeddings_initializer: Keras initializer of the table, or its name. None for
+            BERT's: normal, of deviation 0.02, nothing beyond two deviations.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
@@ -29,7 +33,9 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        DataError: without `position_ids`, when `T` is known and too long.
+        DataError: A position that has no vector, where it can be known: without
+            `position_ids` when `T` is, with them when no graph is being built.
+        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype.
 
     Example:
     >>> positions = LearnedPositionEmbedding(max_sequence_length=8)
@@ -46,28 +52,30 @@ class LearnedPositionEmbedding(keras.layers.Layer):
     def __init__(
         self,
         max_sequence_length: int,
-        initializer_range: float = 0.02,
+        offset: int = 0,
+        embeddings_initializer: str | keras.initializers.Initializer | None = None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
-        self.initializer_range = initializer_range
+        self.offset = offset
+        self.embeddings_initializer = keras.initializers.get(
+            embeddings_initializer or keras.initializers.TruncatedNormal(stddev=0.02)
+        )
         self.seed = seed
         self.supports_masking = True
 
     def build(self, inputs_shape, position_ids_shape=None):
         self.embeddings = self.add_weight(
             name="embeddings",
-            shape=(self.max_sequence_length, inputs_shape[-1]),
-            initializer=keras.initializers.TruncatedNormal(
-                stddev=self.initializer_range, seed=self.seed
-            ),
+            shape=(self.offset + self.max_sequence_length, inputs_shape[-1]),
+            initializer=seeded(self.embeddings_initializer, self.seed, "embeddings"),
         )
 
     def call(self, inputs, position_ids=None):
         table = ops.convert_to_tensor(self.embeddings)
-        return add_position_rows(inputs, table, position_ids, self.name)
+        return add_position_rows(inputs, table, position_ids, self.name, self.offset)
 
     def compute_output_shape(self, inputs_shape, position_ids_shape=None):
         return inputs_shape
@@ -76,6 +84,9 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         return {
             **super().get_config(),
             "max_sequence_length": self.max_sequence_length,
-            "initializer_range": self.initializer_range,
+            "offset": self.offset,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embeddings_initializer
+            ),
             "seed": self.seed,
         }

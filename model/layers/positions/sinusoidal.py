@@ -31,7 +31,9 @@ class SinusoidalPositionEmbedding(keras.layers.Layer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        DataError: without `position_ids`, when `T` is known and too long.
+        DataError: A position past the last, where it can be known: without
+            `position_ids` when `T` is, with them when no graph is being built.
+        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype.
 
     Example:
     >>> positions = SinusoidalPositionEmbedding(max_sequence_length=8)

@@ -10,7 +10,7 @@ from configs.language_modelling import SpanCorruptionConfig
 from pipeline.documents import Document
 from pipeline.objectives import span_corruption
 from pipeline.objectives.noise import noise_mask, random_parts
-from pipeline.objectives.span_corruption import decoder_length, longest_chunk
+from pipeline.objectives.span_corruption import longest_chunk
 from pipeline.packing import Chunks
 from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
@@ -176,7 +176,7 @@ def test_lengths_of_t5() -> None:
     # here, as nothing is rounded in our favour.
     config = SpanCorruptionConfig(decoder_length=114)
     assert 550 <= longest_chunk(config, 512) <= 568
-    assert decoder_length(config, 512) == 114
+    assert config.target_length(512) == 114
 
 
 def test_hardly_any_padding_on_short_texts() -> None:

@@ -1,0 +1,1 @@
+"""Changing a trained model: fewer weights to train, fewer or smaller weights."""

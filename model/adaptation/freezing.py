@@ -1,0 +1,112 @@
+"""Training some weights and leaving the others as they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import keras
+
+from configs.errors import ConfigError
+from model.adaptation.parts import forget_training, matching
+
+
+@dataclass(frozen=True)
+class ParameterCount:
+    """How many numbers of a model are trained, and how many are left as they are."""
+
+    trainable: int
+    frozen: int
+
+    @property
+    def total(self) -> int:
+        """Of both kinds."""
+        return self.trainable + self.frozen
+
+    def __str__(self) -> str:
+        share = self.trainable / self.total if self.total else 0.0
+        return f"{self.trainable:,} of {self.total:,} parameters trained ({share:.2%})"
+
+
+def count_parameters(model: keras.Model) -> ParameterCount:
+    """Counts a model's parameters by whether they are trained.
+
+    Args:
+        model: A built model.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> print(count_parameters(model))
+    8 of 8 parameters trained (100.00%)
+    """
+    sizes = {True: 0, False: 0}
+    for weight in model.weights:
+        sizes[bool(weight.trainable)] += prod(weight.shape)
+    return ParameterCount(trainable=sizes[True], frozen=sizes[False])
+
+
+def freeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
+    """Takes weights out of the training.
+
+    An optimizer makes its state for the weights it is to train: freeze first, compile
+    then. What is frozen is not written into a saved model; it is a matter of the run.
+
+    Args:
+        model: A built model.
+        patterns: Of the paths of weights, such as `"token_embedding/*"`,
+            `"encoder_layer_[0-5]/*"`, `"*/bias"`; see `matching`.
+
+    Returns:
+        What is trained now.
+
+    Raises:
+        ConfigError: A pattern fits no weight.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> freeze(model, ["*/kernel"])
+    ParameterCount(trainable=2, frozen=6)
+    """
+    return _set_trainable(model, patterns, False)
+
+
+def unfreeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
+    """Puts weights back into the training; the opposite of `freeze`.
+
+    To train a head alone: `freeze(model, ["*"])`, then
+    `unfreeze(model, ["classifier/*"])`.
+
+    Args:
+        model: A built model.
+        patterns: Of the paths of weights.
+
+    Returns:
+        What is trained now.
+
+    Raises:
+        ConfigError: A pattern fits no weight, or one of whole numbers, which has no
+            gradient.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> _ = freeze(model, ["*"])
+    >>> unfreeze(model, ["*/bias"])
+    ParameterCount(trainable=2, frozen=6)
+    """
+    return _set_trainable(model, patterns, True)
+
+
+def _set_trainable(
+    model: keras.Model, patterns: Sequence[str], trainable: bool
+) -> ParameterCount:
+    weights = {weight.path: weight for weight in model.weights}
+    chosen = [weights[path] for path in matching(weights, patterns, "weight")]
+    for weight in chosen:
+        if trainable and "float" not in weight.dtype:
+            raise ConfigError(
+                f"{weight.path} is quantised ({weight.dtype}) and cannot be trained; "
+                "leave it out, and train adapters beside it (enable_lora)"
+            )
+    for weight in chosen:
+        weight.trainable = trainable
+    forget_training(model)
+    return count_parameters(model)

@@ -1,0 +1,231 @@
+"""Taking heads out of attention, with the weights that made them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from configs.errors import ConfigError
+from model.layers.attention.base import Attention
+from model.layers.attention.block_sparse import BlockSparseAttention
+
+# Which axis of a weight the heads lie along: those of queries, or those of keys.
+QUERY_AXES = {"output/kernel": 0}
+KEY_AXES = {}
+for prefix in ("", "global_"):  # window attention has other projections for some tokens
+    QUERY_AXES |= {f"{prefix}query/kernel": 1, f"{prefix}query/bias": 0}
+    for name in ("key", "value"):
+        KEY_AXES |= {f"{prefix}{name}/kernel": 1, f"{prefix}{name}/bias": 0}
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class SomeHeads(keras.layers.Layer):
+    """What a score bias says to some of the heads it was made for.
+
+    A head that stays keeps its own slope or its own column of the table, though it is
+    no longer the same number in the row.
+
+    Args:
+        score_bias: layer called with positions of queries and keys, that gives
+            `(..., H, Q, S)`.
+        heads: The heads that are left, of `H`.
+
+    Returns:
+        `(..., len(heads), Q, S)`.
+
+    Example:
+    >>> from model.layers.positions.linear_bias import LinearBias
+    >>> places = ops.arange(3)
+    >>> bias = LinearBias(4)
+    >>> last = SomeHeads(bias, heads=[3])(places, places)
+    >>> bool(ops.all(last == bias(places, places)[3:]))
+    True
+    """
+
+    def __init__(self, score_bias: keras.layers.Layer, heads: list[int], **kwargs):
+        super().__init__(**kwargs)
+        self.score_bias = score_bias
+        self.heads = list(heads)
+
+    def call(self, query_positions, key_positions, *tables):
+        bias = self.score_bias(query_positions, key_positions, *tables)
+        return ops.take(bias, self.heads, axis=-3)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "score_bias": keras.saving.serialize_keras_object(self.score_bias),
+            "heads": self.heads,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        inner = keras.saving.deserialize_keras_object(config["score_bias"])
+        return super().from_config({**config, "score_bias": inner})
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is left of one attention layer."""
+
+    layer: Attention
+    heads: list[int]
+    key_heads: list[int]
+
+
+def prune_heads(
+    model: keras.Model, heads: Mapping[str, Collection[int]]
+) -> keras.Model:
+    """Makes a model without some heads; it computes what is left and no more.
+
+    The new model answers as the given one would if what these heads hand to the output
+    projection were zero. Each layer has its own number of heads, which a `model`
+    section of a run cannot say: such a model is saved and loaded as a whole (`.keras`).
+
+    Groups of query heads that share keys and values stay equally large: take away the
+    same number from each, or whole groups.
+
+    Args:
+        model: What `build_encoder`, `build_decoder`, `build_seq2seq` or `build_model`
+            made; it is not changed.
+        heads: The heads to take away, from 0, by the path of their attention, such as
+            `{"encoder_layer_0/self_attention": [1, 3]}`.
+
+    Returns:
+        A new model with the weights that are left.
+
+    Raises:
+        ConfigError: There is no such attention or head, none would be left, groups
+            would differ in size, the attention has adapters or is quantised, or it is
+            block sparse.
+
+    Example:
+    >>> from configs.model import EncoderConfig
+    >>> from model.encoder import build_encoder
+    >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> pruned = prune_heads(encoder, {"encoder_layer_0/self_attention": [0, 2]})
+    >>> pruned.get_layer("encoder_layer_0").self_attention.num_heads
+    2
+
+    References:
+        - [Michel et al., 2019](https://arxiv.org/abs/1905.10650), equation 1
+        - [Ainslie et al., 2023](https://arxiv.org/abs/2305.13245) (groups)
+    """
+    layers = attention_layers(model)
+    kept = {path: _keep(path, layers, gone) for path, gone in heads.items()}
+    config = model.get_config()
+    for path, left in kept.items():
+        _shrink(_attention_config(config, path), left)
+    pruned = type(model).from_config(config)
+    _hand_over(model, pruned, kept)
+    return pruned
+
+
+def attention_layers(model: keras.Model) -> dict[str, Attention]:
+    """A model's attention layers by path, such as `encoder_layer_0/self_attention`."""
+    return {
+        layer.path: layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, Attention)
+    }
+
+
+def _keep(path: str, layers: dict[str, Attention], gone: Collection[int]) -> _Kept:
+    if path not in layers:
+        raise ConfigError(
+            f"{path!r} is no attention of this model, which has {', '.join(layers)}"
+        )
+    layer, gone = layers[path], set(gone)
+    if isinstance(layer, BlockSparseAttention):
+        raise ConfigError(
+            f"{path}: each head looks at blocks drawn for its number, which the heads "
+            "after one that goes would change"
+        )
+    if strangers := sorted(gone - set(range(layer.num_heads))):
+        raise ConfigError(
+            f"{path}: no head {strangers[0]}; it has {layer.num_heads}, from 0"
+        )
+    if len(gone) == layer.num_heads:
+        raise ConfigError(
+            f"{path}: all of its {layer.num_heads} heads would go; leave one at least"
+        )
+    for part in layer._flatten_layers():
+        if part.quantization_mode is not None:
+            raise ConfigError(f"{part.path} is quantised; prune first, quantise then")
+        if getattr(part, "lora_enabled", False):
+            raise ConfigError(f"{part.path} has an adapter; merge it first")
+    heads = [head for head in range(layer.num_heads) if head not in gone]
+    return _Kept(layer, heads, _keep_key_heads(path, layer, heads))
+
+
+def _keep_key_heads(path: str, layer: Attention, heads: list[int]) -> list[int]:
+    """The heads of keys and values that anyone still reads."""
+    shared = layer.num_heads // layer.num_key_value_heads
+    readers = {group: 0 for group in range(layer.num_key_value_heads)}
+    for head in heads:
+        readers[head // shared] += 1
+    left = {group: number for group, number in readers.items() if number}
+    if len(set(left.values())) > 1:
+        sizes = ", ".join(
+            f"{number} of group {group}" for group, number in left.items()
+        )
+        raise ConfigError(
+            f"{path}: groups of {shared} heads share keys and values and must stay "
+            f"equally large; left are {sizes}. Take the same number from each, or "
+            "whole groups"
+        )
+    return list(left)
+
+
+def _attention_config(config: dict[str, Any], path: str) -> dict[str, Any]:
+    """The config of one attention inside that of its model."""
+    block, _, part = path.rpartition("/")
+    for layer in config["layers"]:
+        if layer["name"] == block and part in layer["config"]:
+            return layer["config"][part]["config"]
+    raise ConfigError(
+        f"{path}: is not directly in a block of this model; give the model that "
+        "build_encoder, build_decoder, build_seq2seq or build_model made"
+    )
+
+
+def _shrink(config: dict[str, Any], left: _Kept) -> None:
+    config["num_heads"] = len(left.heads)
+    config["num_key_value_heads"] = len(left.key_heads)
+    if left.layer.score_bias is not None:
+        some = SomeHeads(left.layer.score_bias, left.heads, dtype="float32")
+        config["score_bias"] = keras.saving.serialize_keras_object(some)
+
+
+def _hand_over(
+    model: keras.Model, pruned: keras.Model, kept: Mapping[str, _Kept]
+) -> None:
+    """Gives the new model what is left of the weights."""
+    values = {weight.path: ops.convert_to_numpy(weight) for weight in model.weights}
+    for path, left in kept.items():
+        rules = ((QUERY_AXES, left.heads), (KEY_AXES, left.key_heads))
+        for axes, heads in rules:
+            for name, axis in axes.items():
+                full = f"{path}/{name}"
+                if full in values:
+                    values[full] = _take(values[full], heads, axis, left.layer.head_dim)
+    for weight in pruned.weights:
+        value = values[weight.path]
+        if value.shape != tuple(weight.shape):
+            raise ConfigError(
+                f"{weight.path} has shape {value.shape} and would have "
+                f"{tuple(weight.shape)}: heads of this kind of attention cannot be "
+                "taken away"
+            )
+        weight.assign(value)
+
+
+def _take(value: np.ndarray, heads: list[int], axis: int, width: int) -> np.ndarray:
+    """The slices of some heads, each of a width, along one axis."""
+    shape = value.shape
+    split = value.reshape(*shape[:axis], -1, width, *shape[axis + 1 :])
+    taken = np.take(split, heads, axis=axis)
+    return taken.reshape(*shape[:axis], len(heads) * width, *shape[axis + 1 :])

@@ -1,0 +1,244 @@
+"""Training a few numbers beside a frozen model: low-rank adaptation."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+from keras import ops
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from configs.errors import ArtifactError, ConfigError
+from model.adaptation.freezing import ParameterCount, count_parameters, freeze
+from model.adaptation.parts import dense_layers, forget_training, matching
+from model.seeds import derive_seed
+
+# What the paper adapts when it may choose two of the four projections (table 5).
+QUERY_AND_VALUE = ("*/query", "*/value")
+FORMAT = "transbeam-adapters"
+
+
+def enable_lora(
+    model: keras.Model,
+    rank: int,
+    alpha: float | None = None,
+    *,
+    targets: Sequence[str] = QUERY_AND_VALUE,
+    seed: int | None = 0,
+) -> ParameterCount:
+    """Freezes a model and puts an adapter beside some of its dense layers.
+
+    A layer's kernel `W` becomes `W + alpha / rank * A B`, with `A` `(in, rank)` drawn
+    at random and `B` `(rank, out)` zero: the model answers as before until it is
+    trained. The kernels may be quantised (`model.adaptation.quantisation`): the
+    adapters are float32.
+
+    Compile after it. Only adapters are trained; a new head is put back into the
+    training by `unfreeze(model, ["classifier/*"])`.
+
+    Args:
+        model: A built model.
+        rank: How many rows `B` has.
+        alpha: How strongly adapters count; None for `rank`.
+        targets: Patterns of the paths of dense layers, such as `"*/self_attention/*"`.
+        seed: Seed of `A`.
+
+    Returns:
+        What is trained now.
+
+    Raises:
+        ConfigError: A pattern fits no dense layer, a layer has an adapter already, or
+            the rank is not between 1 and the smaller side of a kernel.
+
+    Example:
+    >>> from configs.model import EncoderConfig
+    >>> from model.encoder import build_encoder
+    >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> enable_lora(encoder, rank=2).trainable
+    64
+
+    References:
+        - [Hu et al., 2021](https://arxiv.org/abs/2106.09685), equation 3
+        - [Dettmers et al., 2023](https://arxiv.org/abs/2305.14314) (quantised kernels)
+    """
+    layers = dense_layers(model)
+    chosen = [layers[path] for path in matching(layers, targets, "dense layer")]
+    for layer in chosen:
+        _check(layer, rank)
+    freeze(model, ["*"])
+    for layer in chosen:
+        a_seed = derive_seed(seed, layer.path, "lora_kernel_a")
+        layer.enable_lora(
+            rank,
+            lora_alpha=rank if alpha is None else alpha,
+            a_initializer=keras.initializers.HeUniform(seed=a_seed),
+        )
+    forget_training(model)
+    return count_parameters(model)
+
+
+def adapted_layers(model: keras.Model) -> dict[str, keras.layers.Dense]:
+    """The dense layers that have an adapter, by path."""
+    return {p: layer for p, layer in dense_layers(model).items() if layer.lora_enabled}
+
+
+def merge_lora(model: keras.Model) -> None:
+    """Adds the adapters to the kernels they stand beside, and takes them away.
+
+    The model answers as before, and has the weights and the speed of one that never
+    had adapters. They stay frozen: `unfreeze(model, ["*"])` if it is trained on.
+
+    Args:
+        model: A model with adapters.
+
+    Raises:
+        ConfigError: There are none, or a kernel is quantised. Rounding the sum would
+            lose most of what a small adapter has learned.
+
+    Example:
+    >>> from configs.model import EncoderConfig
+    >>> from model.encoder import build_encoder
+    >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> _ = enable_lora(encoder, rank=2)
+    >>> merge_lora(encoder)
+    >>> adapted_layers(encoder)
+    {}
+
+    References:
+        - [Hu et al., 2021](https://arxiv.org/abs/2106.09685), section 4.1
+    """
+    layers = _adapted(model)
+    for path, layer in layers.items():
+        if layer.quantization_mode is not None:
+            raise ConfigError(
+                f"{path}: its kernel is {layer.quantization_mode}, and the sum with "
+                "its adapter would be rounded to that. Keep the adapters in their own "
+                "file (save_adapters), or load that file onto the float model and "
+                "merge there"
+            )
+    for layer in layers.values():
+        scale = layer.lora_alpha / layer.lora_rank
+        delta = scale * ops.matmul(layer.lora_kernel_a, layer.lora_kernel_b)
+        layer.lora_enabled = False  # from here on, `kernel` is the plain weight
+        layer.lora_rank = layer.lora_alpha = None
+        layer.kernel.assign(ops.add(layer.kernel, delta))
+        del layer.lora_kernel_a, layer.lora_kernel_b
+    forget_training(model)
+
+
+def save_adapters(model: keras.Model, path: str | Path) -> None:
+    """Writes the adapters alone: a small file, which means something with its base.
+
+    Keras merges adapters into the kernels that it saves, and rounds the sum if these
+    are quantised; here they are kept as they are.
+
+    Args:
+        model: A model with adapters.
+        path: A safetensors file, which is replaced.
+
+    Raises:
+        ConfigError: The model has no adapters.
+
+    Example:
+    >>> import tempfile
+    >>> from configs.model import EncoderConfig
+    >>> from model.encoder import build_encoder
+    >>> config = EncoderConfig(num_layers=1, hidden_dim=8)
+    >>> encoder = build_encoder(config, 10)
+    >>> _ = enable_lora(encoder, rank=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_adapters(encoder, Path(folder, "adapters.safetensors"))
+    ...     fresh = build_encoder(config, 10)
+    ...     load_adapters(fresh, Path(folder, "adapters.safetensors")).trainable
+    64
+    """
+    layers = _adapted(model)
+    tensors = {}
+    for name, layer in layers.items():
+        tensors[f"{name}/a"] = ops.convert_to_numpy(layer.lora_kernel_a)
+        tensors[f"{name}/b"] = ops.convert_to_numpy(layer.lora_kernel_b)
+    alphas = {name: layer.lora_alpha for name, layer in layers.items()}
+    save_file(tensors, path, {"format": FORMAT, "alpha": json.dumps(alphas)})
+
+
+def load_adapters(model: keras.Model, path: str | Path) -> ParameterCount:
+    """Puts saved adapters beside the kernels of a fresh base.
+
+    Args:
+        model: The model they were trained on, without adapters; it may be quantised.
+        path: What `save_adapters` wrote.
+
+    Returns:
+        What is trained now, which is the adapters.
+
+    Raises:
+        ConfigError: The model has adapters already.
+        ArtifactError: The file is missing or damaged, holds something else, or its
+            adapters do not fit the model's layers.
+    """
+    if there := adapted_layers(model):
+        raise ConfigError(
+            f"the model has adapters already ({', '.join(there)}); merge them, or "
+            "build the model afresh"
+        )
+    tensors, alphas = _read(Path(path))
+    layers = dense_layers(model)
+    for name in alphas:
+        a, b = tensors[f"{name}/a"], tensors[f"{name}/b"]
+        if name not in layers:
+            raise ArtifactError(f"{path}: has an adapter for {name}, not in this model")
+        found, expected = (a.shape[0], b.shape[1]), tuple(layers[name].kernel.shape)
+        if found != expected:
+            raise ArtifactError(
+                f"{path}: the adapter of {name} is for a kernel of shape {found}; it "
+                f"is {expected} here. Load it onto the model it was trained on"
+            )
+    freeze(model, ["*"])
+    for name, alpha in alphas.items():
+        a, b = tensors[f"{name}/a"], tensors[f"{name}/b"]
+        layers[name].enable_lora(a.shape[1], lora_alpha=alpha)
+        layers[name].lora_kernel_a.assign(a)
+        layers[name].lora_kernel_b.assign(b)
+    forget_training(model)
+    return count_parameters(model)
+
+
+def _check(layer: keras.layers.Dense, rank: int) -> None:
+    if layer.lora_enabled:
+        raise ConfigError(
+            f"{layer.path} has an adapter of rank {layer.lora_rank} already; merge it, "
+            "or build the model afresh"
+        )
+    sides = tuple(layer.kernel.shape)
+    if not 1 <= rank <= min(sides):
+        raise ConfigError(
+            f"{layer.path}: rank={rank} is not between 1 and {min(sides)}, the smaller "
+            f"side of its kernel {sides}"
+        )
+
+
+def _adapted(model: keras.Model) -> dict[str, keras.layers.Dense]:
+    layers = adapted_layers(model)
+    if not layers:
+        raise ConfigError("the model has no adapters: call enable_lora first")
+    return layers
+
+
+def _read(path: Path) -> tuple[dict, dict[str, float]]:
+    try:
+        with safe_open(path, framework="np") as file:
+            about = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise ArtifactError(f"{path}: no such file") from None
+    except (SafetensorError, OSError) as error:
+        raise ArtifactError(
+            f"{path}: no whole safetensors file ({error}): cut off or damaged"
+        ) from error
+    if about.get("format") != FORMAT:
+        raise ArtifactError(
+            f"{path}: is no file of adapters that save_adapters wrote "
+            f"(format {about.get('format')!r}, expected {FORMAT!r})"
+        )
+    return tensors, json.loads(about["alpha"])

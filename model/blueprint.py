@@ -1,0 +1,81 @@
+"""What all parts of one stack are built from."""
+
+from dataclasses import dataclass, replace
+
+import keras
+
+from configs.attention import Attention
+from configs.model import Stack
+from configs.sockets import GlorotInitializer, NormalInitializer
+from model.seeds import derive_seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blueprint:
+    """One stack of equal blocks: an encoder, a decoder, or one of the two of a pair.
+
+    Attributes:
+        config: The model's section of a run.
+        attention: The attention of this stack.
+        num_layers: How many blocks it has.
+        causal: Whether a token is kept from seeing those after it.
+        cross: Whether the blocks look at a context.
+        prefix: What the names of its layers begin with in a model of two stacks.
+        dtype: A Keras dtype policy, or None for the global one.
+        seed: Seed of the initial weights and of dropout; None for random ones.
+    """
+
+    config: Stack
+    attention: Attention
+    num_layers: int
+    causal: bool = False
+    cross: bool = False
+    prefix: str = ""
+    dtype: str | None = None
+    seed: int | None = 0
+
+    def at(self, name: str) -> "Blueprint":
+        """The same, with the seed of a named part.
+
+        Example:
+        >>> from configs.model import EncoderConfig
+        >>> config = EncoderConfig()
+        >>> whole = Blueprint(config=config, attention=config.attention, num_layers=4)
+        >>> whole.at("encoder_layer_0").seed == whole.at("encoder_layer_1").seed
+        False
+        """
+        return replace(self, seed=derive_seed(self.seed, name))
+
+    @property
+    def kernel_initializer(self) -> keras.initializers.Initializer:
+        """Of dense layers."""
+        match self.config.initializer:
+            case NormalInitializer(stddev=stddev, truncated=truncated):
+                return _normal(stddev, truncated)
+            case GlorotInitializer():
+                return keras.initializers.GlorotUniform()
+
+    @property
+    def output_initializer(self) -> keras.initializers.Initializer:
+        """Of the dense layers that end a sub-layer, whose results add up."""
+        match self.config.initializer:
+            case NormalInitializer(scale_residual=True) as normal:
+                scale = (2 * self.num_layers) ** -0.5
+                return _normal(normal.stddev * scale, normal.truncated)
+            case _:
+                return self.kernel_initializer
+
+    @property
+    def embeddings_initializer(self) -> keras.initializers.Initializer:
+        """Of tables of vectors."""
+        match self.config.initializer:
+            case GlorotInitializer():
+                return _normal(self.config.hidden_dim**-0.5, truncated=False)
+            case NormalInitializer():
+                return self.kernel_initializer
+
+
+def _normal(stddev: float, truncated: bool) -> keras.initializers.Initializer:
+    if truncated:
+        return keras.initializers.TruncatedNormal(stddev=stddev)
+    return keras.initializers.RandomNormal(stddev=stddev)

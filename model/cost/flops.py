@@ -1,0 +1,222 @@
+"""How many FLOPs a model takes for one sequence, without building it.
+
+Counted is the graph that `model/build.py` draws, in float32 and without dropout, as
+XLA counts it before it fuses operations: two FLOPs for each multiply-add of a product
+of matrices, one for each number of anything else, comparisons and choices among them;
+exponentials, tangents and roots are none. What is done once for a whole batch (the
+optimizer, sums of a shared table's gradients) is not counted, nor is the loss.
+"""
+
+from configs.attention import GlobalWindowAttention
+from configs.language_modelling import MaskedConfig, SentencePairsConfig
+from configs.model import EncoderConfig, Model, Stack
+from configs.objective import Objective
+from configs.sockets import (
+    AlibiPosition,
+    DirectedAlibiPosition,
+    GatedFeedForward,
+    LearnedPosition,
+    RelativeBiasPosition,
+    RopePosition,
+    SinusoidalPosition,
+)
+from configs.supervised import SpanQAConfig, TokenClassificationConfig
+from model.cost.attention import reach
+from model.cost.lengths import Lengths
+from model.cost.parameters import (
+    Classification,
+    as_trained,
+    scored_rows,
+)
+from model.cost.sides import Side, sides_of
+from model.cost.work import Work, elementwise, products
+
+# FLOPs for each number that are no products of matrices, forward and backward.
+BIAS = (1, 1)
+SUM = (1, 1)  # where two branches meet, or part on the way back
+NORMS = {"layer_norm": (7, 13), "rms_norm": (4, 9)}
+# XLA makes the exact GELU's error function of polynomials, once for both directions.
+ACTIVATIONS = {"gelu": (66, 10), "gelu_tanh": (8, 14), "relu": (1, 2), "silu": (4, 6)}
+SCORE = (5, 6)  # the mask and the softmax
+FEATURE = (4, 4)  # of kernel attention
+ROTARY = (3, 3)
+RESIDUALS = {"plain": (1, 1), "drop_path": (1, 1), "scaled": (2, 2), "rezero": (2, 4)}
+
+
+def count_work(
+    config: Model, objective: Objective, vocabulary_size: int, lengths: Lengths
+) -> Work:
+    """Counts the work on one sequence, or one pair of them, with the objective's head.
+
+    Args:
+        config: The `model` section of a run.
+        objective: The `objective` section; of its head, only what a record asks for.
+        vocabulary_size: As for `count_parameters`. Rows that only round it up are
+            scored too, and thrown away.
+        lengths: Tokens of the sequence.
+
+    Example:
+    >>> from configs.language_modelling import CausalConfig
+    >>> from configs.model import DecoderConfig
+    >>> tiny = DecoderConfig(num_layers=1, hidden_dim=8)
+    >>> work = count_work(tiny, CausalConfig(), 100, Lengths(tokens=10))
+    >>> work.forward["logits"] == 2 * 10 * 8 * 100
+    True
+    """
+    config = as_trained(config, objective)
+    rows = scored_rows(config, vocabulary_size)
+    sides = sides_of(config, lengths)
+    work = sum((_stack(side) for side in sides), Work())
+    if isinstance(config, EncoderConfig):
+        return work + _on_encoder(config, objective, rows, lengths)
+    return work + products("logits", sides[-1].tokens * config.hidden_dim * rows)
+
+
+def _stack(side: Side) -> Work:
+    """From ids to the last block's vectors."""
+    config = side.config
+    width = side.tokens * config.hidden_dim
+    norm = elementwise(width, NORMS[config.norm.kind])
+    block = self_attention(side) + feedforward(config, side.tokens)
+    sub_layers = 2
+    if side.context:
+        block += _cross_attention(side)
+        sub_layers = 3
+    block += sub_layers * (norm + elementwise(width, RESIDUALS[config.residual.kind]))
+    return side.num_layers * block + _around(config, norm, width)
+
+
+def _around(config: Stack, norm: Work, width: int) -> Work:
+    """Embeddings and the norms outside of the blocks; to look up costs nothing."""
+    around = elementwise(width, (0, 1))
+    if isinstance(config.position, LearnedPosition | SinusoidalPosition):
+        around += elementwise(width, SUM)
+    if isinstance(config, EncoderConfig) and config.num_segments:
+        around += elementwise(width, SUM)
+    if config.embedding_scale:
+        around += elementwise(width, (1, 1))
+    if config.has_embeddings_norm:
+        around += norm
+    if config.norm.placement == "pre":
+        around += norm
+    return around
+
+
+def self_attention(side: Side) -> Work:
+    """Work of one self-attention on one sequence.
+
+    Example:
+    >>> from configs.attention import FullAttention
+    >>> bert = EncoderConfig(hidden_dim=768, attention=FullAttention(num_heads=12))
+    >>> (side,) = sides_of(bert, Lengths(tokens=512))
+    >>> self_attention(side).forward["attention"] == 2 * 2 * 512 * 512 * 768
+    True
+    """
+    attention, config = side.attention, side.config
+    head_dim = config.head_dim(attention)
+    reached = reach(attention, head_dim, side.tokens, causal=side.causal)
+    work = _projections(side, side.tokens)
+    work += products("attention", reached.multiply_adds(attention, head_dim))
+    work += products("attention", reached.drawn_products, gradients=1)
+    work += elementwise(reached.features, FEATURE)
+    work += elementwise(reached.scores * attention.num_heads, _score(config))
+    if isinstance(config.position, RopePosition):
+        work += elementwise(side.tokens * (side.queries + side.keys), ROTARY)
+    if isinstance(attention, GlobalWindowAttention):
+        # Keys and values of all tokens once more, queries of the global ones.
+        numbers = attention.num_global_tokens * side.queries
+        numbers += 2 * side.tokens * side.keys
+        work += products("projections", numbers * config.hidden_dim)
+    return work
+
+
+def _cross_attention(side: Side) -> Work:
+    pairs = side.tokens * side.context
+    work = _projections(side, side.context)
+    work += products("attention", 2 * pairs * side.queries)
+    return work + elementwise(pairs * side.attention.num_heads, SCORE)
+
+
+def _projections(side: Side, context: int) -> Work:
+    """Queries and outputs of one sequence, keys and values of another or the same."""
+    queries, keys = side.tokens * side.queries, context * side.keys
+    width = side.config.hidden_dim
+    work = products("projections", (2 * queries + 2 * keys) * width)
+    # Queries are scaled; three gradients meet on the way back.
+    work += elementwise(queries, (1, 1)) + elementwise(context * width, (0, 2))
+    if side.attention.projection_bias:
+        work += elementwise(queries + 2 * keys, BIAS)
+    if side.attention.output_bias:
+        work += elementwise(side.tokens * width, BIAS)
+    return work
+
+
+def _score(config: Stack) -> tuple[int, int]:
+    forward, backward = SCORE
+    match config.position:
+        case RelativeBiasPosition():
+            return forward + 1, backward + 1
+        case AlibiPosition() | DirectedAlibiPosition():
+            return forward + 1, backward
+        case _:
+            return SCORE
+
+
+def feedforward(config: Stack, length: int) -> Work:
+    """Work of one feed-forward on one sequence.
+
+    Example:
+    >>> from configs.sockets import DenseFeedForward
+    >>> wide = EncoderConfig(
+    ...     hidden_dim=8, feedforward=DenseFeedForward(intermediate_dim=32)
+    ... )
+    >>> feedforward(wide, 10).forward["feedforward"] == 2 * 10 * (8 * 32 + 32 * 8)
+    True
+    """
+    part, width = config.feedforward, config.hidden_dim
+    wide = length * part.intermediate_dim
+    into = 2 if isinstance(part, GatedFeedForward) else 1
+    work = products("feedforward", (into + 1) * wide * width)
+    work += elementwise(wide, ACTIVATIONS[part.activation])
+    if isinstance(part, GatedFeedForward):
+        # The product with the gate; two gradients meet on the way back.
+        work += elementwise(wide, (1, 2)) + elementwise(length * width, (0, 1))
+    if part.use_bias:
+        work += elementwise(into * wide + length * width, BIAS)
+    return work
+
+
+def _on_encoder(
+    config: EncoderConfig,
+    objective: Objective,
+    rows: int,
+    lengths: Lengths,
+) -> Work:
+    """What comes before and after an encoder's stack: patches, poolers, heads."""
+    width = config.hidden_dim
+    work = Work()
+    if config.patches is not None:
+        patches = config.patches
+        pixels = patches.image_size**2 * patches.num_channels
+        # Pixels have no gradient.
+        work += products("head", pixels * width, gradients=1)
+    if config.pooler is not None and config.pooler.projection:
+        work += products("head", width**2)
+    if isinstance(objective, MaskedConfig | SentencePairsConfig):
+        asked = objective.predictions_per_record(lengths.tokens)
+        work += products("head", asked * width**2)
+        work += products("logits", asked * width * rows)
+        work += elementwise(asked * width, ACTIVATIONS[config.feedforward.activation])
+        work += elementwise(asked * width, NORMS[config.norm.kind])
+        work += elementwise(asked * (width + rows), BIAS)
+    match objective:
+        case SentencePairsConfig():
+            return work + products("head", 2 * width)
+        case SpanQAConfig():
+            return work + products("head", 2 * lengths.tokens * width)
+        case TokenClassificationConfig(labels=labels):
+            return work + products("head", lengths.tokens * len(labels) * width)
+        case _ if isinstance(objective, Classification):
+            return work + products("head", len(objective.labels) * width)
+        case _:
+            return work

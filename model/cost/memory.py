@@ -1,0 +1,233 @@
+"""How much memory training and generation take, without building the model.
+
+In training the weights, their gradients and AdamW's two moments are float32 whatever
+the precision; what the backward pass needs of the forward one grows with the batch.
+
+Kept is, in a block of hidden width `D`, with `H K` numbers of queries, `G K` of keys
+and as many of values, and an inner width `F`, for each token:
+
+- attention: its input (D), queries, keys and values (H K + 2 G K) and what the heads
+  gathered (H K); of each score the probability, in float32;
+- feed-forward: its input (D), what comes out of the activation (F) and what that needs
+  for its own gradient (`KEPT_BY_ACTIVATION`); with a gate, the other factor and the
+  product too (2 F);
+- a norm: its input less the mean, and that divided by the deviation, in float32 (2 D);
+- with dropout, one byte for each number that may be dropped, and the probabilities
+  once more.
+
+It is the count of Korthikanti et al. (2022), section 4.1, for any precision and with
+what TensorFlow keeps of norms and activations, which they count as one kernel each.
+
+References:
+    - [Korthikanti et al., 2022](https://arxiv.org/abs/2205.05198), section 4.1
+    - [Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054), section 3.1
+      (weights, gradients and moments)
+"""
+
+from configs.attention import FullAttention, KernelAttention
+from configs.language_modelling import MaskedConfig, SentencePairsConfig
+from configs.model import EncoderConfig, Model, Stack
+from configs.objective import Objective
+from configs.sockets import GatedFeedForward, ReZeroResidual
+from configs.training import TrainingConfig
+from model.cost.attention import kernel_features, reach
+from model.cost.lengths import Lengths
+from model.cost.parameters import scored_rows
+from model.cost.sides import Side, sides_of
+
+FLOAT32, BFLOAT16 = 4, 2
+# Numbers that an activation keeps beside its result; both GELUs are made in float32.
+KEPT_BY_ACTIVATION = {"gelu": 3, "gelu_tanh": 4, "relu": 0, "silu": 1}
+# Bytes that a norm keeps for each number.
+NORM = 2 * FLOAT32
+
+
+def training_memory(
+    parameters: int, activations: int, training: TrainingConfig
+) -> dict[str, int]:
+    """Bytes of what training holds.
+
+    Args:
+        parameters: Weights of the model that is trained, with its head.
+        activations: Bytes kept for the backward pass of a whole batch.
+        training: The `training` section of a run.
+
+    Returns:
+        Bytes by part, and `peak`, their sum: an upper bound, as gradients come to be
+        while activations go. What an operation holds for a moment comes on top.
+
+    Example:
+    >>> memory = training_memory(1_000, 500, TrainingConfig(steps=100))
+    >>> memory["optimizer"], memory["peak"]
+    (8000, 16500)
+    """
+    in_bfloat16 = compute_bytes(training) == BFLOAT16
+    parts = {
+        "weights": FLOAT32 * parameters,
+        # Products of matrices read a copy, which the backward pass reads again.
+        "weights_in_bfloat16": BFLOAT16 * parameters if in_bfloat16 else 0,
+        "gradients": FLOAT32 * parameters,
+        "optimizer": 2 * FLOAT32 * parameters,
+        "activations": activations,
+    }
+    return {**parts, "peak": sum(parts.values())}
+
+
+def compute_bytes(training: TrainingConfig) -> int:
+    """Bytes of a number that layers pass on.
+
+    Example:
+    >>> compute_bytes(TrainingConfig(steps=100, precision="mixed_bfloat16"))
+    2
+    """
+    return BFLOAT16 if training.precision == "mixed_bfloat16" else FLOAT32
+
+
+def kept_activations(
+    config: Model,
+    objective: Objective,
+    vocabulary_size: int,
+    lengths: Lengths,
+    number: int = FLOAT32,
+) -> dict[str, int]:
+    """Bytes that one sequence, or pair, leaves for the backward pass.
+
+    Args:
+        config: The `model` section of a run.
+        objective: The `objective` section.
+        vocabulary_size: As for `count_parameters`.
+        lengths: Tokens of the sequence.
+        number: Bytes of a number in the compute dtype.
+
+    Returns:
+        Bytes by part.
+
+    Example:
+    >>> from configs.language_modelling import CausalConfig
+    >>> from configs.model import DecoderConfig
+    >>> tiny = DecoderConfig(num_layers=1, hidden_dim=8, dropout=0.0)
+    >>> kept = kept_activations(tiny, CausalConfig(), 100, Lengths(tokens=10))
+    >>> kept["logits"]
+    4320
+    """
+    sides = sides_of(config, lengths)
+    parts = {"attention": 0, "probabilities": 0, "feedforward": 0, "norms": 0}
+    for side in sides:
+        for name, size in _kept_by_block(side, number).items():
+            parts[name] += side.num_layers * size
+        parts["norms"] += _kept_around(side)
+    scored = sides[-1].tokens
+    if isinstance(config, EncoderConfig):
+        asks = isinstance(objective, MaskedConfig | SentencePairsConfig)
+        scored = objective.predictions_per_record(lengths.tokens) if asks else 0
+    rows = scored_rows(config, vocabulary_size)
+    # The loss keeps the softmax in float32; the product, its input.
+    parts["logits"] = scored * (FLOAT32 * rows + number * config.hidden_dim)
+    if isinstance(config, EncoderConfig):
+        # BERT's head has a dense layer and a norm.
+        inner = number + activation_bytes(config, number) + NORM
+        parts["logits"] += scored * inner * config.hidden_dim
+    return parts
+
+
+def activation_bytes(config: Stack, number: int) -> int:
+    """Bytes that an activation keeps for each number beside its result."""
+    name = config.feedforward.activation
+    each = FLOAT32 if name.startswith("gelu") else number
+    return KEPT_BY_ACTIVATION[name] * each
+
+
+def _kept_by_block(side: Side, number: int) -> dict[str, int]:
+    config, tokens = side.config, side.tokens
+    width = tokens * config.hidden_dim
+    # With what joins a sub-layer's result: a mask, and what is multiplied by a scale.
+    joined = 1 if config.dropout else 0
+    joined += number if isinstance(config.residual, ReZeroResidual) else 0
+    attention = number * (width + tokens * (2 * side.queries + 2 * side.keys))
+    scores = probabilities(side, number)
+    sub_layers = 2
+    if side.context:
+        attention += number * (width + 2 * tokens * side.queries)
+        attention += number * 2 * side.context * side.keys
+        pairs = tokens * side.context * side.attention.num_heads
+        scores += pairs * bytes_of_a_score(side, number)
+        sub_layers = 3
+    part = config.feedforward
+    wide = tokens * part.intermediate_dim
+    inner = activation_bytes(config, number)
+    inner += (3 if isinstance(part, GatedFeedForward) else 1) * number
+    inner += 1 if part.dropout else 0
+    return {
+        "attention": attention,
+        "probabilities": scores,
+        "feedforward": number * width + inner * wide,
+        "norms": sub_layers * (NORM + joined) * width,
+    }
+
+
+def probabilities(side: Side, number: int) -> int:
+    """Bytes that one self-attention keeps of its scores, or of what stands for them."""
+    attention = side.attention
+    head_dim = side.config.head_dim(attention)
+    reached = reach(attention, head_dim, side.tokens, causal=side.causal)
+    scores = reached.scores * attention.num_heads
+    return scores * bytes_of_a_score(side, number) + reached.kept * FLOAT32
+
+
+def bytes_of_a_score(side: Side, number: int) -> int:
+    """What is kept for each score.
+
+    Full attention without dropout keeps nothing: it makes its probabilities anew.
+    """
+    if side.attention.dropout:
+        return FLOAT32 + 1 + number
+    return 0 if isinstance(side.attention, FullAttention) else FLOAT32
+
+
+def _kept_around(side: Side) -> int:
+    """Inputs of the norms outside of the blocks, and the embeddings' dropout."""
+    config = side.config
+    norms = config.has_embeddings_norm + (config.norm.placement == "pre")
+    dropped = 1 if config.dropout else 0
+    return side.tokens * config.hidden_dim * (NORM * norms + dropped)
+
+
+def cache_bytes(config: Model, number: int) -> dict[str, int]:
+    """Bytes of what generation keeps of the tokens it has read, for one sequence.
+
+    Args:
+        config: The `model` section of a run; an encoder keeps nothing.
+        number: Bytes of a number: 4 in float32, 2 in bfloat16.
+
+    Returns:
+        `per_token`, what each further token of the decoder takes; `fixed`, what does
+        not grow; `per_context_token` of an encoder's token; and `longest`, all of it
+        at `max_sequence_length`.
+
+    Example:
+    >>> from configs.model import DecoderConfig
+    >>> gpt2 = DecoderConfig(
+    ...     num_layers=12, hidden_dim=768, max_sequence_length=1024,
+    ...     attention=FullAttention(num_heads=12),
+    ... )
+    >>> cache_bytes(gpt2, 4)["per_token"], cache_bytes(gpt2, 4)["longest"]
+    (73728, 75497472)
+    """
+    longest = config.max_sequence_length
+    side = sides_of(config, Lengths(tokens=longest, decoder_tokens=longest))[-1]
+    if not side.causal:
+        return {}
+    keys = number * side.num_layers * 2 * side.keys
+    attention = side.attention
+    cache = {
+        "per_token": keys,
+        "fixed": 0,
+        "per_context_token": keys if side.context else 0,
+    }
+    if isinstance(attention, KernelAttention):
+        features = kernel_features(attention, config.head_dim(attention))
+        # Sums of values and of ones, and the largest logarithm of each feature.
+        sums = features * (side.keys + 2 * attention.key_value_heads)
+        cache.update(per_token=0, fixed=FLOAT32 * side.num_layers * sums)
+    growing = cache["per_token"] + cache["per_context_token"]
+    return {**cache, "longest": cache["fixed"] + longest * growing}

@@ -1,0 +1,140 @@
+"""What a run's model costs: all counts together."""
+
+from dataclasses import asdict
+from typing import Any
+
+from configs.attention import Attention, FullAttention
+from configs.model import EncoderConfig
+from configs.run import RunConfig
+from model.cost.attention import reach
+from model.cost.flops import count_work
+from model.cost.lengths import Lengths, lengths_of
+from model.cost.memory import (
+    BFLOAT16,
+    FLOAT32,
+    cache_bytes,
+    compute_bytes,
+    kept_activations,
+    training_memory,
+)
+from model.cost.parameters import as_trained, count_head, count_parameters
+from model.cost.sides import Side, sides_of
+from model.cost.vocabulary import count_pieces
+from model.cost.work import PARTS, Work
+
+LENGTHS = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
+
+
+def count_cost(
+    run: RunConfig,
+    *,
+    length: int | None = None,
+    batch_size: int | None = None,
+    vocabulary_size: int | None = None,
+) -> dict[str, Any]:
+    """Counts everything about a run's model that can be counted without building it.
+
+    Args:
+        run: The run.
+        length: Tokens of a sequence; None for the run's records.
+        batch_size: Sequences of a batch; None for `training.batch_size`.
+        vocabulary_size: Pieces of the tokenizer; None for what the run says.
+
+    Returns:
+        What `transbeam cost --json` prints. Work is in FLOPs, memory in bytes.
+
+    Raises:
+        ConfigError: A length the model cannot read, or a tokenizer that is not there.
+        ArtifactError: A tokenizer's file is damaged.
+    """
+    lengths = lengths_of(run, length)
+    batch_size = batch_size or run.training.batch_size
+    if isinstance(run.model, EncoderConfig) and run.model.patches is not None:
+        vocabulary_size = 0
+    elif vocabulary_size is None:
+        vocabulary_size = count_pieces(run.tokenizer)
+    model = as_trained(run.model, run.objective)
+    parameters = _parameters(run, vocabulary_size)
+    work = count_work(model, run.objective, vocabulary_size, lengths)
+    kept = kept_activations(
+        model, run.objective, vocabulary_size, lengths, compute_bytes(run.training)
+    )
+    return {
+        "name": run.name,
+        "kind": model.kind,
+        "vocabulary_size": vocabulary_size,
+        "length": asdict(lengths),
+        "batch_size": batch_size,
+        "parameters": parameters,
+        "flops": _flops(work, lengths),
+        "memory": {
+            "training": training_memory(
+                parameters["total_with_heads"],
+                batch_size * sum(kept.values()),
+                run.training,
+            ),
+            "activations_per_sequence": kept,
+            "cache": {
+                "float32": cache_bytes(model, FLOAT32),
+                "bfloat16": cache_bytes(model, BFLOAT16),
+            },
+        },
+        "attention": _attention_by_length(sides_of(model, lengths)[0]),
+    }
+
+
+def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
+    parts = count_parameters(run.model, vocabulary_size)
+    heads = count_head(run.model, run.objective, vocabulary_size)
+    trained = count_parameters(as_trained(run.model, run.objective), vocabulary_size)
+    layers = sum(count for name, count in parts.items() if "_layers/" in name)
+    after = ("final_norm", "pooling", "pooler", "logits")
+    last = sum(count for name, count in parts.items() if name.endswith(after))
+    total = sum(parts.values())
+    return {
+        "total": total,
+        "embeddings": total - layers - last,
+        "layers": layers,
+        "after_layers": last,
+        "parts": parts,
+        "heads": heads,
+        "total_with_heads": sum(trained.values()) + sum(heads.values()),
+    }
+
+
+def _flops(work: Work, lengths: Lengths) -> dict[str, Any]:
+    per_sequence = {
+        way: {**{part: counts[part] for part in PARTS}, "total": counts.total()}
+        for way, counts in (("forward", work.forward), ("backward", work.backward))
+    }
+    per_token = {
+        way: {part: count / lengths.together for part, count in counts.items()}
+        for way, counts in per_sequence.items()
+    }
+    return {"per_sequence": per_sequence, "per_token": per_token}
+
+
+def _attention_by_length(side: Side) -> list[dict[str, int]]:
+    """What grows with the length: the first stack's attention beside a full one."""
+    return [
+        {
+            "length": length,
+            **_of_all_layers(side, side.attention, length, ""),
+            **_of_all_layers(side, FullAttention(), length, "full_"),
+        }
+        for length in LENGTHS
+    ]
+
+
+def _of_all_layers(
+    side: Side, kind: Attention, length: int, prefix: str
+) -> dict[str, int]:
+    """Forward FLOPs and bytes of float32 scores, of one sequence."""
+    attention, head_dim = side.attention, side.config.head_dim(side.attention)
+    done = reach(kind, head_dim, length, causal=side.causal)
+    multiply_adds = done.multiply_adds(attention, head_dim) + done.drawn_products
+    numbers = done.scores * attention.num_heads + done.kept
+    return {
+        f"{prefix}flops": 2 * side.num_layers * multiply_adds,
+        f"{prefix}score_bytes": FLOAT32 * side.num_layers * numbers,
+    }

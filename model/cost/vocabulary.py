@@ -1,0 +1,117 @@
+"""How many pieces a tokenizer has, from the files it is kept in.
+
+Only counted: whether the files are right is for the stages to say that use them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from configs.errors import ArtifactError, ConfigError
+from configs.tokenizer import PretrainedConfig, TokenizerConfig
+
+_SENTENCE_PIECE = (".model", ".spm")
+_FILES = ("tokenizer.json", "vocab.json", "encoder.json", "vocab.txt")
+_REMEDY = "Say how many with --vocabulary-size"
+
+
+def count_pieces(tokenizer: TokenizerConfig) -> int:
+    """The vocabulary that a model is built for.
+
+    Args:
+        tokenizer: The `tokenizer` section of a run. One that is still to be learned
+            says its size itself.
+
+    Raises:
+        ConfigError: There is no file that says it.
+        ArtifactError: A file is damaged.
+
+    Example:
+    >>> count_pieces(PretrainedConfig(path="no/such/folder"))
+    Traceback (most recent call last):
+    configs.errors.ConfigError: tokenizer.path: no/such/folder: there is no such...
+    """
+    if not isinstance(tokenizer, PretrainedConfig):
+        return tokenizer.vocabulary_size
+    path = Path(tokenizer.path)
+    if not path.exists():
+        raise ConfigError(
+            f"tokenizer.path: {path}: there is no such file or folder to count the "
+            f"vocabulary in. {_REMEDY}"
+        )
+    file = _file_in(path) if path.is_dir() else path
+    try:
+        return _count(file) + tokenizer.num_sentinels
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ArtifactError(
+            f"{file}: cannot count the pieces ({type(error).__name__}: {error}): the "
+            f"file is damaged or of another kind. {_REMEDY}"
+        ) from error
+
+
+def _file_in(folder: Path) -> Path:
+    """The file of a folder that tells, found as `transbeam data` finds it."""
+    models = sorted(f for f in folder.iterdir() if f.suffix in _SENTENCE_PIECE)
+    candidates = [
+        folder / "tokenizer.yaml",
+        folder / "data/tokenizer/tokenizer.yaml",
+        *models,
+        *(folder / name for name in _FILES),
+    ]
+    for file in candidates:
+        if file.is_file():
+            return file
+    raise ConfigError(f"tokenizer.path: {folder}: holds no tokenizer. {_REMEDY}")
+
+
+def _count(file: Path) -> int:
+    content = file.read_bytes()
+    if file.suffix in _SENTENCE_PIECE:
+        return _count_sentence_pieces(content)
+    if file.suffix == ".yaml":
+        return int(yaml.safe_load(content)["vocabulary_size"])
+    if file.name in ("merges.txt", "vocab.bpe"):
+        other = {"merges.txt": "vocab.json", "vocab.bpe": "encoder.json"}[file.name]
+        return len(json.loads(file.with_name(other).read_bytes()))
+    if file.suffix == ".txt":
+        return content.count(b"\n")
+    value: dict[str, Any] = json.loads(content)
+    if file.name in ("vocab.json", "encoder.json"):
+        return len(value)
+    # Added pieces may stand in the vocabulary too, or have the ids after it.
+    ids = {*value["model"]["vocab"].values()}
+    return len(ids | {piece["id"] for piece in value.get("added_tokens", [])})
+
+
+def _count_sentence_pieces(proto: bytes) -> int:
+    """How often field 1, a piece, stands in a serialized ModelProto.
+
+    A message is a row of fields: a number that says which field and of what type, then
+    its value; pieces and all else at the top are of type 2, a length and bytes.
+
+    Example:
+    >>> _count_sentence_pieces(bytes([0x0A, 2, 0, 0, 0x0A, 1, 0, 0x12, 1, 0]))
+    2
+    """
+    place, pieces = 0, 0
+    while place < len(proto):
+        tag, place = _varint(proto, place)
+        size, place = _varint(proto, place)
+        if tag & 7 != 2 or place + size > len(proto):
+            raise ValueError(f"no ModelProto: byte {place}")
+        pieces += tag >> 3 == 1
+        place += size
+    return pieces
+
+
+def _varint(proto: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte, the lowest first; and the place after it."""
+    number = shift = 0
+    while True:
+        byte = proto[place]
+        number |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return number, place

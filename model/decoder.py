@@ -1,0 +1,96 @@
+"""The decoder: embeddings, a stack of causal blocks, and a score for every token."""
+
+import keras
+from keras import ops
+
+from configs.model import DecoderConfig, Seq2SeqConfig
+from model.blueprint import Blueprint
+from model.inputs import ids, places_of, token_inputs
+from model.layers.embeddings import TokenEmbedding
+from model.layers.heads import VocabularyProjection
+from model.seeds import derive_seed
+from model.stack import LayerStack, build_token_embedding
+
+
+def build_decoder(
+    config: DecoderConfig,
+    vocabulary_size: int,
+    *,
+    packed: bool = False,
+    prefix: bool = False,
+    dtype: str | None = None,
+    seed: int | None = 0,
+) -> keras.Model:
+    """Builds the decoder that a config describes: it predicts the next token.
+
+    Shapes: `B` batch, `T` length, `V` vocabulary, `D` hidden width; `B`, `T` are free.
+
+    Args:
+        config: The `model` section of a run.
+        vocabulary_size: `V`.
+        packed: See `build_encoder`.
+        prefix: Whether there is a prefix that all tokens see (prefix LM).
+        dtype: See `build_encoder`.
+        seed: See `build_encoder`.
+
+    Returns:
+        A functional model. Inputs, all int32 `(B, T)`, by name: `token_ids`; then
+        `padding_mask`, or `document_ids` and `position_ids` when `packed`; and
+        `prefix_mask` if there is a `prefix`. Outputs: `sequence_output` `(B, T, D)` in
+        the compute dtype, and `logits` of the token after each, float32 `(B, T, V)`.
+
+    Example:
+    >>> decoder = build_decoder(
+    ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ... )
+    >>> decoder.output["logits"].shape
+    (None, None, 10)
+
+    References:
+        - [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf),
+          section 2.3
+        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), figure 4 (prefix)
+    """
+    # === Layers ===
+    plan = Blueprint(
+        config=config,
+        attention=config.attention,
+        num_layers=config.num_layers,
+        causal=True,
+        dtype=dtype,
+        seed=seed,
+    )
+    token_embedding = build_token_embedding(plan, vocabulary_size)
+    stack = LayerStack.build(plan)
+
+    # === Functional Model ===
+    inputs = token_inputs(packed=packed)
+    if prefix:
+        inputs["prefix_mask"] = ids("prefix_mask")
+    x = token_embedding(inputs["token_ids"])
+    x = stack.embed(x, inputs.get("position_ids"))
+    x = stack.run(x, places_of(inputs))
+    outputs = {
+        "sequence_output": x,
+        "logits": score_tokens(plan, config, token_embedding, x),
+    }
+    return keras.Model(inputs, outputs, name="decoder")
+
+
+def score_tokens(
+    plan: Blueprint,
+    config: DecoderConfig | Seq2SeqConfig,
+    token_embedding: TokenEmbedding,
+    x: keras.KerasTensor,
+) -> keras.KerasTensor:
+    """A score for every token of the vocabulary: float32 `(B, T, V)`."""
+    if config.tie_embeddings:
+        return ops.cast(token_embedding(x, reverse=True), "float32")
+    projection = VocabularyProjection(
+        token_embedding.vocabulary_size,
+        kernel_initializer=plan.kernel_initializer,
+        seed=derive_seed(plan.seed, "logits"),
+        name="logits",
+        dtype=plan.dtype,
+    )
+    return ops.cast(projection(x), "float32")

@@ -1,0 +1,101 @@
+"""Contrastive search: likely tokens that bring something new."""
+
+from typing import Any
+
+from keras import ops
+
+from configs.generation import ContrastiveConfig, GenerationConfig
+from model.generation.beam import flat_rows, pick
+from model.generation.caches import repeat_rows, take_rows
+from model.generation.history import History
+from model.generation.interface import Steps
+from model.generation.processors import Rules
+from model.generation.sampling import highest
+from model.kernels.cache_update import loop_with_cache
+
+
+def search_contrastively(
+    steps: Steps,
+    prompt: tuple[Any, Any],
+    config: GenerationConfig,
+    method: ContrastiveConfig,
+) -> dict[str, Any]:
+    """Writes on by contrastive search; see `model.generation.generate`.
+
+    Of the `k` likeliest tokens that is taken whose probability, less the likeness of
+    its hidden state to those of all earlier tokens, is highest. The model reads all `k`
+    of them to tell, and so has the scores of what comes after.
+
+    Shapes: `B` batch, `k` candidates, `S` slots, `V` vocabulary, `D` hidden width.
+
+    Raises:
+        ValueError: The model does not keep its hidden states.
+
+    References:
+        - [Su et al., 2022](https://arxiv.org/abs/2202.06417), equation 5
+    """
+    number = method.top_k
+    history = History.of(*prompt, room=config.max_new_tokens)
+    logits, cache = steps.prefill(*prompt, ops.shape(history.token_ids)[1])
+    if not isinstance(cache, dict) or "hidden" not in cache:
+        raise ValueError(
+            "method.kind=contrastive compares hidden states, and the cache has none "
+            "under 'hidden'; make the steps with keep_hidden=True"
+        )
+    rules = Rules(config, logits.shape[-1])
+    number = min(number, logits.shape[-1])
+
+    def go_on(logits, history, finished, lengths):
+        room = history.num_new < config.max_new_tokens
+        return ops.logical_and(room, ops.logical_not(ops.all(finished)))
+
+    def body(cache, logits, history, finished, lengths):
+        scores = rules.adjust(logits, history)
+        chances, tokens = ops.top_k(ops.softmax(scores, axis=-1), number)  # (B, k)
+        tokens = ops.cast(tokens, "int32")
+        read = ops.reshape(tokens, (-1, 1))  # (B k, 1)
+        next_logits, cache = steps.step(read, cache, history.length)
+        likeness = _likeness(cache["hidden"], history, number)  # (B, k)
+        penalty = method.penalty
+        best = highest((1 - penalty) * chances - penalty * likeness)[:, None]  # (B, 1)
+
+        token = ops.where(finished, config.pad_token_id, pick(tokens, best)[:, 0])
+        ended = rules.finished_by(token, history)
+        lengths = lengths + ops.cast(ops.logical_not(finished), "int32")
+        finished = ops.logical_or(finished, ended)
+        rows = flat_rows(best, number)
+        state = (
+            ops.take(next_logits[:, 0], rows, axis=0),
+            history.append(token),
+            finished,
+            lengths,
+        )
+        return take_rows(cache, ops.repeat(rows, number)), state
+
+    lengths = ops.zeros_like(history.token_ids[:, 0])
+    start = (logits, history, ops.zeros_like(lengths, dtype="bool"), lengths)
+    cache = repeat_rows(cache, number)
+    _, history, _, lengths = loop_with_cache(go_on, body, start, cache)
+    new = history.new_tokens(lengths, config.max_new_tokens, config.pad_token_id)
+    return {"token_ids": new, "lengths": lengths}
+
+
+def _likeness(hidden, history, number):
+    """The highest cosine of each candidate's state and an earlier one: `(B, k)`.
+
+    Args:
+        hidden: float `(B k, S, D)`, the candidates' states in the first free slot.
+        history: What was written, `B` rows.
+        number: `k`.
+    """
+    hidden = ops.cast(hidden, "float32")
+    hidden = hidden * ops.rsqrt(
+        ops.sum(ops.square(hidden), axis=-1, keepdims=True) + 1e-12
+    )
+    candidate = ops.take(
+        hidden, ops.reshape(history.length, [1]), axis=1
+    )  # (B k, 1, D)
+    cosines = ops.sum(hidden * candidate, axis=-1)  # (B k, S)
+    cosines = ops.reshape(cosines, (-1, number, ops.shape(hidden)[1]))
+    earlier = ops.expand_dims(history.filled, 1)  # (B, 1, S)
+    return ops.max(ops.where(earlier, cosines, -1.0), axis=-1)

@@ -1,0 +1,103 @@
+"""What has been written so far: the prompts and the new tokens, in static shapes."""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+
+class History(NamedTuple):
+    """Rows of tokens, of which the first columns are filled, and which go on growing.
+
+    All rows are filled to the same column, since prompts are padded on the left. What
+    stands in the columns after it means nothing.
+
+    Shapes: `B` batch, `P` length of the prompts, `L` longest length.
+
+    Attributes:
+        token_ids: int32 `(B, L)`.
+        padding_mask: int32 `(B, L)`, 0 for the padding before a prompt.
+        length: int32 scalar, how many columns are filled.
+        prompt_length: int32 scalar, `P`.
+    """
+
+    token_ids: Any
+    padding_mask: Any
+    length: Any
+    prompt_length: Any
+
+    @classmethod
+    def of(cls, token_ids: Any, padding_mask: Any, room: int) -> "History":
+        """A prompt `(B, P)`, its mask, and room for new tokens.
+
+        Example:
+        >>> history = History.of(ops.array([[0, 5]]), ops.array([[0, 1]]), room=2)
+        >>> ops.convert_to_numpy(history.token_ids), int(history.length)
+        (array([[0, 5, 0, 0]], dtype=int32), 2)
+        """
+        batch, length = ops.shape(token_ids)
+        new = ops.zeros((batch, room), "int32")
+        token_ids = ops.cast(token_ids, "int32")
+        padding_mask = ops.cast(padding_mask, "int32")
+        length = ops.convert_to_tensor(length, "int32")
+        return cls(
+            ops.concatenate([token_ids, new], axis=1),
+            ops.concatenate([padding_mask, new + 1], axis=1),
+            length,
+            length,
+        )
+
+    @property
+    def num_new(self) -> Any:
+        """How many new tokens there are: int32 scalar."""
+        return self.length - self.prompt_length
+
+    @property
+    def rows(self) -> Any:
+        """How many rows: int, or int32 scalar where it is not known."""
+        return ops.shape(self.token_ids)[0]
+
+    @property
+    def filled(self) -> Any:
+        """Where real tokens are: bool `(B, L)`."""
+        columns = ops.arange(ops.shape(self.token_ids)[1], dtype="int32")
+        before = ops.expand_dims(columns < self.length, 0)
+        return ops.logical_and(before, ops.not_equal(self.padding_mask, 0))
+
+    def append(self, tokens: Any) -> "History":
+        """With one more token in each row: int32 `(B,)`."""
+        return self.write(ops.expand_dims(tokens, 1))._replace(length=self.length + 1)
+
+    def write(self, tokens: Any) -> "History":
+        """With tokens `(B, Q)` in the next columns, which do not count as filled."""
+        token_ids = ops.slice_update(self.token_ids, (0, self.length), tokens)
+        return self._replace(token_ids=token_ids)
+
+    def last(self, size: int = 1) -> Any:
+        """The last tokens of each row: int32 `(B, size)`, -1 where there is none.
+
+        Example:
+        >>> history = History.of(ops.array([[0, 5]]), ops.array([[0, 1]]), room=1)
+        >>> ops.convert_to_numpy(history.last(3))
+        array([[-1, -1,  5]], dtype=int32)
+        """
+        columns = self.length - size + ops.arange(size, dtype="int32")
+        inside = ops.expand_dims(columns >= 0, 0)
+        columns = ops.maximum(columns, 0)
+        real = ops.take(self.padding_mask, columns, axis=1)
+        tokens = ops.take(self.token_ids, columns, axis=1)
+        return ops.where(ops.logical_and(inside, ops.not_equal(real, 0)), tokens, -1)
+
+    def take(self, rows: Any) -> "History":
+        """Some of the rows, int32 `(R,)`, in that order."""
+        return self._replace(
+            token_ids=ops.take(self.token_ids, rows, axis=0),
+            padding_mask=ops.take(self.padding_mask, rows, axis=0),
+        )
+
+    def new_tokens(self, lengths: Any, size: int, padding: int) -> Any:
+        """The first `lengths` `(B,)` new tokens of rows, then padding: `(B, size)`."""
+        batch = ops.shape(self.token_ids)[0]
+        new = ops.slice(self.token_ids, (0, self.prompt_length), (batch, size))
+        columns = ops.arange(size, dtype="int32")
+        kept = ops.expand_dims(columns, 0) < ops.expand_dims(lengths, 1)
+        return ops.where(kept, new, padding)

@@ -1,0 +1,100 @@
+"""Choosing among the scores of the next token.
+
+Every function takes scores `(B, V)` in float32 and leaves those of excluded tokens at
+`NEVER`; equal scores are kept or excluded together.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from configs.generation import Sampling
+from model.generation.processors import NEVER
+from model.generation.random import random_gumbel
+
+
+def highest(scores: Any) -> Any:
+    """The token with the highest score, the first of several: int32 `(B,)`."""
+    return ops.cast(ops.argmax(scores, axis=-1), "int32")
+
+
+def keep_top_k(scores: Any, k: int) -> Any:
+    """Keeps the `k` highest.
+
+    Example:
+    >>> kept = keep_top_k(ops.array([[1.0, 3.0, 2.0]]), 2)
+    >>> ops.convert_to_numpy(kept > NEVER)
+    array([[False,  True,  True]])
+    """
+    if k >= scores.shape[-1]:
+        return scores
+    return _keep(scores, ops.top_k(scores, k)[0][:, -1:])
+
+
+def keep_top_p(scores: Any, p: Any, candidates: int = 0) -> Any:
+    """Keeps the fewest of the highest that together reach the probability `p`.
+
+    Args:
+        scores: float32 `(B, V)`.
+        p: float, or float32 `(B, 1)`. The highest is always kept.
+        candidates: At most so many are not excluded yet; 0 when that is not known.
+
+    Example:
+    >>> kept = keep_top_p(ops.log(ops.array([[0.1, 0.6, 0.3]])), 0.7)
+    >>> ops.convert_to_numpy(kept > NEVER)
+    array([[False,  True,  True]])
+
+    References:
+        - [Holtzman et al., 2020](https://arxiv.org/abs/1904.09751), section 3.1
+    """
+    size = scores.shape[-1]
+    ordered = ops.top_k(scores, min(candidates or size, size))[0]
+    probabilities = ops.softmax(ordered, axis=-1)
+    before = ops.cumsum(probabilities, axis=-1) - probabilities
+    # At 0 all sums are out; the highest must not be.
+    inside = ops.where(before < p, ordered, ordered[:, :1])
+    return _keep(scores, ops.min(inside, axis=-1, keepdims=True))
+
+
+def keep_min_p(scores: Any, p: Any) -> Any:
+    """Keeps those at least `p` times as likely as the likeliest.
+
+    Example:
+    >>> kept = keep_min_p(ops.log(ops.array([[0.1, 0.6, 0.3]])), 0.5)
+    >>> ops.convert_to_numpy(kept > NEVER)
+    array([[False,  True,  True]])
+
+    References:
+        - [Nguyen et al., 2024](https://arxiv.org/abs/2407.01082), section 3
+    """
+    highest_score = ops.max(scores, axis=-1, keepdims=True)
+    return _keep(scores, highest_score + ops.log(ops.cast(p, "float32")))
+
+
+def shape_scores(scores: Any, config: Sampling) -> Any:
+    """Temperature, then the three ways of excluding the unlikely, one after another."""
+    scores = ops.maximum(scores / config.temperature, NEVER)
+    if config.top_k:
+        scores = keep_top_k(scores, config.top_k)
+    if config.top_p < 1:
+        scores = keep_top_p(scores, config.top_p, candidates=config.top_k)
+    if config.min_p > 0:
+        scores = keep_min_p(scores, config.min_p)
+    return scores
+
+
+def draw(scores: Any, seeds: Any, position: Any, purpose: int) -> Any:
+    """A token by the softmax of the scores: int32 `(B,)`.
+
+    Args:
+        scores: float32 `(B, V)`.
+        seeds: int `(B,)`.
+        position: int32 scalar, which new token it is.
+        purpose: See `model.generation.random`.
+    """
+    noise = random_gumbel(seeds, position, purpose, scores.shape[-1])
+    return highest(scores + noise)
+
+
+def _keep(scores, threshold):
+    return ops.where(scores < threshold, NEVER, scores)

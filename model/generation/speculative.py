@@ -1,0 +1,197 @@
+"""A small model writes some tokens ahead, the large one reads them all at once."""
+
+from typing import Any
+
+from keras import ops
+
+from configs.generation import GenerationConfig, SpeculativeConfig
+from model.generation.history import History
+from model.generation.interface import Steps
+from model.generation.processors import Rules
+from model.generation.random import (
+    ACCEPTANCE,
+    CHOICE,
+    CORRECTION,
+    DRAFT,
+    random_uniform,
+)
+from model.generation.sampling import draw, highest, shape_scores
+from model.kernels.cache_update import loop_with_cache
+
+
+def write_ahead(
+    steps: Steps,
+    draft: Steps,
+    prompt: tuple[Any, Any],
+    config: GenerationConfig,
+    method: SpeculativeConfig,
+    seeds: Any,
+) -> dict[str, Any]:
+    """Writes on by speculative decoding; see `model.generation.generate`.
+
+    In each round the draft model writes `k` tokens, and the model gives the scores of
+    all of them in one step. The first tokens on which both agree are taken, and the
+    model's own in the place of the first one it rejects.
+
+    All rows go on by as many tokens as the row with the fewest. What the others had
+    written beyond is written again, and comes out the same: every random number
+    belongs to a place in the text, not to a round. So a row's text depends neither on
+    the rows beside it nor on `k`. The paper's extra token after `k` that are accepted
+    would break that, and costs as much as one more of the draft's.
+
+    Args:
+        steps: The model.
+        draft: The small model, with the same vocabulary.
+        prompt: Token ids and padding mask, int32 `(B, P)`.
+        config: How to write.
+        method: Of it, what belongs to speculation.
+        seeds: int `(B,)`; not read unless tokens are drawn.
+
+    Raises:
+        ValueError: The vocabularies differ, or a model cannot forget tokens.
+
+    References:
+        - [Leviathan et al., 2023](https://arxiv.org/abs/2211.17192), algorithm 1
+    """
+    ahead, num_new = method.num_draft_tokens, config.max_new_tokens
+    history = History.of(*prompt, room=num_new + ahead)
+    slots = ops.shape(history.token_ids)[1]
+    logits, cache = steps.prefill(*prompt, slots)
+    draft_logits, draft_cache = draft.prefill(*prompt, slots)
+    _check(steps, draft, logits, draft_logits)
+    rules = Rules(config, logits.shape[-1])
+    chooser = _Drawn(method, seeds) if method.sample else _Greedy()
+
+    def go_on(history, finished, lengths):
+        room = history.num_new < num_new
+        return ops.logical_and(room, ops.logical_not(ops.all(finished)))
+
+    def body(caches, history, finished, lengths):
+        cache, draft_cache = caches
+        start, last = history.length - 1, history.last()
+        histories, tokens, proposals = [history], [last], []
+        for place in range(ahead):
+            logits, draft_cache = draft.step(tokens[-1], draft_cache, start + place)
+            scores = rules.adjust(logits[:, 0], histories[-1])
+            proposal = chooser.propose(scores, histories[-1])
+            proposals.append((proposal, scores))
+            histories.append(histories[-1].append(proposal))
+            tokens.append(ops.expand_dims(proposal, 1))
+        logits, cache = steps.step(
+            ops.concatenate(tokens[:-1], axis=1), cache, start
+        )  # (B, k, V)
+
+        # The draft's tokens stand in a row's history up to the first it is not
+        # granted; what is decided after that one is not used.
+        decided, accepted, ends = [], [], []
+        for place, (before, (proposal, scores)) in enumerate(
+            zip(histories, proposals, strict=False)
+        ):
+            own = rules.adjust(logits[:, place], before)
+            token, is_accepted = chooser.decide(own, proposal, scores, before)
+            decided.append(token)
+            accepted.append(is_accepted)
+            ends.append(rules.finished_by(token, before))
+        state = _advance((history, finished, lengths), decided, accepted, ends, config)
+        return (cache, draft_cache), state
+
+    token = chooser.first(rules.adjust(logits, history), history)
+    start = (
+        history.append(token),
+        rules.finished_by(token, history),
+        ops.ones_like(token),
+    )
+    history, _, lengths = loop_with_cache(go_on, body, start, (cache, draft_cache))
+    new = history.new_tokens(lengths, num_new, config.pad_token_id)
+    return {"token_ids": new, "lengths": lengths}
+
+
+def _advance(state, decided, accepted, ends, config):
+    """Takes as many tokens as all rows agree on.
+
+    Args:
+        state: The history, finished rows `(B,)` and lengths `(B,)` before the round.
+        decided: `k` tokens `(B,)`; a row's count up to its first rejection.
+        accepted: `k` bools `(B,)`, whether the token is the draft's.
+        ends: `k` bools `(B,)`, whether the token ends the text.
+        config: How to write.
+    """
+    history, finished, lengths = state
+    valid = ops.ones_like(finished)  # whether all before were accepted
+    open_rows, counts = [], ops.zeros_like(lengths)
+    ended = finished
+    for is_accepted, is_end in zip(accepted, ends, strict=True):
+        open_rows.append(ops.logical_not(ended))
+        counts = counts + ops.cast(ops.logical_or(valid, ended), "int32")
+        ended = ops.logical_or(ended, ops.logical_and(valid, is_end))
+        valid = ops.logical_and(valid, is_accepted)
+    size = ops.min(counts)  # rows whose text has ended wait for nobody
+    size = ops.minimum(size, config.max_new_tokens - history.num_new)
+
+    for place, (is_open, is_end) in enumerate(zip(open_rows, ends, strict=True)):
+        taken = ops.logical_and(is_open, place < size)
+        lengths = lengths + ops.cast(taken, "int32")
+        finished = ops.logical_or(finished, ops.logical_and(taken, is_end))
+    history = history.write(ops.stack(decided, axis=1))
+    return history._replace(length=history.length + size), finished, lengths
+
+
+class _Greedy:
+    """The token with the highest score; the draft's is granted if it is that one."""
+
+    def first(self, scores, history):
+        return highest(scores)
+
+    def propose(self, scores, history):
+        return highest(scores)
+
+    def decide(self, scores, proposal, draft_scores, history):
+        token = highest(scores)
+        return token, ops.equal(token, proposal)
+
+
+class _Drawn:
+    """Tokens drawn, so that they are distributed as if the model alone had."""
+
+    def __init__(self, method: SpeculativeConfig, seeds: Any):
+        self.method = method
+        self.seeds = seeds
+
+    def first(self, scores, history):
+        return self._draw(shape_scores(scores, self.method), history, CHOICE)
+
+    def propose(self, scores, history):
+        return self._draw(shape_scores(scores, self.method), history, DRAFT)
+
+    def decide(self, scores, proposal, draft_scores, history):
+        scores = shape_scores(scores, self.method)
+        chances = ops.softmax(scores, axis=-1)
+        drafted = ops.softmax(shape_scores(draft_scores, self.method), axis=-1)
+        number = random_uniform(self.seeds, history.num_new, ACCEPTANCE)
+        place = ops.expand_dims(proposal, 1)
+        chance = ops.take_along_axis(chances, place, axis=1)[:, 0]
+        drafted_chance = ops.take_along_axis(drafted, place, axis=1)[:, 0]
+        accepted = number * drafted_chance < chance
+
+        # What the draft gives too rarely makes up for what it gives too often.
+        missing = ops.maximum(chances - drafted, 0.0)
+        missing = ops.where(missing > 0, ops.log(ops.maximum(missing, 1e-38)), -1e30)
+        correction = self._draw(missing, history, CORRECTION)
+        return ops.where(accepted, proposal, correction), accepted
+
+    def _draw(self, scores, history, purpose):
+        return draw(scores, self.seeds, history.num_new, purpose)
+
+
+def _check(steps, draft, logits, draft_logits):
+    if logits.shape[-1] != draft_logits.shape[-1]:
+        raise ValueError(
+            f"draft: its logits have shape {tuple(draft_logits.shape)}; expected the "
+            f"model's vocabulary, {tuple(logits.shape)}"
+        )
+    for name, model in (("steps", steps), ("draft", draft)):
+        if not model.can_rewind:
+            raise ValueError(
+                f"{name}: its cache cannot forget tokens, as speculative decoding "
+                "asks: kernel attention keeps sums of all it has read"
+            )

@@ -1,0 +1,187 @@
+"""The two functions that writing asks for, over the layers of a built model."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from model.generation.caches import CONTEXT, add_slots, has_slots
+from model.generation.interface import Steps
+from model.layers.embeddings import TokenEmbedding
+from model.stack import LayerStack
+
+
+def decoder_steps(decoder: keras.Model, *, keep_hidden: bool = False) -> Steps:
+    """Lets a decoder write with a cache.
+
+    Args:
+        decoder: What `build_decoder` made, with its weights; neither packed nor with a
+            prefix.
+        keep_hidden: Whether hidden states are kept, as `contrastive` asks.
+
+    Raises:
+        ValueError: The model has other inputs, or an attention without a cache.
+
+    Example:
+    >>> from configs.generation import GenerationConfig
+    >>> from configs.model import DecoderConfig
+    >>> from model.decoder import build_decoder
+    >>> from model.generation.generate import generate
+    >>> decoder = build_decoder(
+    ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ... )
+    >>> config = GenerationConfig(max_new_tokens=4)
+    >>> result = generate(decoder_steps(decoder), ops.array([[1, 2]]), config=config)
+    >>> tuple(result["token_ids"].shape)
+    (1, 4)
+    """
+    _check(decoder, {"token_ids", "padding_mask"})
+    walk = _Walk(decoder, LayerStack.of(decoder), keep_hidden)
+
+    def prefill(token_ids, padding_mask, slots):
+        return walk.prefill(token_ids, padding_mask, slots)
+
+    return walk.steps(prefill)
+
+
+def seq2seq_steps(
+    model: keras.Model,
+    encoder_token_ids: Any,
+    encoder_padding_mask: Any,
+    *,
+    keep_hidden: bool = False,
+) -> Steps:
+    """Lets the decoder of a pair write in answer to a text.
+
+    The text is read once, when the prompts are: here these are what the decoder's rows
+    begin with, such as the begin-of-text token.
+
+    Args:
+        model: What `build_seq2seq` made, with its weights, not packed.
+        encoder_token_ids: int32 `(B, S)`, the texts.
+        encoder_padding_mask: int32 `(B, S)`, 0 for padding.
+        keep_hidden: As in `decoder_steps`.
+
+    Raises:
+        ValueError: As in `decoder_steps`.
+    """
+    names = ("encoder_token_ids", "encoder_padding_mask")
+    _check(model, {*names, "decoder_token_ids", "decoder_padding_mask"})
+    walk = _Walk(model, LayerStack.of(model, "decoder_"), keep_hidden)
+    inputs = {tensor.name: tensor for tensor in model.inputs}
+    encoder = keras.Model(
+        {name: inputs[name] for name in names}, model.output["encoder_sequence_output"]
+    )
+
+    def prefill(token_ids, padding_mask, slots):
+        mask = ops.cast(encoder_padding_mask, "int32")
+        context = encoder(
+            {"encoder_token_ids": encoder_token_ids, "encoder_padding_mask": mask}
+        )
+        return walk.prefill(token_ids, padding_mask, slots, context, mask)
+
+    return walk.steps(prefill)
+
+
+class _Walk:
+    """The way of new tokens through the layers.
+
+    The cache is a dict: `layers`, a tuple with the cache of each block's own attention;
+    `padding_mask` `(B, S)` of all slots, 1 for those that are still free; with a
+    context, under `context` its mask and its keys and values for each block; and
+    `hidden` `(B, S, D)` if asked for.
+    """
+
+    def __init__(self, model: keras.Model, stack: LayerStack, keep_hidden: bool):
+        self.stack = stack
+        self.keep_hidden = keep_hidden
+        self.token_embedding: TokenEmbedding = model.get_layer("token_embedding")
+        # All that stands between the last vectors and the scores, whatever it is.
+        self.score = keras.Model(
+            model.output["sequence_output"], model.output["logits"]
+        )
+        self.max_length = getattr(stack.position_embedding, "max_sequence_length", None)
+        for block in stack.blocks:
+            if not hasattr(block.self_attention, "step"):
+                raise ValueError(
+                    f"{block.name}: {type(block.self_attention).__name__} has no cache "
+                    "to decode with"
+                )
+
+    def steps(self, prefill) -> Steps:
+        cache = self.stack.blocks[0].self_attention.make_cache(1, 1)
+        return Steps(prefill, self.step, self.max_length, can_rewind=has_slots(cache))
+
+    def prefill(self, token_ids, padding_mask, slots, context=None, context_mask=None):
+        batch, length = ops.shape(token_ids)
+        # Free slots count as real: causality hides them until they are filled. There is
+        # always one, for Keras warns of a softmax over a single key.
+        free = ops.ones((batch, slots - length), "int32")
+        mask = ops.concatenate([padding_mask, free], axis=1)
+        cache = {
+            "padding_mask": mask[:, : length + 1],
+            "layers": tuple(
+                block.self_attention.make_cache(batch, length + 1)
+                for block in self.stack.blocks
+            ),
+        }
+        if context is not None:
+            cache[CONTEXT] = {
+                "padding_mask": context_mask,
+                "layers": tuple(
+                    block.cross_attention.fill_cache(context)
+                    for block in self.stack.blocks
+                ),
+            }
+        x, cache = self._read(token_ids, cache, 0)
+        room = slots - length - 1
+        layers = tuple(add_slots(layer, room) for layer in cache["layers"])
+        cache = {**cache, "padding_mask": mask, "layers": layers}
+        if self.keep_hidden:
+            cache["hidden"] = ops.pad(x, ((0, 0), (0, slots - length), (0, 0)))
+        return self.score(x[:, -1:])[:, 0], cache
+
+    def step(self, token_ids, cache, index):
+        x, cache = self._read(token_ids, cache, index)
+        if self.keep_hidden:
+            hidden = ops.slice_update(cache["hidden"], (0, index, 0), x)
+            cache = {**cache, "hidden": hidden}
+        return self.score(x), cache
+
+    def _read(self, token_ids, cache, index):
+        """Sends new tokens through the blocks: `(B, Q, D)` and the new cache."""
+        mask = cache["padding_mask"]
+        columns = index + ops.arange(ops.shape(token_ids)[1], dtype="int32")
+        padding = ops.sum(1 - mask, axis=1, keepdims=True)  # (B, 1)
+        position_ids = ops.maximum(ops.expand_dims(columns, 0) - padding, 0)
+        if self.max_length is not None:
+            # Written ahead beyond the end, and thrown away.
+            position_ids = ops.minimum(position_ids, self.max_length - 1)
+        x = self.stack.embed(self.token_embedding(token_ids), position_ids)
+        places = {"padding_mask": mask, "position_ids": position_ids}
+        places = self.stack.with_bias_table(places, x)
+
+        context = cache.get(CONTEXT)
+        layers = []
+        for number, block in enumerate(self.stack.blocks):
+            kept, context_places = {"self_attention": cache["layers"][number]}, None
+            if context is not None:
+                kept["cross_attention"] = context["layers"][number]
+                context_places = {"padding_mask": context["padding_mask"]}
+            x, kept = block.step(x, places, kept, index, context_places)
+            layers.append(kept["self_attention"])
+        return self.stack.normalise(x), {**cache, "layers": tuple(layers)}
+
+
+def _check(model: keras.Model, expected: set[str]) -> None:
+    if not isinstance(model.output, dict) or "logits" not in model.output:
+        raise ValueError(
+            f"{model.name}: it has no logits; only a decoder says which token is next"
+        )
+    names = {tensor.name for tensor in model.inputs}
+    if names != expected:
+        raise ValueError(
+            f"{model.name}: its inputs are {sorted(names)}; expected "
+            f"{sorted(expected)}: build it anew for writing, with packed=False, and "
+            "load the weights"
+        )

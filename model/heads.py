@@ -1,0 +1,75 @@
+"""What stands on an encoder: one function for each thing it can be asked."""
+
+from typing import Any
+
+import keras
+
+from configs.model import Pooler
+from model.blueprint import Blueprint
+from model.initializers import seeded
+from model.layers.activations import ACTIVATIONS
+from model.layers.embeddings import TokenEmbedding
+from model.layers.heads import GatherTokens, VocabularyBias
+from model.layers.pooling import Pooling
+from model.seeds import derive_seed
+from model.sockets import build_norm
+
+
+def pool(plan: Blueprint, pooler: Pooler, x: Any, places: dict[str, Any]) -> Any:
+    """One vector for a row, of its real tokens: `(B, T, D)` to `(B, D)`."""
+    real = places.get("padding_mask", places.get("document_ids"))
+    x = Pooling(
+        pooler.kind,
+        seed=derive_seed(plan.seed, "pooling"),
+        name="pooling",
+        dtype=plan.dtype,
+    )(x, real)
+    if not pooler.projection:
+        return x
+    return _dense(plan, "pooler", plan.config.hidden_dim, activation=pooler.activation)(
+        x
+    )
+
+
+def predict_masked(
+    plan: Blueprint, token_embedding: TokenEmbedding, x: Any, positions: Any
+) -> Any:
+    """Scores of the tokens that were hidden: float32 `(B, P, V)`.
+
+    BERT's head: one more dense layer and norm, then the token embedding read backwards
+    and a bias for each token. Only the masked positions go through it.
+    """
+    feedforward = plan.config.feedforward
+    x = GatherTokens(name="masked_tokens", dtype=plan.dtype)(x, positions)
+    x = _dense(
+        plan,
+        "head_dense",
+        plan.config.hidden_dim,
+        activation=ACTIVATIONS[feedforward.activation],
+    )(x)
+    x = build_norm(plan, "head_norm")(x)
+    scores = token_embedding(x, reverse=True)
+    return VocabularyBias(name="head_bias", dtype="float32")(scores)
+
+
+def classify(plan: Blueprint, name: str, num_classes: int, x: Any) -> Any:
+    """Scores of classes, of a row `(B, D)` or of each token `(B, T, D)`: float32."""
+    x = keras.layers.Dropout(
+        plan.config.dropout,
+        seed=derive_seed(plan.seed, f"{name}_dropout"),
+        name=f"{name}_dropout",
+        dtype=plan.dtype,
+    )(x)
+    return keras.ops.cast(_dense(plan, name, num_classes)(x), "float32")
+
+
+def _dense(
+    plan: Blueprint, name: str, units: int, activation: Any = None
+) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        units,
+        activation=activation,
+        kernel_initializer=seeded(plan.kernel_initializer, plan.seed, name),
+        name=name,
+        dtype=plan.dtype,
+    )

@@ -1,0 +1,41 @@
+"""The inputs of a model: ids of tokens, and where they stand."""
+
+import keras
+
+
+IDS = ("padding_mask", "document_ids", "position_ids", "prefix_mask")
+
+
+def ids(name: str) -> keras.KerasTensor:
+    """One whole number for each token of a row: int32 `(B, T)`."""
+    return keras.Input((None,), dtype="int32", name=name)
+
+
+def token_inputs(
+    prefix: str = "", *, packed: bool = False
+) -> dict[str, keras.KerasTensor]:
+    """Ids and places of one sequence.
+
+    Args:
+        prefix: `"encoder_"` or `"decoder_"` in a model of two sequences.
+        packed: Whether rows hold several documents.
+
+    Example:
+    >>> list(token_inputs(packed=True))
+    ['token_ids', 'document_ids', 'position_ids']
+    >>> list(token_inputs("encoder_"))
+    ['encoder_token_ids', 'encoder_padding_mask']
+    """
+    places = ("document_ids", "position_ids") if packed else ("padding_mask",)
+    return {
+        f"{prefix}{name}": ids(f"{prefix}{name}") for name in ("token_ids", *places)
+    }
+
+
+def places_of(
+    inputs: dict[str, keras.KerasTensor], prefix: str = ""
+) -> dict[str, keras.KerasTensor]:
+    """Where the tokens stand, out of a model's inputs; see `model.layers.places`."""
+    return {
+        name: inputs[f"{prefix}{name}"] for name in IDS if f"{prefix}{name}" in inputs
+    }

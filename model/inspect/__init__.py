@@ -1,0 +1,1 @@
+"""Looking into a model without changing it."""

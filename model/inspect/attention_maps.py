@@ -1,0 +1,49 @@
+"""Reads the attention probabilities of a model."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import keras
+
+from model.layers.attention.probabilities import Probabilities
+
+
+def attention_probabilities(
+    model: keras.Model, inputs: dict[str, Any]
+) -> dict[str, Any]:
+    """Who looked at whom, in every layer, while the model read these inputs.
+
+    The model is called once, eagerly, and nothing of it is changed: the layers named
+    `probabilities` are watched for the time of the call.
+
+    Shapes: `B` batch, `H` heads, `T` queries, `S` keys.
+
+    Args:
+        model: Any model of ours.
+        inputs: Its inputs by name.
+
+    Returns:
+        The probabilities by the path of their attention layer, such as
+        `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention. Kinds that see fewer keys give their own
+        shapes; kernel attention makes none and is left out.
+
+    Example:
+    >>> import numpy as np
+    >>> from configs.model import EncoderConfig
+    >>> from model.encoder import build_encoder
+    >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> ones = np.ones((1, 3), "int32")
+    >>> maps = attention_probabilities(
+    ...     encoder, {"token_ids": ones, "padding_mask": ones}
+    ... )
+    >>> {path: tuple(map.shape) for path, map in maps.items()}
+    {'encoder_layer_0/self_attention': (1, 4, 3, 3)}
+    """
+    with ExitStack() as stack:
+        seen = {
+            layer.path.rpartition("/")[0]: stack.enter_context(layer.watch())
+            for layer in model._flatten_layers()
+            if isinstance(layer, Probabilities)
+        }
+        model(inputs, training=False)
+    return {path: maps[0] for path, maps in seen.items() if maps}

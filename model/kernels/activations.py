@@ -1,0 +1,44 @@
+"""GELU in float32, whatever its input."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from model.kernels import is_plain, on_tensorflow
+
+
+def gelu(x: Any, approximate: bool = False) -> Any:
+    """`x` times the normal distribution function of `x`.
+
+    The error function has no exact half-precision kernel on a CPU, and no fast one
+    either. With TensorFlow, half precision is widened and narrowed again inside one
+    kernel, made by XLA; float32 is left to TensorFlow, which makes GELU a part of
+    the matrix product before it (see `model.kernels.dense`).
+
+    Args:
+        x: float tensor of any shape.
+        approximate: Whether to use the tanh approximation.
+
+    Returns:
+        Same shape and dtype as `x`.
+
+    Example:
+    >>> ops.convert_to_numpy(gelu(ops.array([-1.0, 0.0, 1.0]))).round(4)
+    array([-0.1587,  0.    ,  0.8413], dtype=float32)
+
+    References:
+        - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
+    """
+    half = keras.backend.standardize_dtype(x.dtype) in ("bfloat16", "float16")
+    if half and on_tensorflow() and not is_plain():
+        from model.kernels import islands_tensorflow
+
+        return islands_tensorflow.gelu(x, approximate)
+    return plain_gelu(x, approximate)
+
+
+def plain_gelu(x: Any, approximate: bool = False) -> Any:
+    """As `gelu`, in `keras.ops`: the reference."""
+    wide = ops.cast(x, "float32")
+    return ops.cast(ops.gelu(wide, approximate=approximate), x.dtype)

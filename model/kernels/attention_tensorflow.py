@@ -1,0 +1,273 @@
+"""Attention some rows at a time, for TensorFlow.
+
+It is written in plain ops, but in forms that TensorFlow's optimizer knows: it makes one
+kernel of `matmul(query, key) * scale + bias` where all heads share the bias.
+
+Shapes: `C` rows at a time; the other letters are those of `model.kernels.attention`.
+In here heads come before tokens: queries are `(B, H, T, K)`, keys `(B, G, S, K)`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from model.kernels import is_plain
+
+# How many scores are made at once: 16 MB in float32. Larger blocks of memory go back
+# to the system after each use and come again as pages to be zeroed; with much smaller
+# ones the matrix products are slow.
+SCORES_AT_ONCE = 2**22
+FEWEST_ROWS = 64
+
+
+def attend(query, key, value, row_bias, trained, scale):
+    """See `model.kernels.attention.scaled_dot_product_attention`."""
+    query, key, value = (_swap(tf.convert_to_tensor(x)) for x in (query, key, value))
+    trained = [tf.convert_to_tensor(x) for x in trained]
+    attention = _Attention(row_bias, scale, _cut(query, key))
+    if attention.rows.in_one_piece:
+        outputs = attention.at_once(query, key, value, *trained)
+    elif is_plain():
+        outputs = attention.forward(query, key, value, *trained)
+    else:
+        outputs = _with_gradient(attention)(query, key, value, *trained)
+    return _swap(outputs)
+
+
+def _with_gradient(attention: "_Attention"):
+    """One that makes its scores again for the gradient, rather than keep them."""
+
+    @tf.custom_gradient
+    def forward(*inputs):
+        outputs = attention.forward(*inputs)
+        return outputs, lambda upstream: attention.backward(upstream, outputs, *inputs)
+
+    return forward
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How the queries are cut. Numbers where shapes are known, else scalar tensors.
+
+    Attributes:
+        length: `T`.
+        size: `C`, of every piece: the last one begins within the one before it.
+        pieces: How many there are.
+    """
+
+    length: Any
+    size: Any
+    pieces: Any
+
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether that is known before the data is."""
+        return isinstance(self.pieces, int) and self.pieces == 1
+
+    def start(self, number):
+        """The first row of a piece."""
+        return tf.minimum(number * self.size, self.length - self.size)
+
+    def take(self, x, number):
+        """The rows of a piece: from `(B, H, T, K)` to `(B, H, C, K)`."""
+        some = tf.slice(x, (0, 0, self.start(number), 0), (-1, -1, self.size, -1))
+        return tf.ensure_shape(some, self.shape(x))
+
+    def are_new(self, number):
+        """Which rows of a piece the one before it does not have: bool `(C, 1)`."""
+        rows = self.start(number) + tf.range(self.size)
+        return tf.expand_dims(rows >= number * self.size, 1)
+
+    def gather(self, like):
+        """Where the pieces of something of this `(B, H, T, K)` are put."""
+        return tf.TensorArray(like.dtype, self.pieces, element_shape=self.shape(like))
+
+    def shape(self, x):
+        """What is known of the shape of a piece."""
+        batch, heads, _, width = x.shape
+        return batch, heads, self.size if isinstance(self.size, int) else None, width
+
+    def join(self, gathered, like):
+        """Puts pieces together, without the rows that come twice: `(B, H, T, K)`."""
+        x = tf.transpose(gathered.stack(), (1, 2, 0, 3, 4))  # (B, H, pieces, C, K)
+        batch, heads, _, width = _shape(like)
+        x = tf.reshape(x, (batch, heads, self.pieces * self.size, width))
+        last = (self.pieces - 1) * self.size
+        twice = self.pieces * self.size - self.length
+        x = tf.concat([x[:, :, :last], x[:, :, last + twice :]], axis=2)
+        return tf.ensure_shape(x, like.shape)
+
+
+def _cut(query, key) -> _Rows:
+    batch, heads, length, _ = _shape(query)
+    row = batch * heads * _shape(key)[2]  # scores of one
+    known = isinstance(length, int) and isinstance(row, int)
+    larger, smaller = (max, min) if known else (tf.maximum, tf.minimum)
+    size = larger(SCORES_AT_ONCE // larger(row, 1), FEWEST_ROWS)
+    pieces = larger(-(-length // size), 1)
+    # As many in each piece, so that the last has few of the rows before it.
+    return _Rows(length, smaller(-(-length // pieces), length), pieces)
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """What is computed, with its gradient."""
+
+    row_bias: Callable[..., Any] | None
+    scale: float
+    rows: _Rows
+
+    def at_once(self, query, key, value, *trained):
+        """In one piece."""
+        bias = self._bias(0, self.rows.length, trained)
+        return self._attend(query, key, value, bias)
+
+    def forward(self, *inputs):
+        """In as many pieces as it takes."""
+        if isinstance(self.rows.pieces, int):
+            return self._in_pieces(*inputs)
+        outputs = tf.cond(
+            self.rows.pieces == 1,
+            lambda: self.at_once(*inputs),
+            lambda: self._in_pieces(*inputs),
+        )
+        return tf.ensure_shape(outputs, inputs[0].shape)
+
+    def _in_pieces(self, query, key, value, *trained):
+        rows = self.rows
+
+        def step(number, outputs):
+            bias = self._bias(rows.start(number), rows.size, trained)
+            piece = self._attend(rows.take(query, number), key, value, bias)
+            return number + 1, outputs.write(number, piece)
+
+        [outputs] = self._each_piece(step, rows.gather(query))
+        return rows.join(outputs, query)
+
+    def backward(self, upstream, outputs, query, key, value, *trained):
+        """The gradients of query, key, value and what is trained."""
+        rows = self.rows
+
+        def step(number, to_query, to_key, to_value, *to_trained):
+            some = rows.take(query, number)
+            # Rows that the piece before has dealt with must not count twice.
+            worth = rows.take(upstream, number)
+            worth = tf.where(rows.are_new(number), worth, tf.zeros_like(worth))
+            with tf.GradientTape() as tape:
+                tape.watch(trained)
+                bias = self._bias(rows.start(number), rows.size, trained)
+            probabilities = self._probabilities(some, key, bias)
+
+            # What the softmax takes off is the mean of the probabilities' gradient,
+            # which is also that of the outputs: the shorter sum.
+            mean = _wide(worth) * _wide(rows.take(outputs, number))
+            mean = tf.reduce_sum(mean, axis=-1, keepdims=True)
+            to_probabilities = _product(worth, value, transpose_b=True)
+            to_scores = probabilities * (_wide(to_probabilities) - mean)
+
+            if trained:
+                shares = tape.gradient(
+                    bias,
+                    trained,
+                    [_sum_to(bias, to_scores)],
+                    unconnected_gradients=tf.UnconnectedGradients.ZERO,
+                )
+                to_trained = [a + b for a, b in zip(to_trained, shares, strict=True)]
+            to_scores = tf.cast(to_scores, query.dtype)
+            probabilities = tf.cast(probabilities, query.dtype)
+            to_query = to_query.write(number, _product(to_scores, key))
+            to_key += _wide(_product_over_rows(to_scores, some, key))
+            to_value += _wide(_product_over_rows(probabilities, worth, key))
+            return number + 1, to_query, to_key, to_value, *to_trained
+
+        zeros = [tf.zeros_like(x, "float32") for x in (key, value, *trained)]
+        to_query, to_key, *others = self._each_piece(step, rows.gather(query), *zeros)
+        gradients = [rows.join(to_query, query) * self.scale, to_key * self.scale]
+        return [
+            tf.cast(gradient, x.dtype)
+            for gradient, x in zip(
+                [*gradients, *others], (query, key, value, *trained), strict=True
+            )
+        ]
+
+    def _each_piece(self, step, *state):
+        # Two at a time: while one multiplies, the small ops of the other find a core.
+        _, *state = tf.while_loop(
+            lambda number, *_: number < self.rows.pieces,
+            step,
+            (tf.constant(0), *state),
+            parallel_iterations=2,
+        )
+        return state
+
+    def _bias(self, start, size, trained) -> Any:
+        return None if self.row_bias is None else self.row_bias(start, size, *trained)
+
+    def _attend(self, query, key, value, bias):
+        probabilities = self._probabilities(query, key, bias)
+        return _product(tf.cast(probabilities, value.dtype), value)
+
+    def _probabilities(self, query, key, bias):
+        """The softmax of the scores of some rows: float32 `(B, H, C, S)`."""
+        if bias is not None and bias.shape[1] == 1:
+            bias = tf.cast(bias, query.dtype)
+        scores = _product(query, key, transpose_b=True)
+        if bias is None or bias.dtype == scores.dtype:
+            scores = self._biased(scores, bias)
+        else:
+            scores = self._biased(_wide(scores), bias)
+        return tf.nn.softmax(_wide(scores))
+
+    def _biased(self, scores, bias):
+        if self.scale != 1.0:
+            scores *= self.scale
+        return scores if bias is None else scores + bias
+
+
+def _product(queries, keys, *, transpose_b=False):
+    """Matrix products of `(B, H, C, X)` and `(B, G, ...)`: `(B, H, C, Y)`."""
+    heads, groups = queries.shape[1], keys.shape[1]
+    if heads == groups:
+        return tf.matmul(queries, keys, transpose_b=transpose_b)
+    batch, _, count, _ = _shape(queries)
+    product = tf.matmul(_to_groups(queries, groups), keys, transpose_b=transpose_b)
+    return tf.reshape(product, (batch, heads, count, _shape(product)[-1]))
+
+
+def _product_over_rows(weights, rows, like):
+    """Sums `(B, H, C, X)` over rows, and over the heads of a group: `(B, G, S, X)`."""
+    groups = like.shape[1]
+    weights, rows = _to_groups(weights, groups), _to_groups(rows, groups)
+    return tf.matmul(weights, rows, transpose_a=True)
+
+
+def _to_groups(x, groups):
+    """From `(B, H, C, X)` to `(B, G, H/G C, X)`: the rows that share a key head."""
+    batch, heads, count, width = _shape(x)
+    if heads == groups:
+        return x
+    return tf.reshape(x, (batch, groups, heads // groups * count, width))
+
+
+def _sum_to(like, x):
+    """Sums over the axes along which `like` was broadcast."""
+    shape = tf.shape(like)
+    axes, _ = tf.raw_ops.BroadcastGradientArgs(s0=shape, s1=tf.shape(x))
+    return tf.reshape(tf.reduce_sum(x, axes), shape)
+
+
+def _wide(x):
+    return tf.cast(x, "float32")
+
+
+def _swap(x):
+    """Exchanges heads and tokens: `(B, T, H, K)` and `(B, H, T, K)`."""
+    return tf.transpose(x, (0, 2, 1, 3))
+
+
+def _shape(x) -> list[Any]:
+    """A tensor's sizes, those that are not known as scalar tensors."""
+    sizes = tf.shape(x)
+    return [sizes[i] if size is None else size for i, size in enumerate(x.shape)]

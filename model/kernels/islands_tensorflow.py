@@ -1,0 +1,100 @@
+"""Elementwise work that XLA makes one kernel of, for TensorFlow.
+
+Islands of XLA in a graph that is TensorFlow's: on a CPU XLA's own matrix products are
+slower, in bfloat16 by far, so these stay outside. Half precision goes in and out and
+float32 is computed in between. Each has its gradient as a second island, which keeps
+no more than the first one's input.
+"""
+
+import math
+from typing import Any
+
+import tensorflow as tf
+
+_INV_SQRT_2 = math.sqrt(0.5)
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_TANH_CUBE = 0.044715
+
+
+def _island(function) -> Any:
+    return tf.function(
+        function, jit_compile=True, autograph=False, reduce_retracing=True
+    )
+
+
+def gelu(x, approximate):
+    """See `model.kernels.activations.gelu`."""
+
+    @tf.custom_gradient
+    def forward(x):
+        return _gelu(x, approximate), lambda worth: _gelu_gradient(
+            worth, x, approximate
+        )
+
+    return forward(tf.convert_to_tensor(x))
+
+
+def layer_normalization(x, gamma, beta, epsilon):
+    """See `model.kernels.norms.layer_normalization`."""
+
+    @tf.custom_gradient
+    def forward(x, gamma, beta):
+        normal, mean, inverse = _normalize(x, gamma, beta, epsilon)
+
+        def backward(worth):
+            to_x, to_gamma = _normalize_gradient(worth, x, gamma, mean, inverse)
+            return to_x, _sum_tokens(to_gamma), _sum_tokens(_wide(worth))
+
+        return normal, backward
+
+    return forward(*map(tf.convert_to_tensor, (x, gamma, beta)))
+
+
+@_island
+def _gelu(x, approximate):
+    return tf.cast(tf.nn.gelu(_wide(x), approximate), x.dtype)
+
+
+@_island
+def _gelu_gradient(worth, x, approximate):
+    wide = _wide(x)
+    if approximate:
+        bend = tf.tanh(_TANH_SCALE * (wide + _TANH_CUBE * wide**3))
+        slope = _TANH_SCALE * (1 + 3 * _TANH_CUBE * wide**2)
+        steepness = 0.5 * (1 + bend) + 0.5 * wide * (1 - bend**2) * slope
+    else:
+        density = tf.exp(-0.5 * wide**2) / math.sqrt(2 * math.pi)
+        steepness = 0.5 * (1 + tf.math.erf(wide * _INV_SQRT_2)) + wide * density
+    return tf.cast(_wide(worth) * steepness, x.dtype)
+
+
+@_island
+def _normalize(x, gamma, beta, epsilon):
+    wide = _wide(x)
+    mean = tf.reduce_mean(wide, axis=-1, keepdims=True)
+    centred = wide - mean
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    inverse = tf.math.rsqrt(variance + epsilon)
+    return tf.cast(centred * inverse * gamma + beta, x.dtype), mean, inverse
+
+
+@_island
+def _normalize_gradient(worth, x, gamma, mean, inverse):
+    """Gradients of the input, and of `gamma` token by token."""
+    worth, normalised = _wide(worth), (_wide(x) - mean) * inverse
+    scaled = worth * gamma
+    along = tf.reduce_mean(scaled * normalised, axis=-1, keepdims=True)
+    level = tf.reduce_mean(scaled, axis=-1, keepdims=True)
+    to_x = inverse * (scaled - level - normalised * along)
+    return tf.cast(to_x, x.dtype), worth * normalised
+
+
+def _sum_tokens(x):
+    """From `(..., D)` to `(D,)`: a matrix product, which is faster than a reduction."""
+    x = tf.reshape(x, (-1, x.shape[-1]))
+    ones = tf.ones((1, tf.shape(x)[0]), x.dtype)
+    return tf.reshape(tf.matmul(ones, x), (x.shape[-1],))
+
+
+def _wide(x):
+    return tf.cast(x, "float32")

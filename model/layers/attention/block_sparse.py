@@ -1,0 +1,300 @@
+"""Blocks of tokens look at their neighbours, the outermost, and some at random."""
+
+import random
+
+import keras
+import numpy as np
+from keras import ops
+
+from configs.errors import ConfigError
+from model.layers.attention.base import Attention
+from model.layers.attention.blocks import block_starts, cut_ids
+from model.layers.attention.documents import Documents, flat_index, look_up, read_places
+from model.layers.attention.scattered import Scattered, attend_from_scattered
+from model.layers.attention.window import Far, Window, attend_to_window, window_of
+from model.seeds import derive_seed
+
+# A prime such that its square and the number of a block stay within int32.
+PRIME = 32_749
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class BlockSparseAttention(Attention):
+    """Attention from block to block, with shortcuts (BigBird's internal construction).
+
+    A document is cut into blocks from its first token on. A block sees itself and its
+    two neighbours, the first and the last block of its document, and some blocks drawn
+    at random. The first and the last block see the whole document.
+
+    Everything is counted within a document, so that packed into a row it is the same as
+    alone. The work is nevertheless done in blocks of the row. Where documents begin
+    anywhere, a block of the row holds pieces of two of their blocks: it is multiplied
+    with five blocks around it in place of three, and with twice as many drawn ones.
+    Of documents longer than two blocks, it touches two at most: the one that it begins
+    in and the one that it ends in. What lies far away is looked up for these.
+
+    Shapes: as in `Attention`; `N` blocks of a row, `b` tokens of a block, `r` blocks
+    drawn for each.
+
+    Args:
+        block_size: int. `b`.
+        num_random_blocks: int. `r`. Which ones is drawn once, for each head, from the
+            seed, and depends on the number of blocks of the document. They are none of
+            those that a block sees anyway, and fewer where there are not so many.
+        seed: int or None. None draws one, which the config keeps: the layer must draw
+            the same blocks when it is loaded.
+
+    The other arguments, the call arguments and the errors are those of `Attention`.
+    `probabilities` is called twice: with those of all queries, `(N, B, H, b, keys)`, of
+    which those of outermost blocks do not count; then with those of outermost blocks,
+    `(N, B, H, queries, b)`, which add up to one over all blocks.
+
+    Example:
+    >>> attention = BlockSparseAttention(hidden_dim=4, num_heads=2, block_size=2)
+    >>> places = {"padding_mask": ops.ones((1, 15), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 15, 4)), places).shape)
+    (1, 15, 4)
+
+    References:
+        - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062), section 2 and
+          appendix D
+        - Carter & Wegman, 1979, Universal classes of hash functions: how blocks are
+          drawn
+    """
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        *,
+        block_size: int = 64,
+        num_random_blocks: int = 3,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        seed = random.randrange(2**31) if seed is None else seed
+        super().__init__(hidden_dim, num_heads, seed=seed, **kwargs)
+        if self.causal:
+            raise ConfigError(
+                f"{self.name}: the outermost blocks see what comes after them; "
+                "causal=True needs full, sliding window or kernel attention"
+            )
+        if block_size < 1 or num_random_blocks < 0:
+            raise ConfigError(
+                f"{self.name}: block_size={block_size} must be at least 1, and "
+                f"num_random_blocks={num_random_blocks} at least 0"
+            )
+        self.block_size = block_size
+        self.num_random_blocks = num_random_blocks
+        # Each head and each of its draws has a function of its own, x -> a x + c.
+        generator = np.random.default_rng(derive_seed(seed, "random_blocks"))
+        shape = (num_heads, num_random_blocks)
+        self.factors = generator.integers(1, PRIME, shape, dtype="int32")
+        self.shifts = generator.integers(0, PRIME, shape, dtype="int32")
+
+    def attend(self, query, key, value, places, training=None):
+        length, size = ops.shape(query)[1], self.block_size
+        documents = read_places(places, length, self.name)
+        last = last_blocks(documents, size)  # (B, T)
+        bias_table = places.get("bias_table")
+
+        reach = size if documents.aligned else 2 * size - 1
+        window = window_of((reach, reach), size, length)
+        inner = attend_to_window(
+            self,
+            (query, key, value),
+            window,
+            self._near(documents, last, window),
+            bias_table,
+            self._far(documents, last, window),
+            training,
+        )
+        scattered = self._looking_on(documents, last, query, key, value)
+        outer = attend_from_scattered(self, scattered, bias_table, training)
+        # The whole of a short document is near to each of its blocks.
+        number = documents.positions // size
+        outermost = ops.logical_or(ops.equal(number, 0), ops.equal(number, last))
+        outermost = ops.logical_and(outermost, last > 1)
+        outermost = ops.reshape(outermost, (*ops.shape(query)[:2], 1, 1))
+        return ops.where(outermost, outer, inner)
+
+    def _near(self, documents, last, window: Window):
+        """Keys of a window that are in a neighbouring block or an outermost one."""
+        number = documents.positions // self.block_size
+        keys, last_keys = window.around(number), window.around(last)
+        queries = ops.expand_dims(self._cut(number), 3)  # (N, B, b, 1)
+        near = ops.abs(queries - keys) <= 1
+        outermost = ops.logical_or(ops.equal(keys, 0), ops.equal(keys, last_keys))
+        return ops.logical_and(
+            window.visible(documents), ops.logical_or(near, outermost)
+        )
+
+    def _far(self, documents, last, window: Window) -> Far:
+        """The outermost blocks outside of the windows, and the drawn ones."""
+        size = self.block_size
+        blocks, last = documents.cut(size), self._cut(last)
+        tokens = np.arange(size, dtype="int32")
+        ids = ops.expand_dims(blocks.ids, 3)  # (N, B, b, 1)
+
+        def visible(index):
+            keys = ops.expand_dims(documents.ids_at(index), 2)
+            return documents.visible(keys, ids)  # (N, B, b, S)
+
+        # A window that does not reach the first block is of the document that the
+        # block begins in; one that does not reach the last, of the one it ends in.
+        first = blocks.starts[:, :, :1] + tokens
+        final = blocks.starts[:, :, -1:] + last[:, :, -1:] * size + tokens
+        begin = block_starts(first, size)
+        behind = first < begin - window.before * size
+        beyond = final >= begin + (window.after + 1) * size
+        index = ops.concatenate([first, final], axis=2)
+        outside = ops.expand_dims(ops.concatenate([behind, beyond], axis=2), 2)
+        allowed = ops.expand_dims(ops.logical_and(visible(index), outside), 2)
+        index = ops.repeat(ops.expand_dims(index, 2), self.num_heads, axis=2)
+        if self.num_random_blocks == 0:
+            return Far(index, allowed)
+        drawn = self._drawn(documents, blocks, last)
+        allowed = ops.broadcast_to(allowed, (*ops.shape(index)[:3], size, 2 * size))
+        return Far(
+            ops.concatenate([index, drawn.index], axis=3),
+            ops.concatenate([allowed, drawn.allowed], axis=4),
+        )
+
+    def _drawn(self, documents, blocks: Documents, last) -> Far:
+        """The drawn blocks of the document that a block of the row begins in.
+
+        Of any other document it holds the first block at most, which draws none.
+        """
+        rows, batch, size = ops.shape(blocks.ids)
+        heads, draws = self.num_heads, self.num_random_blocks
+        first_number = ops.expand_dims(blocks.positions[:, :, :1] // size, 3)
+        count = ops.expand_dims(last[:, :, :1], 3) + 1  # (N, B, 1, 1)
+        number = ops.reshape(
+            self._cut(documents.positions // size), (rows, batch, 1, size, 1)
+        )
+        ids = ops.reshape(blocks.ids, (rows, batch, 1, size, 1))
+        tokens = ops.arange(size, dtype="int32")
+
+        index, allowed = [], []
+        for next_one in range(1 if documents.aligned else 2):
+            asking = first_number + next_one
+            block, valid = self._draw(asking, count)
+            start = ops.reshape(blocks.starts[:, :, 0], (rows, batch, 1, 1, 1))
+            keys = start + ops.expand_dims(block * size, 4) + tokens
+            key_ids = documents.ids_at(
+                ops.reshape(keys, (rows, batch, heads * draws * size))
+            )
+            key_ids = ops.reshape(key_ids, (rows, batch, heads, 1, draws * size))
+            valid = ops.reshape(
+                ops.repeat(valid, size, axis=3), (rows, batch, 1, 1, draws * size)
+            )
+            asks = ops.equal(number, ops.expand_dims(asking, 4))
+            visible = ops.logical_and(documents.visible(key_ids, ids), valid)
+            index.append(ops.reshape(keys, (rows, batch, heads, draws * size)))
+            allowed.append(ops.logical_and(visible, asks))
+        return Far(ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4))
+
+    def _draw(self, number, count):
+        """Draws blocks for a block that is not an outermost one.
+
+        Those between the outermost, and the neighbours left out, stand in a circle
+        that begins behind the neighbours. Each draw has a piece of it for itself, so
+        that none is drawn twice.
+
+        Args:
+            number: int32 `(N, B, 1, 1)`, the number of the block in its document.
+            count: int32 `(N, B, 1, 1)`, how many blocks the document has.
+
+        Returns:
+            int32 `(N, B, H, r)`, the numbers of blocks, and bool `(N, B, 1, r)`,
+            whether there is one.
+        """
+        at_first, at_last = ops.equal(number, 1), ops.equal(number, count - 2)
+        others = count - 5 + ops.cast(at_first, "int32") + ops.cast(at_last, "int32")
+        others = ops.maximum(others, 0)
+        draws = np.arange(self.num_random_blocks, dtype="int32")
+        begin = draws * others // self.num_random_blocks
+        piece = (draws + 1) * others // self.num_random_blocks - begin
+        chance = (self.factors * number + self.shifts) % PRIME  # (N, B, H, r)
+        step = begin + chance % ops.maximum(piece, 1)
+        circle = ops.maximum(count - 2, 1)
+        drawn = 1 + (ops.minimum(number + 1, count - 2) + step) % circle
+        inner = ops.logical_and(number >= 1, number <= count - 2)
+        return drawn, ops.logical_and(inner, piece > 0)
+
+    def _looking_on(self, documents, last, query, key, value) -> Scattered:
+        """Which outermost blocks look at the keys of each block of the row."""
+        blocks, last = documents.cut(self.block_size), self._cut(last)
+        index, ids = self._outermost(documents, blocks, last, 0)
+        if not documents.aligned:
+            more, more_ids = self._outermost(documents, blocks, last, -1)
+            other = ops.not_equal(blocks.starts[:, :, -1:], blocks.starts[:, :, :1])
+            index = ops.concatenate([index, more], axis=2)
+            ids = ops.concatenate([ids, ops.where(other, more_ids, 0)], axis=2)
+        ids = ops.expand_dims(ids, 3)  # (N, B, Q, 1)
+        visible = documents.visible(ops.expand_dims(blocks.ids, 2), ids)
+        allowed = ops.logical_and(visible, ops.not_equal(ids, 0))
+        return Scattered(look_up(query, index), key, value, index, allowed)
+
+    def _outermost(self, documents, blocks: Documents, last, token):
+        """The first and the last block of the document that a token of a block is of.
+
+        Returns:
+            int32 `(N, B, 2 b)` twice: the index of their tokens, and their document, 0
+            for none.
+        """
+        at = slice(token, None) if token else slice(1)
+        start, final, own = (
+            blocks.starts[:, :, at],
+            last[:, :, at],
+            blocks.ids[:, :, at],
+        )
+        tokens = ops.arange(self.block_size, dtype="int32")
+        index = ops.concatenate(
+            [start + tokens, start + final * self.block_size + tokens], axis=2
+        )
+        ids = documents.ids_at(index)
+        mine = final > 1
+        if not documents.aligned:
+            mine = ops.logical_and(mine, ops.equal(ids, own))
+        return index, ops.where(mine, ids, 0)
+
+    def _cut(self, ids):
+        return cut_ids(ids, self.block_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "block_size": self.block_size,
+            "num_random_blocks": self.num_random_blocks,
+        }
+
+
+def last_blocks(documents: Documents, size: int):
+    """The number of the last block of each token's document.
+
+    Args:
+        documents: `Documents`.
+        size: Tokens in a block.
+
+    Returns:
+        int32 `(B, T)`.
+
+    Example:
+    >>> import numpy as np
+    >>> ids, positions = np.array([[1, 1, 1, 2, 2]]), np.array([[0, 1, 2, 0, 1]])
+    >>> places = {"document_ids": ids, "position_ids": positions}
+    >>> documents = read_places(places, 5, "attention")
+    >>> ops.convert_to_numpy(last_blocks(documents, size=2))
+    array([[1, 1, 1, 0, 0]], dtype=int32)
+    """
+    positions = ops.where(ops.not_equal(documents.ids, 0), documents.positions, 0)
+    if documents.aligned:
+        last = ops.max(positions, axis=1, keepdims=True) + ops.zeros_like(positions)
+        return last // size
+    batch, length = ops.shape(positions)
+    starts = ops.expand_dims(documents.starts, 0)  # as of one block
+    tokens = ops.reshape(flat_index(starts, batch, length), (-1,))
+    last = ops.segment_max(ops.reshape(positions, (-1,)), tokens, batch * length)
+    last = ops.take(last, tokens, axis=0)
+    return ops.reshape(last, (batch, length)) // size

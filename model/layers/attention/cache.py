@@ -1,0 +1,66 @@
+"""Keys and values kept from token to token, so that none is computed twice.
+
+Shapes: `B` batch, `Q` new tokens, `S` slots, `H` query heads, `G` heads of keys and
+values, `K` head width. The cache lies head by head, `(B, G, S, K)`, as the products of
+a step read it.
+"""
+
+from keras import ops
+
+from model.kernels.cache_update import update_cache
+
+
+def empty_cache(shape, dtype):
+    """Slots for keys and for values: a dict of two tensors.
+
+    Example:
+    >>> sorted(empty_cache((1, 2, 8, 4), "float32"))
+    ['key', 'value']
+    """
+    return {name: ops.zeros(shape, dtype) for name in ("key", "value")}
+
+
+def extend_cache(cache, key, value, index):
+    """Puts new keys and values into the slots from `index` on.
+
+    Args:
+        cache: dict of `(B, G, S, K)` tensors.
+        key: `(B, Q, G, K)`.
+        value: `(B, Q, G, K)`.
+        index: int32 scalar.
+
+    Returns:
+        The new cache; the old one is not to be used again.
+    """
+    new = {"key": key, "value": value}
+    return {
+        name: update_cache(cache[name], ops.transpose(new[name], (0, 2, 1, 3)), index)
+        for name in cache
+    }
+
+
+def attend_to_cache(query, cache, bias):
+    """Attention of a few queries to all slots.
+
+    Args:
+        query: `(B, Q, H, K)`, already scaled.
+        cache: dict of `(B, G, S, K)` tensors.
+        bias: float32, broadcastable to `(B, H, Q, S)`.
+
+    Returns:
+        `(B, Q, H, K)` in the dtype of `query`.
+    """
+    batch, length, heads, width = ops.shape(query)
+    groups = cache["key"].shape[1]
+    slots = ops.shape(cache["key"])[2]
+    query = ops.transpose(query, (0, 2, 1, 3))  # (B, H, Q, K)
+    query = ops.reshape(query, (batch, groups, heads // groups * length, width))
+    scores = ops.einsum("bgqk,bgsk->bgqs", query, cache["key"])
+    scores = ops.reshape(ops.cast(scores, "float32"), (batch, heads, length, slots))
+    probabilities = ops.cast(ops.softmax(scores + bias, axis=-1), query.dtype)
+    probabilities = ops.reshape(
+        probabilities, (batch, groups, heads // groups * length, slots)
+    )
+    outputs = ops.einsum("bgqs,bgsk->bgqk", probabilities, cache["value"])
+    outputs = ops.reshape(outputs, (batch, heads, length, width))
+    return ops.transpose(outputs, (0, 2, 1, 3))  # (B, Q, H, K)

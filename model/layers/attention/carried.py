@@ -1,0 +1,122 @@
+"""Products of features in chunks of tokens, with sums carried from chunk to chunk.
+
+Within a chunk queries and keys are multiplied pair by pair. Keys of other chunks come
+as sums, of features times values. Only the document that a chunk begins in has keys in
+chunks before it, so that one sum is carried on, and dropped where its document ends.
+
+Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
+keys and values, `F` features, `V` numbers of a value.
+"""
+
+from keras import ops
+
+from model.layers.attention.blocks import (
+    by_group,
+    by_head,
+    cut_heads,
+    cut_ids,
+    cut_queries,
+    join_queries,
+)
+
+# Within a chunk a token costs as much as `CHUNK` keys do, between chunks as `F`.
+CHUNK = 128
+
+
+def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
+    """Sums up, for each query, the values of its keys by the products of features.
+
+    Args:
+        query: float32 `(B, T, H, F)`.
+        key: float32 `(B, T, G, F)`, zeros for padding.
+        value: float32 `(B, T, G, V)`.
+        ids: int32 `(B, T)`, the documents of packed rows; None when each row is one.
+        causal: Whether a query is kept from keys after it.
+        sums: float32 `(B, G, F, V)` of the keys before the row, when each row is one
+            document; None for none.
+
+    Returns:
+        `(B, T, H, V)`, and the sums with the row's own, when it is one document.
+    """
+    length, groups = ops.shape(query)[1], key.shape[2]
+    size = min(CHUNK, length) if isinstance(length, int) else CHUNK
+    rows = cut_queries(query, groups, size)  # (N, B, G, R C, F)
+    keys, values = cut_heads(key, size), cut_heads(value, size)  # (N, B, G, C, F|V)
+    ids = None if ids is None else cut_ids(ids, size)  # (N, B, C)
+
+    pairs = by_head(ops.matmul(rows, ops.swapaxes(keys, -1, -2)), size)
+    pairs = ops.where(_seen(size, ids, causal), pairs, 0.0)  # (N, B, H, C, C)
+    outputs = ops.matmul(by_group(pairs, groups), values)  # (N, B, G, R C, V)
+
+    if sums is None:
+        batch, width, features = ops.shape(query)[0], value.shape[3], key.shape[3]
+        sums = ops.zeros((batch, groups, features, width), "float32")
+    if ids is None:
+        before, sums = _carry_all(_chunk_sums(keys, values), sums)
+        outputs = outputs + ops.matmul(rows, before)
+    else:
+        outputs = outputs + _from_other_chunks(rows, keys, values, ids, sums, False)
+    if ids is not None and not causal:
+        outputs = outputs + _from_other_chunks(rows, keys, values, ids, sums, True)
+    return join_queries(outputs, length, size), sums
+
+
+def _seen(size: int, ids, causal: bool):
+    """Which keys of its chunk a query sees, broadcastable to `(N, B, H, C, C)`."""
+    index = ops.arange(size, dtype="int32")
+    seen = ops.expand_dims(index, 1) >= (index if causal else 0)
+    if ids is None:
+        return seen
+    same = ops.equal(ops.expand_dims(ids, 3), ops.expand_dims(ids, 2))
+    same = ops.logical_and(same, ops.expand_dims(ops.not_equal(ids, 0), 2))
+    return ops.expand_dims(ops.logical_and(same, seen), 2)
+
+
+def _chunk_sums(keys, values):
+    """Features times values, summed up over a chunk: `(N, B, G, F, V)`."""
+    return ops.matmul(ops.swapaxes(keys, -1, -2), values)
+
+
+def _carry_all(chunk_sums, sums):
+    """The sums before each chunk, `(N, B, G, F, V)`, and those after the last."""
+    sums = ops.concatenate([ops.expand_dims(sums, 0), chunk_sums], axis=0)
+    sums = ops.cumsum(sums, axis=0)
+    return sums[:-1], sums[-1]
+
+
+def _from_other_chunks(rows, keys, values, ids, nothing, reverse: bool):
+    """What queries read from the chunks before theirs, or in reverse from those after.
+
+    Args:
+        rows: `(N, B, G, R C, F)`.
+        keys: `(N, B, G, C, F)`.
+        values: `(N, B, G, C, V)`.
+        ids: int32 `(N, B, C)`.
+        nothing: `(B, G, F, V)`, zeros.
+        reverse: Whether sums are carried from the last chunk to the first.
+
+    Returns:
+        `(N, B, G, R C, V)`.
+    """
+    enter, leave = ids[:, :, :1], ids[:, :, -1:]  # (N, B, 1)
+    if reverse:
+        enter, leave = leave, enter
+        following = ops.concatenate([leave[:1], enter[:-1]], axis=0)
+    else:
+        following = ops.concatenate([enter[1:], leave[-1:]], axis=0)
+    goes_on = ops.logical_and(ops.equal(leave, following), ops.not_equal(leave, 0))
+    leaving = ops.logical_and(ops.equal(ids, leave), goes_on)  # (N, B, C)
+    through = ops.logical_and(ops.equal(enter, leave), goes_on)  # (N, B, 1)
+    reading = ops.logical_and(ops.equal(ids, enter), ops.not_equal(ids, 0))
+
+    def mark(flags):  # (N, B, S) to (N, B, 1, S, 1)
+        return ops.expand_dims(ops.expand_dims(ops.cast(flags, "float32"), 2), 4)
+
+    def carry(sums, chunk):
+        own, passes = chunk
+        return passes * sums + own, sums
+
+    own = _chunk_sums(keys * mark(leaving), values)
+    _, before = ops.scan(carry, nothing, (own, mark(through)), reverse=reverse)
+    shared = rows.shape[3] // ids.shape[2]
+    return ops.matmul(rows * ops.tile(mark(reading), (1, 1, 1, shared, 1)), before)

@@ -1,0 +1,118 @@
+"""A decoder's tokens look at what the encoder made of its own."""
+
+import keras
+from keras import ops
+
+from model.layers.attention.cache import attend_to_cache
+from model.layers.attention.full import MultiHeadAttention
+from model.layers.checks import check_rank
+from model.layers.masks import mask_bias, same_document
+from model.layers.places import packed, real_tokens
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class CrossAttention(MultiHeadAttention):
+    """Attention whose keys and values come from another sequence, the context.
+
+    Nothing tells it how far apart two tokens stand: they are of two sequences.
+
+    Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
+
+    Call arguments:
+        inputs: float `(B, T, D)`.
+        context: float `(B, S, D)`.
+        places: Where the inputs stand; see `model.layers.places`.
+        context_places: Where the context stands. In packed rows a document sees the
+            context of the same number.
+
+    Returns:
+        `(B, T, D)` in the compute dtype.
+
+    Raises:
+        ValueError: `inputs` or `context` is not of rank 3, or one of the two is packed
+            and the other is not.
+
+    Example:
+    >>> attention = CrossAttention(hidden_dim=4, num_heads=2)
+    >>> places = {"padding_mask": ops.ones((1, 2), dtype="int32")}
+    >>> context_places = {"padding_mask": ops.ones((1, 3), dtype="int32")}
+    >>> outputs = attention(
+    ...     ops.ones((1, 2, 4)), ops.ones((1, 3, 4)), places, context_places
+    ... )
+    >>> tuple(outputs.shape)
+    (1, 2, 4)
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
+    """
+
+    def build(
+        self,
+        inputs_shape,
+        context_shape=None,
+        places_shape=None,
+        context_places_shape=None,
+    ):
+        super().build(inputs_shape)
+
+    def call(self, inputs, context, places, context_places, training=None):
+        check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
+        check_rank(context, 3, f"{self.name}: context", "(batch, length, hidden_dim)")
+        if packed(places) != packed(context_places):
+            raise ValueError(
+                f"{self.name}: one of the two sequences is packed with documents "
+                f"(document_ids) and the other is not: places has {sorted(places)}, "
+                f"context_places has {sorted(context_places)}"
+            )
+
+        def row_bias(start, size):
+            mask = ops.expand_dims(real_tokens(context_places), 1)  # (B, 1, S)
+            if packed(places):
+                ids = places["document_ids"]
+                ids = ops.slice(ids, (0, start), (ops.shape(ids)[0], size))
+                same = same_document(ids, context_places["document_ids"])
+                mask = ops.logical_and(mask, same)  # (B, size, S)
+            return mask_bias(mask)
+
+        query = self.scale(self.split(self.query(inputs)))
+        key, value = self.split(self.key(context)), self.split(self.value(context))
+        return self.join(self._attend(query, key, value, row_bias, training=training))
+
+    def compute_output_shape(
+        self,
+        inputs_shape,
+        context_shape=None,
+        places_shape=None,
+        context_places_shape=None,
+    ):
+        return inputs_shape
+
+    def fill_cache(self, context):
+        """Keys and values of a context, made once for all steps.
+
+        Args:
+            context: float `(B, S, D)`.
+
+        Returns:
+            dict with `key` and `value`, `(B, G, S, K)`.
+        """
+        parts = {"key": self.key(context), "value": self.value(context)}
+        return {
+            name: ops.transpose(self.split(part), (0, 2, 1, 3))
+            for name, part in parts.items()
+        }
+
+    def step(self, inputs, context_places, cache):
+        """Attends from new tokens to a context in a cache.
+
+        Args:
+            inputs: float `(B, Q, D)`.
+            context_places: `padding_mask` `(B, S)` of the context.
+            cache: As `fill_cache` gives it.
+
+        Returns:
+            `(B, Q, D)`.
+        """
+        query = self.scale(self.split(self.query(inputs)))
+        bias = mask_bias(ops.expand_dims(real_tokens(context_places), 1))
+        return self.join(attend_to_cache(query, cache, bias))

@@ -1,0 +1,119 @@
+"""Every token looks at every other of its document."""
+
+import keras
+from keras import ops
+
+from model.kernels.attention import scaled_dot_product_attention
+from model.layers.attention.base import Attention
+from model.layers.attention.cache import attend_to_cache, empty_cache, extend_cache
+from model.layers.masks import attention_mask, mask_bias
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class MultiHeadAttention(Attention):
+    """Full attention: work and memory grow with the square of the length.
+
+    While nobody watches `probabilities` and no dropout is in force, the fused path
+    runs, which never holds the `T x T` probabilities and gives the same outputs.
+
+    Args, call arguments and errors are those of `Attention`.
+
+    Example:
+    >>> attention = MultiHeadAttention(hidden_dim=4, num_heads=2)
+    >>> places = {"padding_mask": ops.ones((1, 3), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 3, 4)), places).shape)
+    (1, 3, 4)
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), equation 1
+        - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682), section 3 (in pieces)
+    """
+
+    def attend(self, query, key, value, places, training=None):
+        num_keys = ops.shape(key)[1]
+
+        def row_bias(start, size, *tables):
+            mask = attention_mask(places, causal=self.causal, start=start, size=size)
+            bias = mask_bias(mask)  # (B, 1, 1|size, S)
+            if self.score_bias is not None:
+                bias = bias + self._position_bias(start, size, num_keys, tables)
+            return bias
+
+        return self._attend(query, key, value, row_bias, _tables(places), training)
+
+    def _attend(self, query, key, value, row_bias, tables=(), training=None):
+        """Fused if it can be: nobody watches, and no probability is dropped."""
+        dropping = bool(training) and self.dropout > 0
+        if not dropping and not self.probabilities.watched:
+            return scaled_dot_product_attention(query, key, value, row_bias, tables)
+        return self._attend_in_the_open(query, key, value, row_bias, tables, training)
+
+    def _attend_in_the_open(self, query, key, value, row_bias, tables, training):
+        """The same step by step, with the probabilities where they can be seen."""
+        batch, length, heads, width = ops.shape(query)
+        groups, shared = key.shape[2], heads // key.shape[2]
+        query = ops.transpose(query, (0, 2, 1, 3))  # (B, H, T, K)
+        query = ops.reshape(query, (batch, groups, shared * length, width))
+        key = ops.transpose(key, (0, 2, 3, 1))  # (B, G, K, S)
+        value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
+
+        scores = ops.cast(ops.matmul(query, key), "float32")  # (B, G, H/G T, S)
+        scores = ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
+        scores = scores + row_bias(0, length, *tables)
+        probabilities = self.probabilities(ops.softmax(scores, axis=-1))
+        probabilities = ops.cast(probabilities, self.compute_dtype)  # (B, H, T, S)
+        probabilities = self.probabilities_dropout(probabilities, training=training)
+        probabilities = ops.reshape(
+            probabilities, (batch, groups, shared * length, ops.shape(key)[-1])
+        )
+        outputs = ops.matmul(probabilities, value)  # (B, G, H/G T, K)
+        outputs = ops.reshape(outputs, (batch, heads, length, width))
+        return ops.transpose(outputs, (0, 2, 1, 3))
+
+    def _position_bias(self, start, size, num_keys, tables):
+        """What the score bias says of some rows: `(H, size, S)`.
+
+        Only differences of places count, and documents are packed in one piece, so
+        places may be counted along the row.
+        """
+        rows = start + ops.arange(size, dtype="int32")
+        columns = ops.arange(num_keys, dtype="int32")
+        return self.score_bias(rows, columns, *tables)
+
+    def make_cache(self, batch_size, length):
+        """An empty cache for the keys and values of `length` tokens.
+
+        Returns:
+            dict with `key` and `value`, `(B, G, S, K)` in the compute dtype.
+        """
+        shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
+        return empty_cache(shape, self.compute_dtype)
+
+    def step(self, inputs, places, cache, index):
+        """Attends from new tokens to those in the cache and to each other.
+
+        Args:
+            inputs: float `(B, Q, D)`, the new tokens.
+            places: `padding_mask` `(B, S)` of all slots of the cache, which is 1 for
+                real tokens, the new ones among them; `position_ids` `(B, Q)` of the
+                new tokens; and `bias_table`.
+            cache: As `make_cache` gives it; `index` of its slots are filled.
+            index: int32 scalar, the same for all rows.
+
+        Returns:
+            `(B, Q, D)`, and the cache with the new tokens in it.
+        """
+        query, key, value = self.project(inputs, places["position_ids"])
+        cache = extend_cache(cache, key, value, index)
+        length = ops.shape(inputs)[1]
+        mask = attention_mask(places, causal=self.causal, start=index, size=length)
+        bias = mask_bias(mask)
+        if self.score_bias is not None:
+            slots = ops.shape(cache["key"])[2]
+            bias = bias + self._position_bias(index, length, slots, _tables(places))
+        return self.join(attend_to_cache(query, cache, bias)), cache
+
+
+def _tables(places):
+    """The trained table of a score bias, if it has one."""
+    return (places["bias_table"],) if "bias_table" in places else ()

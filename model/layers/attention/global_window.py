@@ -1,0 +1,202 @@
+"""Every token looks at those near to it, and a few look at all and are seen by all."""
+
+import keras
+from keras import ops
+
+from configs.errors import ConfigError
+from model.layers.attention.blocks import block_starts
+from model.layers.attention.documents import Documents, look_up, read_places
+from model.layers.attention.scattered import Scattered, attend_from_scattered
+from model.layers.attention.sliding_window import SlidingWindowAttention
+from model.layers.attention.window import Far, Window, attend_to_window, window_of
+from model.layers.checks import check_rank
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class GlobalWindowAttention(SlidingWindowAttention):
+    """A sliding window, and global tokens: the first of each document (Longformer).
+
+    A global token sees its whole document, by projections of its own, and the whole
+    document sees it. What is said of a whole text, such as its class, need not travel
+    from window to window.
+
+    A block of queries begins in one document at most that began before its window, so
+    that the far global tokens of a block are few, however many documents there are.
+
+    Shapes: as in `Attention`, and `b` tokens of a block.
+
+    Args:
+        window_size: See `SlidingWindowAttention`.
+        num_global_tokens: int. How many tokens at the beginning of a document are
+            global.
+
+    The other arguments, the call arguments and the errors are those of `Attention`.
+    `probabilities` is called twice: with those of all queries,
+    `(blocks, B, H, b, keys of the window and far global ones)`, of which those of
+    global tokens do not count; then with those of global tokens,
+    `(blocks, B, H, global queries, b)`, which add up to one over all blocks.
+
+    Example:
+    >>> attention = GlobalWindowAttention(hidden_dim=4, num_heads=2, window_size=2)
+    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    (1, 5, 4)
+
+    References:
+        - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 3.1
+    """
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        *,
+        window_size: int = 512,
+        num_global_tokens: int = 1,
+        **kwargs,
+    ):
+        super().__init__(hidden_dim, num_heads, window_size=window_size, **kwargs)
+        if self.causal:
+            raise ConfigError(
+                f"{self.name}: global tokens see what comes after them; causal=True "
+                "needs full, sliding window or kernel attention"
+            )
+        if num_global_tokens < 1:
+            raise ConfigError(
+                f"{self.name}: num_global_tokens={num_global_tokens} must be at least 1"
+            )
+        self.num_global_tokens = num_global_tokens
+        keys_dim = self.num_key_value_heads * self.head_dim
+        self.global_query = self.projection(
+            "global_query", self.num_heads * self.head_dim
+        )
+        self.global_key = self.projection("global_key", keys_dim)
+        self.global_value = self.projection("global_value", keys_dim)
+
+    def build(self, inputs_shape, places_shape=None):
+        super().build(inputs_shape, places_shape)
+        for layer in (self.global_query, self.global_key, self.global_value):
+            layer.build((*inputs_shape[:-1], self.hidden_dim))
+
+    def call(self, inputs, places, training=None):
+        check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
+        documents = read_places(places, ops.shape(inputs)[1], self.name)
+        everyone = self._everyone(inputs, places, documents, training)
+        some = self._global_ones(inputs, places, documents, training)
+        is_global = ops.reshape(
+            self._is_global(documents), (*ops.shape(inputs)[:2], 1, 1)
+        )
+        return self.join(ops.where(is_global, some, everyone))
+
+    def _is_global(self, documents: Documents):
+        first = documents.positions < self.num_global_tokens
+        return ops.logical_and(ops.not_equal(documents.ids, 0), first)  # (B, T)
+
+    def _global_index(self, blocks: Documents):
+        """The global tokens of the document that a block begins in: `(N, B, g)`."""
+        numbers = ops.arange(self.num_global_tokens, dtype="int32")
+        return blocks.starts[:, :, :1] + numbers
+
+    def _everyone(self, inputs, places, documents, training):
+        """All tokens look at their window and at the global tokens: `(B, T, H, K)`."""
+        heads = self.project(inputs, places.get("position_ids"))
+        before, after = self.reach
+        # To the right, the global tokens of a document that begins in the block.
+        reach = (before, max(after, self.num_global_tokens - 1))
+        window = window_of(reach, self.block_size, ops.shape(inputs)[1])
+        is_global = window.around(ops.cast(self._is_global(documents), "int32"))
+        near = ops.logical_or(self.within_reach(window), ops.not_equal(is_global, 0))
+        allowed = ops.logical_and(window.visible(documents), near)
+        far = self._far_keys(documents, window)
+        bias_table = places.get("bias_table")
+        return attend_to_window(self, heads, window, allowed, bias_table, far, training)
+
+    def _far_keys(self, documents: Documents, window: Window) -> Far:
+        """The global tokens before a block's window.
+
+        They are of the document that the block begins in: any other that it has tokens
+        of begins within the block.
+        """
+        blocks = documents.cut(window.size)
+        index = self._global_index(blocks)
+        keys = ops.expand_dims(documents.ids_at(index), 2)  # (N, B, 1, g)
+        visible = documents.visible(keys, ops.expand_dims(blocks.ids, 3))
+        first_column = block_starts(index, window.size) - window.before * window.size
+        allowed = ops.logical_and(visible, ops.expand_dims(index < first_column, 2))
+        index = ops.repeat(ops.expand_dims(index, 2), self.num_heads, axis=2)
+        return Far(index, ops.expand_dims(allowed, 2))
+
+    def _global_ones(self, inputs, places, documents, training):
+        """Global tokens look at their whole document.
+
+        Returns:
+            `(B, T, H, K)`, of which only that of global tokens counts.
+        """
+        positions = places.get("position_ids")
+        key = self._turned(self.global_key(inputs), positions)
+        value = self.split(self.global_value(inputs))
+        blocks = documents.cut(self.block_size)
+        index, ids = self._looking_on(documents, blocks)
+        if documents.aligned:  # the same few for all blocks
+            first = ops.arange(self.num_global_tokens, dtype="int32")
+            first = ops.minimum(first, ops.shape(inputs)[1] - 1)
+            query = self.global_query(ops.take(inputs, first, axis=1))  # (B, g, H K)
+            query = ops.expand_dims(self._turned(query, None), 0)
+            query = ops.repeat(query, ops.shape(index)[0], axis=0)
+        else:
+            query = look_up(self._turned(self.global_query(inputs), positions), index)
+        ids = ops.expand_dims(ids, 3)  # (N, B, Q, 1)
+        visible = documents.visible(ops.expand_dims(blocks.ids, 2), ids)
+        allowed = ops.logical_and(visible, ops.not_equal(ids, 0))
+        scattered = Scattered(self.scale(query), key, value, index, allowed)
+        return attend_from_scattered(
+            self, scattered, places.get("bias_table"), training
+        )
+
+    def _looking_on(self, documents: Documents, blocks: Documents):
+        """Which global tokens look at the keys of each block.
+
+        Those of the document that it begins in, wherever they are; and of documents
+        that begin later in the block, those in it and just after it.
+
+        Returns:
+            int32 `(N, B, Q)` twice: the tokens' index in the row, and their document, 0
+            for none.
+        """
+        index = self._global_index(blocks)
+        ids = documents.ids_at(index)
+        if documents.aligned:
+            return index, ids
+        ids = ops.where(ops.equal(ids, blocks.ids[:, :, :1]), ids, 0)
+
+        begin = block_starts(index, self.block_size)
+        number = self.block_size + self.num_global_tokens - 1
+        later = begin + ops.arange(number, dtype="int32")  # (N, 1, b + g - 1)
+        later = later + ops.zeros_like(index[:, :, :1])
+        counts = ops.logical_and(
+            look_up(self._is_global(documents), later),
+            look_up(documents.starts, later) > begin,
+        )
+        later_ids = ops.where(counts, documents.ids_at(later), 0)
+        return (
+            ops.concatenate([index, later], axis=2),
+            ops.concatenate([ids, later_ids], axis=2),
+        )
+
+    def _turned(self, x, position_ids):
+        """Splits a projection into heads, and turns them by their places."""
+        x = self.split(x)
+        if self.rotary is None:
+            return x
+        if position_ids is None:
+            position_ids = ops.arange(ops.shape(x)[1], dtype="int32")
+        return self.rotary(x, position_ids)
+
+    def make_cache(self, batch_size, length):
+        raise NotImplementedError(f"{self.name}: only decoders have caches")
+
+    def step(self, inputs, places, cache, index):
+        raise NotImplementedError(f"{self.name}: only decoders take single steps")
+
+    def get_config(self):
+        return {**super().get_config(), "num_global_tokens": self.num_global_tokens}

@@ -1,0 +1,175 @@
+"""Keys and values are summed up in a few vectors, and the tokens look at these."""
+
+import keras
+from keras import ops
+
+from configs.errors import ConfigError
+from model.initializers import seeded
+from model.layers.attention.base import Attention
+from model.layers.attention.documents import Documents, read_places
+from model.layers.attention.window import forbid, pass_seam
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class LowRankAttention(Attention):
+    """Attention to `rank` sums of all keys and values: linear in length (Linformer).
+
+    A sum has a weight for each position, learned, and the same for all heads. So a
+    layer reads no text longer than it was made for.
+
+    In a packed row each document is summed up by itself. There is room for the sums of
+    `max_documents`, which cost as many times more; a row with more of them gives NaN.
+
+    Shapes: as in `Attention`; `P` positions, `r` sums, `M` documents.
+
+    Args:
+        max_sequence_length: int. `P`.
+        rank: int. `r`.
+        share_key_value: bool. Whether values are summed up by the weights of the keys.
+        max_documents: int. `M`, the most documents in a packed row.
+
+    The other arguments, the call arguments and the errors are those of `Attention`;
+    `rotary` and `score_bias` have no place here, since a sum stands at none.
+    `probabilities` sees `(B, H, T, r)`, and `(B, H, T, M r)` of packed rows.
+
+    Raises:
+        ConfigError: Arguments that no sums can be made by.
+        ValueError: More tokens than `max_sequence_length`.
+
+    Example:
+    >>> attention = LowRankAttention(4, 2, max_sequence_length=8, rank=3)
+    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    (1, 5, 4)
+
+    References:
+        - [Wang et al., 2020](https://arxiv.org/abs/2006.04768), equation 7; the weights
+          are shared by heads, as in section 4
+    """
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        *,
+        max_sequence_length: int = 512,
+        rank: int = 256,
+        share_key_value: bool = False,
+        max_documents: int = 8,
+        **kwargs,
+    ):
+        super().__init__(hidden_dim, num_heads, **kwargs)
+        if self.causal:
+            raise ConfigError(
+                f"{self.name}: a sum mixes what comes before a token with what comes "
+                "after it; causal=True needs full, sliding window or kernel attention"
+            )
+        if self.rotary is not None or self.score_bias is not None:
+            raise ConfigError(
+                f"{self.name}: rotary and score_bias need keys that stand at one "
+                "place, and low rank attention sums up keys of many"
+            )
+        if not 1 <= rank <= max_sequence_length or max_documents < 1:
+            raise ConfigError(
+                f"{self.name}: rank={rank} must be from 1 to max_sequence_length="
+                f"{max_sequence_length}, and max_documents={max_documents} at least 1"
+            )
+        self.max_sequence_length = max_sequence_length
+        self.rank = rank
+        self.share_key_value = share_key_value
+        self.max_documents = max_documents
+
+    def build(self, inputs_shape, places_shape=None):
+        super().build(inputs_shape, places_shape)
+        self.key_summary = self._summary("key_summary")
+        if not self.share_key_value:
+            self.value_summary = self._summary("value_summary")
+
+    def _summary(self, name):
+        return self.add_weight(
+            name=name,
+            shape=(self.max_sequence_length, self.rank),
+            initializer=seeded(self.kernel_initializer, self.seed, name),
+        )
+
+    def attend(self, query, key, value, places, training=None):
+        batch, length, heads, width = ops.shape(query)
+        self._check_length(length)
+        documents = read_places(places, length, self.name)
+        groups, shared = key.shape[2], heads // key.shape[2]
+        keys = self._sum_up(key, self.key_summary, documents)  # (B, S, G, K)
+        weights = self.key_summary if self.share_key_value else self.value_summary
+        values = self._sum_up(value, weights, documents)
+
+        query = ops.reshape(query, (batch, length, groups, shared, width))
+        scores = ops.einsum("btgrk,bsgk->bgrts", query, keys)
+        scores = ops.reshape(scores, (batch, heads, length, keys.shape[1]))
+        scores = forbid(scores, self._own_sums(documents))
+        probabilities = pass_seam(self, ops.softmax(scores, axis=-1), training)
+        probabilities = ops.reshape(
+            probabilities, (batch, groups, shared, length, keys.shape[1])
+        )
+        outputs = ops.einsum("bgrts,bsgk->btgrk", probabilities, values)
+        outputs = ops.reshape(outputs, (batch, length, heads, width))
+        return self._spoil_crowded_rows(outputs, documents)
+
+    def _check_length(self, length):
+        if isinstance(length, int) and length > self.max_sequence_length:
+            raise ValueError(
+                f"{self.name}: inputs has {length} tokens; expected at most "
+                f"max_sequence_length={self.max_sequence_length}, for which there are "
+                "weights"
+            )
+
+    def _sum_up(self, x, summary, documents: Documents):
+        """The sums of each document: `(B, T, G, K)` to `(B, S, G, K)`.
+
+        `S` is `r`, or `M r` in packed rows, document by document.
+        """
+        batch, length, groups, width = ops.shape(x)
+        x = ops.reshape(x, (batch, length, groups * width))
+        summary = ops.cast(summary, x.dtype)
+        if documents.aligned:
+            real = ops.cast(ops.not_equal(documents.ids, 0), x.dtype)
+            x = x * ops.expand_dims(real, 2)
+            # A slice fails when the row is too long; brackets would give fewer rows.
+            weights = ops.slice(summary, (0, 0), (length, self.rank))  # (T, r)
+        else:
+            weights = ops.take(summary, documents.positions, axis=0)  # (B, T, r)
+            mine = ops.cast(self._membership(documents), x.dtype)  # (B, T, M)
+            weights = ops.expand_dims(mine, 3) * ops.expand_dims(weights, 2)
+            weights = ops.reshape(weights, (batch, length, mine.shape[2] * self.rank))
+        sums = ops.matmul(ops.swapaxes(weights, -1, -2), x)
+        return ops.reshape(sums, (batch, weights.shape[-1], groups, width))
+
+    def _membership(self, documents: Documents):
+        """Which document each token is of: bool `(B, T, M)`; none for padding."""
+        numbers = ops.arange(1, self._room(documents) + 1, dtype="int32")
+        return ops.equal(ops.expand_dims(documents.ids, 2), numbers)
+
+    def _room(self, documents: Documents) -> int:
+        return self.max_documents if documents.packed else 1
+
+    def _own_sums(self, documents: Documents):
+        """Which sums each token may look at, broadcastable to `(B, H, T, S)`."""
+        if documents.aligned:
+            return True
+        own = ops.repeat(self._membership(documents), self.rank, axis=2)
+        return ops.expand_dims(own, 1)
+
+    def _spoil_crowded_rows(self, outputs, documents: Documents):
+        if not documents.packed:
+            return outputs
+        crowded = ops.max(documents.ids, axis=1) > self.max_documents
+        crowded = ops.reshape(crowded, (-1, 1, 1, 1))
+        nan = ops.cast(float("nan"), outputs.dtype)
+        return ops.where(crowded, nan, outputs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_sequence_length": self.max_sequence_length,
+            "rank": self.rank,
+            "share_key_value": self.share_key_value,
+            "max_documents": self.max_documents,
+        }

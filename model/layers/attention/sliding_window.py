@@ -1,0 +1,128 @@
+"""Every token looks at those near to it."""
+
+import keras
+from keras import ops
+
+from configs.errors import ConfigError
+from model.layers.attention.base import Attention
+from model.layers.attention.cache import attend_to_cache, empty_cache, extend_cache
+from model.layers.attention.documents import read_places
+from model.layers.attention.window import Window, attend_to_window, window_of
+from model.layers.masks import mask_bias
+
+# Small blocks waste little at the two ends of a window; large ones multiply faster.
+BLOCKS_IN_WINDOW = 8
+SMALLEST_BLOCK = 32
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class SlidingWindowAttention(Attention):
+    """Attention to the nearest tokens only: work and memory grow with the length.
+
+    In an encoder half of the window lies on each side of a token; in a decoder all of
+    it behind. The row is cut into blocks of an eighth of the window, and a block of
+    queries is multiplied with the nine blocks of keys that its window touches: a query
+    has `1.125 window_size` scores. With each layer a token sees a window farther.
+
+    Distances count along the row. A document lies in one piece, so those within it are
+    the same as if it were alone.
+
+    Shapes: as in `Attention`.
+
+    Args:
+        window_size: int, even. An encoder's token sees `window_size / 2` tokens on each
+            side and itself; a decoder's itself and the `window_size - 1` before it.
+
+    The other arguments, the call arguments and the errors are those of `Attention`.
+    `probabilities` sees `(blocks, B, H, queries of a block, keys of its window)`.
+
+    Example:
+    >>> attention = SlidingWindowAttention(hidden_dim=4, num_heads=2, window_size=2)
+    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    (1, 5, 4)
+
+    References:
+        - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 3.1
+    """
+
+    def __init__(
+        self, hidden_dim: int, num_heads: int, *, window_size: int = 512, **kwargs
+    ):
+        super().__init__(hidden_dim, num_heads, **kwargs)
+        if window_size < 2 or window_size % 2:
+            raise ConfigError(
+                f"{self.name}: window_size={window_size} must be even and at least 2; "
+                "half of it lies on each side"
+            )
+        self.window_size = window_size
+        self.block_size = max(window_size // BLOCKS_IN_WINDOW, SMALLEST_BLOCK)
+        half = window_size // 2
+        self.reach = (window_size - 1, 0) if self.causal else (half, half)
+
+    def attend(self, query, key, value, places, training=None):
+        length = ops.shape(query)[1]
+        documents = read_places(places, length, self.name)
+        window = window_of(self.reach, self.block_size, length)
+        visible = window.visible(documents)  # (N, B, 1|b, W b)
+        allowed = ops.logical_and(visible, self.within_reach(window))
+        return attend_to_window(
+            self,
+            (query, key, value),
+            window,
+            allowed,
+            places.get("bias_table"),
+            training=training,
+        )
+
+    def within_reach(self, window: Window):
+        """Which columns of a window are near enough to each query: `(b, W b)`."""
+        before, after = self.reach
+        ahead = window.ahead()
+        return (-before <= ahead) & (ahead <= after)
+
+    def make_cache(self, batch_size, length):
+        """An empty cache for the keys and values of `length` tokens.
+
+        Returns:
+            dict with `key` and `value`, `(B, G, S, K)` in the compute dtype.
+        """
+        shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
+        return empty_cache(shape, self.compute_dtype)
+
+    def step(self, inputs, places, cache, index):
+        """Attends from new tokens to those in the cache and to each other.
+
+        Only the slots that the window reaches are read.
+
+        Args:
+            inputs: float `(B, Q, D)`, the new tokens.
+            places: As in `MultiHeadAttention.step`.
+            cache: As `make_cache` gives it; `index` of its slots are filled.
+            index: int32 scalar, the same for all rows.
+
+        Returns:
+            `(B, Q, D)`, and the cache with the new tokens in it.
+        """
+        query, key, value = self.project(inputs, places["position_ids"])
+        cache = extend_cache(cache, key, value, index)
+        batch, length = ops.shape(inputs)[:2]
+        smaller = min if isinstance(length, int) else ops.minimum
+        read = smaller(self.reach[0] + length, ops.shape(cache["key"])[2])
+        first = ops.maximum(index - self.reach[0], 0)
+
+        shape = (batch, self.num_key_value_heads, read, self.head_dim)
+        near = {name: ops.slice(cache[name], (0, 0, first, 0), shape) for name in cache}
+        rows = index + ops.arange(length, dtype="int32")
+        columns = first + ops.arange(read, dtype="int32")
+        behind = ops.expand_dims(rows, 1) - ops.expand_dims(columns, 0)  # (Q, S)
+        seen = ops.logical_and(behind >= 0, behind <= self.reach[0])
+        real = ops.slice(places["padding_mask"], (0, first), (batch, read))
+        real = ops.expand_dims(ops.not_equal(real, 0), 1)  # (B, 1, S)
+        bias = mask_bias(ops.logical_and(real, seen))
+        if self.score_bias is not None:
+            bias = bias + self.score_bias(rows, columns, places.get("bias_table"))
+        return self.join(attend_to_cache(query, near, bias)), cache
+
+    def get_config(self):
+        return {**super().get_config(), "window_size": self.window_size}

@@ -1,0 +1,127 @@
+"""From one vector per token to one for the whole text."""
+
+from typing import Literal
+
+import keras
+from keras import ops
+
+from configs.errors import ConfigError
+from model.initializers import seeded
+from model.layers.checks import check_rank
+from model.layers.masks import FORBIDDEN
+
+KINDS = ("first", "mean", "max", "attention")
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class Pooling(keras.layers.Layer):
+    """Makes one vector of a text, so that the text can be classified or compared.
+
+    `"first"` takes the first token's vector, which the model learns to use as a
+    summary; `"mean"` and `"max"` look at all real tokens, feature by feature;
+    `"attention"` takes a mean whose weights are the softmax of `x . query / sqrt(D)`,
+    with one learned query for all texts.
+
+    Rows hold one text each: what is packed is pooled together.
+
+    Shapes: `B` batch, `T` length, `D` hidden width.
+
+    Args:
+        kind: `"first"`, `"mean"`, `"max"` or `"attention"`.
+        query_initializer: Keras initializer of `query`, the weight `(D,)` that
+            `"attention"` has; the other kinds have none.
+        seed: int or None. Seed of the initial query.
+
+    Call arguments:
+        inputs: float `(B, T, D)`.
+        padding_mask: int or bool `(B, T)`, 1 for a real token; or None, all are real.
+
+    Returns:
+        `(B, D)` in the compute dtype. Computed in float32. For a row of nothing but
+        padding, zeros, or with `"first"` its first token.
+
+    Raises:
+        ConfigError: when `kind` is none of the four.
+        ValueError: when a rank is another.
+
+    Example:
+    >>> tokens = ops.array([[[1.0], [4.0], [100.0]]])
+    >>> ops.convert_to_numpy(Pooling("mean")(tokens, ops.array([[1, 1, 0]])))
+    array([[2.5]], dtype=float32)
+
+    Masking: only `padding_mask` counts. A Keras mask on the inputs is not read, and
+    Keras warns of it.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3 (first)
+        - [Reimers & Gurevych, 2019](https://arxiv.org/abs/1908.10084), section 3
+          (mean, max)
+        - [Yang et al., 2016](https://aclanthology.org/N16-1174), equations 6 and 7
+          (attention), here without their dense layer before it
+    """
+
+    def __init__(
+        self,
+        kind: Literal["first", "mean", "max", "attention"] = "first",
+        query_initializer="truncated_normal",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if kind not in KINDS:
+            raise ConfigError(f"{self.name}: kind={kind!r} is not one of {KINDS}")
+        self.kind = kind
+        self.query_initializer = keras.initializers.get(query_initializer)
+        self.seed = seed
+
+    def build(self, inputs_shape, padding_mask_shape=None):
+        if self.kind == "attention":
+            self.query = self.add_weight(
+                name="query",
+                shape=(inputs_shape[-1],),
+                initializer=seeded(self.query_initializer, self.seed),
+                autocast=False,
+            )
+
+    def call(self, inputs, padding_mask=None):
+        check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
+        if self.kind == "first":
+            return inputs[:, 0]
+        if padding_mask is None:
+            padding_mask = ops.ones(ops.shape(inputs)[:2], "bool")
+        check_rank(padding_mask, 2, f"{self.name}: padding_mask", "(batch, length)")
+        real = ops.expand_dims(ops.not_equal(padding_mask, 0), -1)  # (B, T, 1)
+        x = ops.where(real, ops.cast(inputs, "float32"), 0.0)
+        match self.kind:
+            case "mean":
+                number = ops.sum(ops.cast(real, "float32"), axis=1)  # (B, 1)
+                pooled = ops.sum(x, axis=1) / ops.maximum(number, 1.0)
+            case "max":
+                highest = ops.max(ops.where(real, x, -float("inf")), axis=1)
+                pooled = ops.where(ops.any(real, axis=1), highest, 0.0)
+            case _:
+                pooled = ops.sum(self.attend(x, real) * x, axis=1)
+        return ops.cast(pooled, self.compute_dtype)  # (B, D)
+
+    def attend(self, x, real):
+        """How much each token counts: `(B, T, 1)`, 0 for padding."""
+        scores = ops.matmul(x, ops.expand_dims(self.query, -1))  # (B, T, 1)
+        scores = scores / ops.shape(x)[-1] ** 0.5
+        scores = ops.where(real, scores, FORBIDDEN)
+        # `ops.softmax` warns of texts of one token. The highest weight is 1 before it
+        # is divided, so that the sum of no weights at all is the only one below 1.
+        highest = ops.max(scores, axis=1, keepdims=True)
+        weights = ops.where(real, ops.exp(scores - highest), 0.0)
+        return weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
+
+    def compute_output_spec(self, inputs, padding_mask=None):
+        shape = (inputs.shape[0], inputs.shape[-1])
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "kind": self.kind,
+            "query_initializer": keras.initializers.serialize(self.query_initializer),
+            "seed": self.seed,
+        }

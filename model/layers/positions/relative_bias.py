@@ -1,0 +1,221 @@
+"""Positions as a learned number for each head and range of distances (T5)."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from configs.errors import ConfigError
+from model.initializers import seeded
+from model.layers.checks import check_rank
+from model.layers.positions.pairs import keys_ahead, score_spec
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class RelativeBias(keras.layers.Layer):
+    """Gives each pair of tokens the number that belongs to their distance.
+
+    Near distances have a number each; far ones share theirs in ranges, called
+    buckets, that grow with the distance. The numbers are weights of
+    `RelativeBiasTable`, one table for all layers of a stack.
+
+    The buckets of all distances are worked out once, in NumPy. So a graph takes no
+    logarithm for each pair, and the last bit of one, which differs between machines,
+    cannot move the edge of a range.
+
+    Shapes: `H` heads, `Q` queries, `S` keys.
+
+    Args:
+        num_buckets: int. How many ranges there are.
+        max_distance: int. Distance from which on all share the last range.
+        bidirectional: bool. Whether half of the buckets are for keys ahead of the
+            query, as in an encoder. Else all are for those behind, and keys ahead,
+            which a decoder hides, count as distance 0.
+
+    Call arguments:
+        query_positions: int `(..., Q)`.
+        key_positions: int `(..., S)`; the axes before broadcast.
+        bias_table: float `(num_buckets, H)`.
+
+    Returns:
+        float32 `(..., H, Q, S)` in every dtype policy, to be added to the scores.
+
+    Raises:
+        ConfigError: Sizes that leave no room for ranges.
+        ValueError: Positions that are not whole numbers, or a table of another shape.
+
+    Example:
+    >>> bias = RelativeBias(num_buckets=4, max_distance=8, bidirectional=True)
+    >>> table = ops.array([[0.0], [1.0], [2.0], [3.0]])  # one head
+    >>> places = ops.arange(3)
+    >>> ops.convert_to_numpy(bias(places, places, table))
+    array([[[0., 3., 3.],
+            [1., 0., 3.],
+            [1., 1., 0.]]], dtype=float32)
+
+    Masking: the Keras mask means nothing here.
+
+    References:
+        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1, and
+          `_relative_position_bucket` in its code, which says where the ranges end
+    """
+
+    def __init__(
+        self,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+        **kwargs,
+    ):
+        super().__init__(autocast=False, **kwargs)  # the table stays float32
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
+        # From the farthest key behind that counts to the farthest ahead.
+        self.farthest_ahead = max_distance if bidirectional else 0
+        self.buckets = relative_buckets(
+            np.arange(-max_distance, self.farthest_ahead + 1),
+            num_buckets,
+            max_distance,
+            bidirectional,
+        )
+
+    def call(self, query_positions, key_positions, bias_table):
+        expected = f"(num_buckets={self.num_buckets}, heads)"
+        check_rank(bias_table, 2, f"{self.name}: bias_table", expected)
+        if bias_table.shape[0] not in (None, self.num_buckets):
+            raise ValueError(
+                f"{self.name}: bias_table has shape {tuple(bias_table.shape)}; "
+                f"expected {expected}"
+            )
+        ahead = keys_ahead(query_positions, key_positions, self.name)  # (..., Q, S)
+        rows = ops.clip(ahead, -self.max_distance, self.farthest_ahead)
+        # By distance first, which are few, and then for all the pairs.
+        table = ops.take(ops.cast(bias_table, "float32"), self.buckets, axis=0)
+        bias = ops.take(table, rows + self.max_distance, axis=0)  # (..., Q, S, H)
+        return ops.moveaxis(bias, -1, -3)  # (..., H, Q, S)
+
+    def compute_output_spec(self, query_positions, key_positions, bias_table):
+        return score_spec(query_positions, key_positions, bias_table.shape[-1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "bidirectional": self.bidirectional,
+        }
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class RelativeBiasTable(keras.layers.Layer):
+    """Holds the numbers that `RelativeBias` gives out, for all layers of a stack.
+
+    Args:
+        num_buckets: int. How many ranges of distance there are.
+        num_heads: int. `H`.
+        embeddings_initializer: Keras initializer of the table, or its name. None for
+            BERT's: normal, of deviation 0.02, nothing beyond two deviations.
+        seed: int or None. Seed of the initial table.
+
+    Call arguments:
+        inputs: Any tensor. It only gives the table a place in a functional model.
+
+    Returns:
+        float32 `(num_buckets, H)` in every dtype policy.
+
+    Example:
+    >>> table = RelativeBiasTable(num_buckets=32, num_heads=8)
+    >>> tuple(table(ops.ones((1, 3))).shape)
+    (32, 8)
+
+    Masking: the Keras mask means nothing here.
+
+    References:
+        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1
+    """
+
+    def __init__(
+        self,
+        num_buckets: int,
+        num_heads: int,
+        embeddings_initializer: str | keras.initializers.Initializer | None = None,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_buckets = num_buckets
+        self.num_heads = num_heads
+        self.embeddings_initializer = keras.initializers.get(
+            embeddings_initializer or keras.initializers.TruncatedNormal(stddev=0.02)
+        )
+        self.seed = seed
+
+    def build(self, inputs_shape):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.num_buckets, self.num_heads),
+            initializer=seeded(self.embeddings_initializer, self.seed, "embeddings"),
+            autocast=False,
+        )
+
+    def call(self, inputs):
+        return ops.cast(self.embeddings, "float32")
+
+    def compute_output_spec(self, inputs):
+        shape = (self.num_buckets, self.num_heads)
+        return keras.KerasTensor(shape, dtype="float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_buckets": self.num_buckets,
+            "num_heads": self.num_heads,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embeddings_initializer
+            ),
+            "seed": self.seed,
+        }
+
+
+def relative_buckets(
+    ahead: np.ndarray,
+    num_buckets: int = 32,
+    max_distance: int = 128,
+    bidirectional: bool = True,
+) -> np.ndarray:
+    """Says which bucket each distance belongs to.
+
+    The first half of a direction's buckets are single distances. The rest share what
+    lies between them and `max_distance` in equal steps of its logarithm.
+
+    Args:
+        ahead: int. How far the key is ahead of the query; less than 0 is behind.
+        num_buckets: See `RelativeBias`.
+        max_distance: See `RelativeBias`.
+        bidirectional: See `RelativeBias`.
+
+    Returns:
+        int32, of the shape of `ahead`, in `[0, num_buckets)`.
+
+    Raises:
+        ConfigError: Sizes that leave no room for ranges.
+
+    Example:
+    >>> relative_buckets(np.array([0, -7, -8, -11, -12, -500, 1, 500]))
+    array([ 0,  7,  8,  8,  9, 15, 17, 31], dtype=int32)
+    """
+    side = num_buckets // 2 if bidirectional else num_buckets
+    single = side // 2
+    if single < 1 or max_distance <= single:
+        raise ConfigError(
+            f"num_buckets={num_buckets} and max_distance={max_distance} leave no room "
+            f"for ranges; max_distance must be more than {max(single, 1)}, and "
+            f"num_buckets at least {4 if bidirectional else 2}"
+        )
+    distance = np.abs(ahead) if bidirectional else np.maximum(-ahead, 0)
+    # In float32, as T5 computes it.
+    share = np.log(np.maximum(distance, single).astype("float32") / np.float32(single))
+    share = share / np.float32(np.log(max_distance / single)) * (side - single)
+    far = np.minimum(single + share.astype("int32"), side - 1)
+    bucket = np.where(distance < single, distance, far)
+    return (bucket + np.where(bidirectional & (ahead > 0), side, 0)).astype("int32")

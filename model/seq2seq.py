@@ -1,0 +1,98 @@
+"""Encoder and decoder: a text, and what is to be written in answer to it."""
+
+from dataclasses import replace
+
+import keras
+
+from configs.model import Seq2SeqConfig
+from model.blueprint import Blueprint
+from model.decoder import score_tokens
+from model.inputs import places_of, token_inputs
+from model.stack import LayerStack, build_token_embedding
+
+
+def build_seq2seq(
+    config: Seq2SeqConfig,
+    vocabulary_size: int,
+    *,
+    packed: bool = False,
+    dtype: str | None = None,
+    seed: int | None = 0,
+) -> keras.Model:
+    """Builds the encoder and the decoder that a config describes.
+
+    Both read one table of tokens. In packed rows, the n-th document of the decoder
+    sees the n-th of the encoder.
+
+    Shapes: `B` batch, `S` length of the source, `T` length of the target, `V`
+    vocabulary, `D` hidden width; `B`, `S` and `T` are free.
+
+    Args:
+        config: The `model` section of a run.
+        vocabulary_size: `V`.
+        packed: See `build_encoder`.
+        dtype: See `build_encoder`.
+        seed: See `build_encoder`.
+
+    Returns:
+        A functional model. Inputs, all int32, by name: `encoder_token_ids` with
+        `encoder_padding_mask`, or `encoder_document_ids` and `encoder_position_ids`
+        when `packed`, `(B, S)`; the same of `decoder_`, `(B, T)`. Outputs:
+        `encoder_sequence_output` `(B, S, D)` and `sequence_output` `(B, T, D)` in the
+        compute dtype, and `logits` of the token after each, float32 `(B, T, V)`.
+
+    Example:
+    >>> model = build_seq2seq(
+    ...     Seq2SeqConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ... )
+    >>> model.output["logits"].shape
+    (None, None, 10)
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), figure 1
+        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1
+    """
+    # === Layers ===
+    plan = Blueprint(
+        config=config,
+        attention=config.attention,
+        num_layers=config.num_layers,
+        prefix="encoder_",
+        dtype=dtype,
+        seed=seed,
+    )
+    decoder_plan = replace(
+        plan,
+        attention=config.decoder_attention or config.attention,
+        num_layers=config.decoder_layers,
+        causal=True,
+        cross=True,
+        prefix="decoder_",
+    )
+    token_embedding = build_token_embedding(plan, vocabulary_size)
+    encoder = LayerStack.build(plan)
+    decoder = LayerStack.build(decoder_plan)
+
+    # === Functional Model ===
+    inputs = {
+        **token_inputs("encoder_", packed=packed),
+        **token_inputs("decoder_", packed=packed),
+    }
+    context_places = places_of(inputs, "encoder_")
+    context = encoder.embed(
+        token_embedding(inputs["encoder_token_ids"]),
+        inputs.get("encoder_position_ids"),
+    )
+    context = encoder.run(context, context_places)
+    x = decoder.embed(
+        token_embedding(inputs["decoder_token_ids"]),
+        inputs.get("decoder_position_ids"),
+    )
+    x = decoder.run(x, places_of(inputs, "decoder_"), context, context_places)
+    scored = x * config.hidden_dim**-0.5 if config.scale_logits else x
+    outputs = {
+        "encoder_sequence_output": context,
+        "sequence_output": x,
+        "logits": score_tokens(decoder_plan, config, token_embedding, scored),
+    }
+    return keras.Model(inputs, outputs, name="seq2seq")

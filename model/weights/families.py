@@ -1,0 +1,15 @@
+"""All families that we read and write in Hugging Face's format."""
+
+from model.weights.bert import BERT
+from model.weights.distilbert import DISTILBERT
+from model.weights.gpt2 import GPT2
+from model.weights.llama import LLAMA
+from model.weights.roberta import ROBERTA
+from model.weights.t5 import T5
+from model.weights.vit import VIT
+
+# In the order in which they are tried for a model of ours.
+FAMILIES = {
+    family.model_type: family
+    for family in (BERT, ROBERTA, DISTILBERT, GPT2, LLAMA, T5, VIT)
+}

@@ -1,0 +1,87 @@
+"""What is known of a family of models in Hugging Face's format."""
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from configs.errors import ArtifactError
+from configs.model import EncoderConfig, Model
+from configs.objective import Objective
+from model.weights.names import Row
+from model.weights.settings import Settings
+from model.weights.transforms import Sizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What model some weights are of.
+
+    Attributes:
+        config: The `model` section of a run.
+        vocabulary_size: How many tokens it knows; 0 for images.
+        objective: What its head was trained for; None for a body alone.
+    """
+
+    config: Model
+    vocabulary_size: int
+    objective: Objective | None = None
+
+    @property
+    def sizes(self) -> Sizes:
+        """What transforms of tensors must know."""
+        config = self.config
+        patches = config.patches if isinstance(config, EncoderConfig) else None
+        return Sizes(
+            vocabulary_size=self.vocabulary_size,
+            head_dim=config.head_dim(config.attention),
+            num_channels=patches.num_channels if patches else 3,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One family: its table of names and its `config.json`, both read both ways.
+
+    Attributes:
+        model_type: What `config.json` calls it.
+        prefix: What the names of a body begin with where there is a head.
+        rows: The table of names, for a model as described.
+        read: A description from `config.json` and the names that are there.
+        write: `config.json` from a description.
+        copies: Tensors that repeat another: some programs write them, some do not.
+        ignored: Pattern of the names of buffers, which are no weights.
+    """
+
+    model_type: str
+    prefix: str = ""
+    rows: Callable[[Description], tuple[Row, ...]]
+    read: Callable[[Settings, Container[str]], Description]
+    write: Callable[[Description], dict[str, Any]]
+    copies: Mapping[str, str] = field(default_factory=dict)
+    ignored: str = r"(?!)"
+
+    def short_names(self, names: Iterable[str], where: str) -> dict[str, str]:
+        """Names as the table has them, each with what the checkpoint calls it.
+
+        Raises:
+            ArtifactError: Two tensors have the same name but for the prefix.
+        """
+        found: dict[str, str] = {}
+        for name in names:
+            short = _without_old_endings(name.removeprefix(self.prefix))
+            if short in found:
+                raise ArtifactError(
+                    f"{where}: has both {found[short]} and {name}, which are one weight"
+                )
+            if not re.search(self.ignored, short):
+                found[short] = name
+        return found
+
+
+def _without_old_endings(name: str) -> str:
+    """The norms of the first published BERTs are named as TensorFlow did."""
+    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name

@@ -1,0 +1,138 @@
+"""A checkpoint's `config.json`: what we know of it is read, what we cannot is refused.
+
+A setting that is passed over makes a model that answers nearly right.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from configs.errors import ArtifactError
+
+T = TypeVar("T")
+
+
+class Settings:
+    """The keys of a `config.json`, asked for one by one.
+
+    A key that is null counts as left out, as in Hugging Face's classes.
+
+    Args:
+        values: The keys.
+        where: The file, for messages.
+
+    Example:
+    >>> settings = Settings({"hidden_act": "gelu"}, "config.json")
+    >>> settings.choice("hidden_act", {"gelu": "gelu", "gelu_new": "gelu_tanh"})
+    'gelu'
+    >>> settings.integer("hidden_size")
+    Traceback (most recent call last):
+    configs.errors.ArtifactError: config.json: hidden_size is missing, ...
+    """
+
+    def __init__(self, values: Mapping[str, Any], where: str):
+        self.values = {k: v for k, v in values.items() if v is not None}
+        self.where = where
+
+    @classmethod
+    def of_file(cls, path: Path) -> "Settings":
+        """Reads a file.
+
+        Raises:
+            ArtifactError: There is none, or it holds no JSON object.
+        """
+        try:
+            values = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise ArtifactError(
+                f"{path}: no such file; it says what kind of model the weights are of"
+            ) from None
+        except ValueError as error:
+            raise ArtifactError(f"{path}: is not JSON ({error})") from error
+        if not isinstance(values, dict):
+            raise ArtifactError(f"{path}: is no JSON object")
+        return cls(values, str(path))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """A whole number; the default if it is left out."""
+        value = self._value(key, default, "a whole number")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.refusal(key, "a whole number")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A number; the default if it is left out."""
+        value = self._value(key, default, "a number")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.refusal(key, "a number")
+        return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false; the default if it is left out."""
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise self.refusal(key, "true or false")
+        return value
+
+    def choice(self, key: str, known: Mapping[str, T], default: str | None = None) -> T:
+        """What we call one of their words."""
+        value = self._value(key, default, f"one of {', '.join(known)}")
+        if not isinstance(value, str) or value not in known:
+            raise self.refusal(key, f"one of {', '.join(known)}")
+        return known[value]
+
+    def only(self, key: str, value: Any, default: Any = None) -> None:
+        """Refuses a setting that our models have in one way only.
+
+        Args:
+            key: The setting.
+            value: What it must be.
+            default: What it is when left out; `value` if None.
+        """
+        default = value if default is None else default
+        if self.values.get(key, default) != value:
+            raise self.refusal(key, f"{value!r}, the only one that our models do")
+
+    def section(self, key: str) -> "Settings":
+        """The settings below a key; none if it is left out."""
+        value = self.values.get(key, {})
+        if not isinstance(value, dict):
+            raise self.refusal(key, "a JSON object")
+        return Settings(value, f"{self.where}: {key}")
+
+    def refusal(self, key: str, expected: str) -> ArtifactError:
+        """The error for a setting that cannot be taken over."""
+        found = repr(self.values.get(key, "nothing"))
+        return ArtifactError(f"{self.where}: {key} is {found}, expected {expected}")
+
+    def _value(self, key: str, default: Any, expected: str) -> Any:
+        value = self.values.get(key, default)
+        if value is None:
+            raise ArtifactError(f"{self.where}: {key} is missing, expected {expected}")
+        return value
+
+
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+
+# Hugging Face's names of activations, and ours.
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+# And back.
+THEIR_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_new",
+    "relu": "relu",
+    "silu": "silu",
+}

@@ -1,0 +1,150 @@
+"""Where tensors lie on the disk: read one at a time, so that large ones fit.
+
+Only formats that hold numbers and nothing else are read. A pickle is a program: to
+open it is to run it.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from configs.errors import ArtifactError
+from model.weights.transforms import Shape
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+
+# The number formats that plain weights are in.
+_FLOATS = ("F64", "F32", "F16", "BF16")
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+
+
+class Source(Protocol):
+    """Named tensors, read when asked for."""
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """All names and their shapes."""
+        ...
+
+    def read(self, name: str) -> np.ndarray:
+        """The values of one."""
+        ...
+
+
+class SafetensorsSource:
+    """The tensors of a folder's `model.safetensors`, or of its shards.
+
+    Args:
+        folder: Holds the file, or the shards and `model.safetensors.index.json`.
+
+    Raises:
+        ArtifactError: There is neither, or a file is missing or damaged.
+
+    Example:
+    >>> import tempfile
+    >>> from safetensors.numpy import save_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_file({"a": np.ones((2, 3))}, Path(folder, "model.safetensors"))
+    ...     SafetensorsSource(Path(folder)).shapes
+    {'a': (2, 3)}
+    """
+
+    def __init__(self, folder: Path):
+        index = folder / INDEX
+        named = _read_index(index) if index.is_file() else None
+        paths = {folder / n for n in named.values()} if named else {_single(folder)}
+        self.files = sorted(paths)
+        self._places: dict[str, Any] = {}
+        for path in self.files:
+            file = _open(path)
+            self._places |= {name: file for name in file.keys()}  # noqa: SIM118
+        if lost := sorted(set(named or ()) - set(self._places)):
+            raise ArtifactError(
+                f"{index}: names tensors that are in no file: {', '.join(lost)}. "
+                "Fetch the checkpoint again"
+            )
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        return {
+            name: tuple(file.get_slice(name).get_shape())
+            for name, file in self._places.items()
+        }
+
+    def read(self, name: str) -> np.ndarray:
+        file = self._places[name]
+        found = file.get_slice(name).get_dtype()
+        if found not in _FLOATS:
+            raise ArtifactError(
+                f"{self.files[0].parent}: {name} holds numbers of format {found}, "
+                f"expected one of {', '.join(_FLOATS)}. A quantised checkpoint cannot "
+                "be read: take the one it was made from"
+            )
+        return file.get_tensor(name)
+
+
+def _open(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="np")
+    except FileNotFoundError:
+        raise ArtifactError(
+            f"{path}: no such file, but {INDEX} names it. Fetch the checkpoint again"
+        ) from None
+    except (SafetensorError, OSError) as error:
+        raise ArtifactError(
+            f"{path}: no whole safetensors file ({error}): cut off or damaged. Fetch "
+            "it again"
+        ) from error
+
+
+def _read_index(path: Path) -> dict[str, str]:
+    """The file of each tensor. A file is named without a folder: it lies beside."""
+    try:
+        named = json.loads(path.read_bytes())["weight_map"]
+        names = set(named.values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(
+            f"{path}: no index of safetensors files ({error!r}). Fetch it again"
+        ) from error
+    if wrong := sorted(name for name in names if Path(name).name != name):
+        raise ArtifactError(
+            f"{path}: names files outside of its folder: {', '.join(wrong)}"
+        )
+    return named
+
+
+def _single(folder: Path) -> Path:
+    """The only safetensors file of a folder, or the one with the usual name."""
+    found = sorted(folder.glob("*.safetensors"))
+    usual = folder / SINGLE
+    if usual in found or len(found) == 1:
+        return usual if usual in found else found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        raise ArtifactError(
+            f"{folder}: has several safetensors files ({names}) and neither {SINGLE} "
+            f"nor {INDEX} that says which belong together"
+        )
+    refuse_pickles(folder)
+    raise ArtifactError(f"{folder}: holds no {SINGLE} and no {INDEX}")
+
+
+def refuse_pickles(folder: Path) -> None:
+    """Says why a folder that has its weights in pickles only is not read.
+
+    Raises:
+        ArtifactError: There are such files.
+    """
+    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
+    if pickles:
+        raise ArtifactError(
+            f"{folder}: {', '.join(pickles)} is a pickle, and reading one runs the "
+            "program in it. Only safetensors files are read. Where you trust it, write "
+            "it anew, in transformers by `model.save_pretrained(folder, "
+            "safe_serialization=True)`, and bring that folder"
+        )

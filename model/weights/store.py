@@ -1,0 +1,103 @@
+"""Our own weights by our own paths, in one file of safetensors.
+
+Keras's own files hold layers in their order. Here every weight has its name, so that a
+model with another head finds what it shares with the one they are of.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import keras
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from configs.errors import ArtifactError
+from configs.files import writing
+from model.weights.assign import variables_of
+
+FORMAT = {"format": "transbeam"}
+
+# What stands on a body, and is made anew where a model has another.
+_HEADS = (
+    "head_dense",
+    "head_norm",
+    "head_bias",
+    "pooling",
+    "pooler",
+    "classifier",
+    "pair_classifier",
+    "token_classifier",
+    "span_classifier",
+)
+
+
+def is_head(path: str) -> bool:
+    """Whether a weight belongs to a head or a pooler, and not to the body.
+
+    Example:
+    >>> is_head("head_dense/kernel"), is_head("encoder_layer_0/feedforward/gate/kernel")
+    (True, False)
+    """
+    return path.partition("/")[0] in _HEADS
+
+
+def save_weights_by_path(path: Path, weights: Iterable[tuple[str, np.ndarray]]) -> None:
+    """Writes a file of weights.
+
+    Args:
+        path: The file.
+        weights: Pairs of path and values.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    arrays = {name: np.ascontiguousarray(array) for name, array in weights}
+    with writing(path):
+        save_file(arrays, path, metadata=FORMAT)
+
+
+def begin_with(model: keras.Model, path: Path) -> list[str]:
+    """Gives a model the weights of a file; a head that is not in it stays as it is.
+
+    Args:
+        model: Any model of ours.
+        path: As `save_weights_by_path` writes it.
+
+    Returns:
+        The weights that the file does not have.
+
+    Raises:
+        ArtifactError: The file is missing or damaged, it lacks weights of the body, or
+            has some in another shape; the message names all of them.
+    """
+    try:
+        file = safe_open(path, framework="np")
+        if file.metadata() != FORMAT:
+            raise ArtifactError(
+                f"{path}: is not of ours. Bring it in first: `transbeam import`"
+            )
+    except (OSError, SafetensorError) as error:
+        raise ArtifactError(
+            f"{path}: cannot be read: {error}. Mend training.initial_weights, or "
+            "import the weights again"
+        ) from error
+    there = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    here = variables_of(model)
+    missing = [name for name in here if name not in there]
+    wrong = [
+        f"{name}: missing, expected {tuple(here[name].shape)}"
+        for name in missing
+        if not is_head(name)
+    ] + [
+        f"{name}: {there[name]}, expected {tuple(variable.shape)}"
+        for name, variable in here.items()
+        if name in there and there[name] != tuple(variable.shape)
+    ]
+    if wrong:
+        listed = "\n".join(f"  {line}" for line in wrong)
+        raise ArtifactError(f"{path}: is of another model:\n{listed}")
+    for name, variable in here.items():
+        if name in there:
+            variable.assign(file.get_tensor(name))
+    return missing

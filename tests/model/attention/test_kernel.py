@@ -1,0 +1,228 @@
+"""Kernel attention against all products of features, and against the softmax."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keras import ops
+
+from configs.errors import ConfigError
+from model.layers.attention import carried
+from model.layers.attention.kernel import KernelAttention
+from model.layers.attention.orthogonal import orthogonal_features
+from model.layers.positions.linear_bias import LinearBias
+from model.layers.positions.rotary import RotaryEmbedding
+from tests.model.attention.dense import (
+    D,
+    H,
+    check_packed_is_alone,
+    compare,
+    floats,
+    full_twin,
+    largest_tensor,
+    left_padded,
+    packed,
+    padded,
+    randomised,
+    same_document,
+)
+from tests.model.gradients import value_and_gradients
+
+MAPS = ("softmax", "relu", "elu")
+
+
+def attention(feature_map: str = "softmax", **options) -> KernelAttention:
+    options = {"num_key_value_heads": 2, "head_dim": 4, "seed": 5, **options}
+    options.setdefault("num_features", 10)
+    return randomised(KernelAttention(D, H, feature_map=feature_map, **options))
+
+
+def features(layer: KernelAttention, x, *, is_key: bool):
+    """The features as the papers have them, without anything for stability."""
+    if layer.feature_map == "elu":
+        return ops.elu(x) + 1.0
+    x = x * layer.head_dim**-0.25
+    excited = ops.einsum("bthk,fk->bthf", x, layer.random_features)
+    if layer.feature_map == "relu":
+        return ops.relu(excited) + 1e-3
+    return ops.exp(excited - ops.sum(ops.square(x), axis=-1, keepdims=True) / 2.0)
+
+
+def check_against_all_pairs(layer, places, atol=2e-5):
+    mask = same_document(places)
+    rows, length, _ = mask.shape
+    if layer.causal:
+        mask = mask & np.tril(np.ones((length, length), bool))
+
+    def expected(inputs):
+        query, key, value = layer.project(inputs, places.get("position_ids"))
+        shared = H // key.shape[2]
+        query = features(layer, query, is_key=False)
+        key = ops.repeat(features(layer, key, is_key=True), shared, axis=2)
+        value = ops.repeat(value, shared, axis=2)
+        pairs = ops.einsum("bqhf,bshf->bhqs", query, key) * mask[:, None]
+        total = ops.maximum(ops.sum(pairs, axis=-1, keepdims=True), 1e-30)
+        return layer.join(ops.einsum("bhqs,bshk->bqhk", pairs / total, value))
+
+    compare(layer, floats(rows, length, D), places, expected, atol=atol)
+
+
+@pytest.mark.parametrize("feature_map", MAPS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "places",
+    [
+        padded(20, 33, to=33),
+        left_padded(20, 33, to=33),
+        packed([12, 1, 20], [30], [8, 8, 8, 9], padding=3),
+    ],
+    ids=["padded", "left-padded", "packed"],
+)
+def test_against_all_pairs(monkeypatch, feature_map, causal, places):
+    monkeypatch.setattr(carried, "CHUNK", 8)
+    check_against_all_pairs(attention(feature_map, causal=causal), places)
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_any_chunks_and_any_documents(lengths, chunk, causal):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(carried, "CHUNK", chunk)
+        layer = attention(causal=causal)
+        check_against_all_pairs(layer, packed(lengths, padding=2))
+
+
+@pytest.mark.parametrize("feature_map", MAPS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_packed_is_alone(monkeypatch, feature_map, causal):
+    monkeypatch.setattr(carried, "CHUNK", 16)
+    check_packed_is_alone(attention(feature_map, causal=causal), 40, 3, 1, 50)
+
+
+def test_rotary_positions():
+    layer = attention(rotary=RotaryEmbedding())
+    check_against_all_pairs(layer, packed([12, 20], padding=2))
+
+
+def test_more_features_come_nearer_to_the_softmax():
+    # Scores of about one: where they are large, a few rare features decide.
+    x, places = 0.3 * floats(2, 30, D), packed([13, 17], [30])
+
+    def error(num_features):
+        errors = []
+        for seed in range(4):
+            layer = attention(num_features=num_features, seed=seed)
+            exact = full_twin(layer)(x, places)
+            errors.append(ops.mean(ops.square(layer(x, places) - exact)))
+        return float(ops.mean(ops.stack(errors)))
+
+    # It falls as one over the features: here to about a 64th.
+    few, many = error(16), error(1024)
+    assert many < few / 32
+    assert many < 1e-3 * 0.56  # the mean square of the outputs
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("feature_map", MAPS)
+def test_large_keys_of_one_document_do_not_drown_those_of_another(feature_map, causal):
+    layer = attention(feature_map, causal=causal)
+    x, places = floats(1, 20, D), packed([10, 10])
+    quiet = ops.convert_to_numpy(layer(x, places))
+    x[:, :10] *= 50.0
+    loud = ops.convert_to_numpy(layer(x, places))
+    np.testing.assert_allclose(loud[:, 10:], quiet[:, 10:], rtol=0, atol=1e-5)
+    assert np.isfinite(loud).all()
+
+
+@pytest.mark.parametrize("places", [padded(30, to=30), packed([30])])
+def test_nothing_comes_from_what_a_decoder_may_not_see(monkeypatch, places):
+    monkeypatch.setattr(carried, "CHUNK", 8)
+    layer = attention(causal=True)
+    x = keras.Variable(floats(1, 30, D))
+    _, (gradient,) = value_and_gradients(
+        lambda: layer(ops.convert_to_tensor(x), places)[:, 20], [x]
+    )
+    felt = np.abs(gradient[0]).max(axis=-1) > 0
+    np.testing.assert_array_equal(np.flatnonzero(felt), np.arange(21))
+
+
+@pytest.mark.parametrize("feature_map", MAPS)
+def test_a_step_is_the_whole(feature_map):
+    layer = attention(feature_map, causal=True, rotary=RotaryEmbedding())
+    x, places = floats(2, 12, D), left_padded(12, 5, to=12)
+    whole = ops.convert_to_numpy(layer(x, places))
+
+    cache, parts = layer.make_cache(2, 12), []
+    for first, last in [(0, 5), (5, 6), (6, 9), (9, 10), (10, 12)]:
+        now = {
+            "padding_mask": places["padding_mask"],
+            "position_ids": places["position_ids"][:, first:last],
+        }
+        part, cache = layer.step(x[:, first:last], now, cache, first)
+        parts.append(ops.convert_to_numpy(part))
+    stepped = np.concatenate(parts, axis=1)
+    inside = places["padding_mask"] == 1
+    np.testing.assert_allclose(stepped[inside], whole[inside], rtol=0, atol=1e-5)
+
+
+def test_the_cache_does_not_grow():
+    layer = attention(causal=True)
+    sizes = {name: tuple(part.shape) for name, part in layer.make_cache(3, 99).items()}
+    assert sizes == {"sums": (3, 2, 10, 5), "peak": (3, 1, 2, 10)}
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("places", [padded(0, to=20), packed([], padding=20)])
+def test_an_empty_row_is_finite(policy, causal, places):
+    layer = attention(causal=causal, dtype=policy)
+    outputs = ops.convert_to_numpy(layer(floats(1, 20, D), places))
+    assert np.isfinite(outputs.astype("float32")).all()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="reads its graph")
+@pytest.mark.parametrize("causal", [False, True])
+def test_memory_grows_with_the_length(causal):
+    layer = attention(num_features=64, causal=causal)
+    sizes = [largest_tensor(layer, length) for length in (512, 1024, 2048)]
+    assert sizes[2] <= 2048 * H * carried.CHUNK
+    assert sizes == [sizes[2] // 4, sizes[2] // 2, sizes[2]]
+
+
+def test_features_are_orthogonal_and_as_long_as_normal_vectors():
+    rows = orthogonal_features(2000, 8, seed=1)
+    for group in rows.reshape(-1, 8, 8)[:5]:
+        products = group @ group.T
+        np.testing.assert_allclose(
+            products, np.diag(np.diag(products)), rtol=0, atol=1e-5
+        )
+    assert abs((rows**2).sum(axis=1).mean() - 8) < 0.3
+    assert abs(rows.mean()) < 0.03
+
+
+def test_features_come_from_the_seed_and_a_drawn_seed_is_kept():
+    same = attention().random_features
+    np.testing.assert_array_equal(attention().random_features, same)
+    assert not np.array_equal(attention(seed=6).random_features, same)
+    layer = attention(seed=None)
+    copy = KernelAttention.from_config(layer.get_config())
+    np.testing.assert_array_equal(copy.random_features, layer.random_features)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"feature_map": "cosine"}, "feature_map='cosine'; known here"),
+        ({"num_features": 0}, "num_features=0"),
+        ({"dropout": 0.1}, "dropout=0.1"),
+        ({"score_bias": LinearBias(H)}, "score_bias"),
+    ],
+)
+def test_impossible_arguments_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        KernelAttention(D, H, **options)

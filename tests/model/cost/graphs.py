@@ -1,0 +1,137 @@
+"""Models on whose graphs XLA's count is compared with ours."""
+
+from typing import Any, NamedTuple
+
+from configs.attention import (
+    BlockSparseAttention,
+    FullAttention,
+    GlobalWindowAttention,
+    KernelAttention,
+    LowRankAttention,
+    SlidingWindowAttention,
+)
+from configs.language_modelling import (
+    CausalConfig,
+    MaskedConfig,
+    SpanCorruptionConfig,
+)
+from configs.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    Patches,
+    Pooler,
+    Seq2SeqConfig,
+)
+from configs.objective import Objective
+from configs.sockets import (
+    AlibiPosition,
+    DenseFeedForward,
+    GatedFeedForward,
+    RelativeBiasPosition,
+    ReZeroResidual,
+    RmsNorm,
+    RopePosition,
+)
+from configs.supervised import ImageClassificationConfig, SpanQAConfig
+from model.cost.lengths import Lengths
+
+VOCABULARY_SIZE = 1_000
+BATCH = 2
+
+
+class Graph(NamedTuple):
+    """A model, and what it reads."""
+
+    config: Model
+    objective: Objective
+    lengths: Lengths
+
+
+def _options(**changes: Any) -> dict[str, Any]:
+    """Wide enough that products of matrices are most of the work, as in real models."""
+    options: dict[str, Any] = {
+        "num_layers": 1,
+        "hidden_dim": 256,
+        "max_sequence_length": 512,
+        "attention": FullAttention(num_heads=4),
+        "feedforward": DenseFeedForward(intermediate_dim=1024),
+    }
+    return {**options, **changes}
+
+
+def _dense(activation: str, **options: Any) -> DenseFeedForward:
+    return DenseFeedForward(intermediate_dim=1024, activation=activation, **options)
+
+
+NO_BIAS = {"projection_bias": False, "output_bias": False}
+TEXT = Lengths(tokens=128)
+IMAGES = ImageClassificationConfig(labels=("a", "b"), image_size=32)
+ATTENTIONS = {
+    "window": SlidingWindowAttention(num_heads=4, window_size=128),
+    "global_window": GlobalWindowAttention(
+        num_heads=4, window_size=128, num_global_tokens=8
+    ),
+    "block_sparse": BlockSparseAttention(
+        num_heads=4, block_size=32, num_random_blocks=2
+    ),
+    "low_rank": LowRankAttention(num_heads=4, rank=64),
+    "kernel": KernelAttention(num_heads=4, num_features=64),
+}
+
+GRAPHS = {
+    "bert": Graph(EncoderConfig(**_options(), num_segments=2), MaskedConfig(), TEXT),
+    "alibi": Graph(
+        EncoderConfig(**_options(position=AlibiPosition(), feedforward=_dense("relu"))),
+        MaskedConfig(),
+        TEXT,
+    ),
+    "rezero": Graph(
+        EncoderConfig(**_options(residual=ReZeroResidual())), SpanQAConfig(), TEXT
+    ),
+    "gpt2": Graph(
+        DecoderConfig(**_options(feedforward=_dense("gelu_tanh"))), CausalConfig(), TEXT
+    ),
+    "llama": Graph(
+        DecoderConfig(
+            **_options(
+                norm=RmsNorm(),
+                position=RopePosition(),
+                attention=FullAttention(num_heads=4, num_key_value_heads=2, **NO_BIAS),
+                feedforward=GatedFeedForward(intermediate_dim=688),
+            ),
+            tie_embeddings=False,
+        ),
+        CausalConfig(),
+        TEXT,
+    ),
+    "t5": Graph(
+        Seq2SeqConfig(
+            **_options(
+                norm=RmsNorm(),
+                position=RelativeBiasPosition(),
+                attention=FullAttention(num_heads=4, scale_scores=False, **NO_BIAS),
+                feedforward=_dense("relu", use_bias=False),
+            )
+        ),
+        SpanCorruptionConfig(),
+        Lengths(tokens=128, decoder_tokens=48),
+    ),
+    "vit": Graph(
+        EncoderConfig(
+            **_options(),
+            patches=Patches(image_size=32, patch_size=4),
+            pooler=Pooler(),
+        ),
+        IMAGES,
+        Lengths(tokens=65),
+    ),
+    **{
+        name: Graph(
+            EncoderConfig(**_options(attention=attention, feedforward=_dense("relu"))),
+            SpanQAConfig(),
+            Lengths(tokens=512),
+        )
+        for name, attention in ATTENTIONS.items()
+    },
+}

@@ -1,0 +1,110 @@
+"""Bytes counted by hand, and that what is kept is what the kind of attention says."""
+
+from dataclasses import replace
+
+import pytest
+
+from configs.attention import FullAttention, KernelAttention
+from configs.language_modelling import CausalConfig, MaskedConfig
+from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from configs.sockets import DenseFeedForward, GatedFeedForward, LayerNorm
+from configs.training import TrainingConfig
+from model.cost.lengths import Lengths
+from model.cost.memory import cache_bytes, kept_activations, training_memory
+
+ATTENTION = FullAttention(num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0)
+SMALL = {
+    "num_layers": 3,
+    "hidden_dim": 8,
+    "max_sequence_length": 64,
+    "dropout": 0.0,
+    "attention": ATTENTION,
+    "feedforward": DenseFeedForward(intermediate_dim=12),
+}
+TOKENS = 10
+
+
+def kept(config, number=4):
+    objective = CausalConfig() if config.kind == "decoder" else MaskedConfig()
+    return kept_activations(config, objective, 100, Lengths(tokens=TOKENS), number)
+
+
+def test_training_in_float32_takes_sixteen_bytes_a_weight():
+    memory = training_memory(1_000, 0, TrainingConfig(steps=100))
+    assert memory["peak"] == 16 * 1_000
+
+
+def test_mixed_precision_keeps_a_copy_of_the_weights():
+    training = TrainingConfig(steps=100, precision="mixed_bfloat16")
+    memory = training_memory(1_000, 7, training)
+    assert memory["weights_in_bfloat16"] == 2 * 1_000
+    assert memory["peak"] == 18 * 1_000 + 7
+
+
+def test_kept_by_a_decoder_by_hand():
+    parts = kept(DecoderConfig(**SMALL))
+    assert parts == {
+        "attention": 3 * 4 * TOKENS * (8 + 20 + 2 * 10 + 20),
+        "probabilities": 0,
+        "feedforward": 3 * 4 * TOKENS * (8 + (1 + 3) * 12),
+        "norms": (3 * 2 + 1) * 2 * 4 * TOKENS * 8,
+        "logits": TOKENS * 4 * (100 + 8),
+    }
+
+
+def test_half_precision_halves_what_is_not_made_in_float32():
+    wide, narrow = (kept(DecoderConfig(**SMALL), number) for number in (4, 2))
+    assert narrow["attention"] == wide["attention"] / 2
+    assert narrow["feedforward"] == 3 * TOKENS * (2 * 8 + (2 + 3 * 4) * 12)
+    assert narrow["norms"] == wide["norms"]
+    assert narrow["logits"] == TOKENS * (4 * 100 + 2 * 8)
+
+
+def test_dropout_of_probabilities_keeps_them_their_mask_and_their_copy():
+    dropping = replace(ATTENTION, dropout=0.1)
+    parts = kept(DecoderConfig(**{**SMALL, "attention": dropping}), number=2)
+    assert parts["probabilities"] == 3 * 4 * TOKENS**2 * (4 + 1 + 2)
+
+
+def test_dropout_keeps_a_byte_for_each_number():
+    without, dropping = (
+        kept(EncoderConfig(**{**SMALL, "dropout": rate})) for rate in (0.0, 0.1)
+    )
+    # After each sub-layer, and after the embeddings.
+    assert dropping["norms"] - without["norms"] == (3 * 2 + 1) * TOKENS * 8
+
+
+def test_a_gate_keeps_the_other_factor_and_the_product():
+    gated = GatedFeedForward(intermediate_dim=12)
+    parts = kept(DecoderConfig(**{**SMALL, "feedforward": gated}))
+    assert parts["feedforward"] == 3 * 4 * TOKENS * (8 + (1 + 3) * 12)
+
+
+def test_only_what_is_masked_is_scored():
+    parts = kept(EncoderConfig(**SMALL, norm=LayerNorm(placement="pre")))
+    assert parts["logits"] == 2 * 4 * (100 + 8 + 8 * (1 + 3 + 2))
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_cache_has_the_shared_heads_alone(number):
+    cache = cache_bytes(DecoderConfig(**SMALL), number)
+    assert cache["per_token"] == 3 * 2 * 2 * 5 * number
+    assert cache["longest"] == 64 * cache["per_token"]
+    assert cache["fixed"] == cache["per_context_token"] == 0
+
+
+def test_cache_of_two_stacks_has_the_context_too():
+    cache = cache_bytes(Seq2SeqConfig(**SMALL, num_decoder_layers=2), 4)
+    assert cache["per_token"] == cache["per_context_token"] == 2 * 2 * 10 * 4
+    assert cache["longest"] == 2 * 64 * cache["per_token"]
+
+
+def test_cache_of_kernel_attention_does_not_grow():
+    attention = KernelAttention(num_heads=2, num_features=16)
+    cache = cache_bytes(DecoderConfig(**{**SMALL, "attention": attention}), 4)
+    assert cache["per_token"] == 0
+    assert cache["longest"] == cache["fixed"] > 0
+
+
+def test_encoder_has_no_cache():
+    assert cache_bytes(EncoderConfig(**SMALL), 4) == {}

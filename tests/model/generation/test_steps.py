@@ -1,0 +1,313 @@
+"""Reading with a cache equals reading the whole text again."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from configs.attention import FullAttention, KernelAttention, SlidingWindowAttention
+from configs.errors import DataError
+from configs.generation import (
+    BeamConfig,
+    ContrastiveConfig,
+    GenerationConfig,
+    SampleConfig,
+    SpeculativeConfig,
+)
+from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from configs.sockets import (
+    AlibiPosition,
+    GatedFeedForward,
+    LearnedPosition,
+    NoPosition,
+    RelativeBiasPosition,
+    RmsNorm,
+    RopePosition,
+    SinusoidalPosition,
+)
+from model.decoder import build_decoder
+from model.encoder import build_encoder
+from model.generation.generate import generate
+from model.generation.ragged import left_pad, unpad
+from model.generation.steps import decoder_steps, seq2seq_steps
+from model.seq2seq import build_seq2seq
+from tests.model.generation.fake_model import compiled, numbers
+
+VOCABULARY_SIZE = 23
+PROMPTS = [[1, 2, 3, 4, 5], [6, 7], [8]]
+SOURCES = [[9, 8, 7, 6], [5, 4], [3, 2, 1]]
+FULL = FullAttention(num_heads=4)
+POSITIONS = {
+    "learned": LearnedPosition(),
+    "learned_offset": LearnedPosition(offset=2),
+    "sinusoidal": SinusoidalPosition(),
+    "relative_bias": RelativeBiasPosition(num_buckets=8, max_distance=6),
+    "alibi": AlibiPosition(),
+    "rope": RopePosition(),
+    "none": NoPosition(),
+}
+ATTENTIONS = {
+    "full": FULL,
+    "grouped": FullAttention(num_heads=4, num_key_value_heads=2, head_dim=6),
+    "multi_query": FullAttention(num_heads=4, num_key_value_heads=1),
+    "unscaled": FullAttention(num_heads=4, scale_scores=False),
+    "window": SlidingWindowAttention(num_heads=4, window_size=4),
+    "window_grouped": SlidingWindowAttention(
+        num_heads=4, num_key_value_heads=2, window_size=2
+    ),
+    "kernel": KernelAttention(num_heads=4, feature_map="elu"),
+}
+PAIRS = [(position, "full") for position in POSITIONS]
+PAIRS += [("rope", attention) for attention in ATTENTIONS if attention != "full"]
+PAIRS += [("relative_bias", "window"), ("alibi", "window"), ("alibi", "grouped")]
+
+
+def options(position="rope", attention="full", **changes):
+    chosen = {
+        "num_layers": 2,
+        "hidden_dim": 16,
+        "max_sequence_length": 24,
+        "position": POSITIONS[position],
+        "attention": ATTENTIONS[attention],
+    }
+    return {**chosen, **changes}
+
+
+@pytest.fixture
+def decoder(randomise):
+    def build(*names, **changes):
+        config = DecoderConfig(**options(*names, **changes))
+        return randomise(build_decoder(config, VOCABULARY_SIZE))
+
+    return build
+
+
+@pytest.fixture
+def seq2seq(randomise):
+    def build(*names, **changes):
+        config = Seq2SeqConfig(**options(*names, **changes))
+        return randomise(build_seq2seq(config, VOCABULARY_SIZE))
+
+    return build
+
+
+def whole_logits(model, tokens, source=None):
+    """The model's own, of one text at once: `(T, V)`."""
+    row = {"token_ids": np.array([tokens]), "padding_mask": np.ones((1, len(tokens)))}
+    if source is not None:
+        both = {"encoder": np.array([source]), "decoder": np.array([tokens])}
+        row = {}
+        for side, ids in both.items():
+            row[f"{side}_token_ids"] = ids
+            row[f"{side}_padding_mask"] = np.ones_like(ids)
+    row = {name: value.astype("int32") for name, value in row.items()}
+    return ops.convert_to_numpy(model(row)["logits"])[0]
+
+
+def check_reading(steps, model, sources=(None, None, None)):
+    """Prompts, then one more token, then three at once."""
+    more = np.random.default_rng(0).integers(1, VOCABULARY_SIZE, (3, 4)).astype("int32")
+    prompts, mask = left_pad(PROMPTS)
+    logits, cache = steps.prefill(prompts, mask, 12)
+    one, cache = steps.step(more[:, :1], cache, ops.array(5, dtype="int32"))
+    three, cache = steps.step(more[:, 1:], cache, ops.array(6, dtype="int32"))
+    found = ops.concatenate([ops.expand_dims(logits, 1), one, three], axis=1)
+    found = ops.convert_to_numpy(found)
+    for row, (prompt, source) in enumerate(zip(PROMPTS, sources, strict=True)):
+        expected = whole_logits(model, [*prompt, *more[row].tolist()], source)
+        np.testing.assert_allclose(
+            found[row], expected[len(prompt) - 1 :], rtol=2e-4, atol=2e-4
+        )
+
+
+@pytest.mark.parametrize("names", PAIRS, ids="-".join)
+def test_a_decoder_reads_with_a_cache_as_without(decoder, names):
+    model = decoder(*names)
+    check_reading(decoder_steps(model), model)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tie_embeddings": False, "vocabulary_multiple": 8},
+        {"norm": RmsNorm(placement="post")},
+        {"norm": RmsNorm(), "feedforward": GatedFeedForward(intermediate_dim=20)},
+        {"embedding_scale": True, "embeddings_norm": True},
+    ],
+)
+def test_what_else_a_decoder_may_have(decoder, changes):
+    model = decoder(**changes)
+    check_reading(decoder_steps(model), model)
+
+
+@pytest.mark.parametrize(
+    ("names", "changes"),
+    [
+        (("sinusoidal", "full"), {}),
+        (("relative_bias", "grouped"), {"scale_logits": True}),
+        (("rope", "window"), {"tie_embeddings": False, "num_decoder_layers": 1}),
+        (("learned", "multi_query"), {}),
+    ],
+)
+def test_a_pair_reads_with_a_cache_as_without(seq2seq, names, changes):
+    model = seq2seq(*names, **changes)
+    sources, mask = left_pad(SOURCES)
+    # Padding of a source stands behind it, as in training.
+    sources = np.array([[*row, *[0] * (4 - len(row))] for row in SOURCES], "int32")
+    mask = (sources != 0).astype("int32")
+    check_reading(seq2seq_steps(model, sources, mask), model, SOURCES)
+
+
+def write(steps, prompts=PROMPTS, jit=False, seeds=None, draft=None, **changes):
+    config = GenerationConfig(**{"max_new_tokens": 6, **changes})
+
+    def run(token_ids, padding_mask):
+        return generate(
+            steps, token_ids, padding_mask, config=config, seeds=seeds, draft=draft
+        )
+
+    return numbers(compiled(run, jit=jit)(*left_pad(prompts)))
+
+
+def check_greedy(texts, prompts, model, sources=(None, None, None)):
+    for text, prompt, source in zip(texts, prompts, sources, strict=True):
+        logits = whole_logits(model, [*prompt, *text], source)
+        assert logits[len(prompt) - 1 : -1].argmax(axis=-1).tolist() == text.tolist()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("rope", "grouped"), ("relative_bias", "full"), ("alibi", "window")],
+    ids="-".join,
+)
+@pytest.mark.parametrize("jit", [False, True])
+def test_greedy_in_one_graph(decoder, names, jit):
+    model = decoder(*names)
+    texts = write(decoder_steps(model), jit=jit)["token_ids"]
+    check_greedy(texts, PROMPTS, model)
+
+
+def test_a_pair_answers_from_a_single_token(seq2seq):
+    model = seq2seq("relative_bias", "full")
+    sources = np.array(SOURCES[:1], "int32")
+
+    def run(sources, mask):
+        steps = seq2seq_steps(model, sources, mask)
+        config = GenerationConfig(max_new_tokens=6)
+        return generate(steps, np.array([[0]]), config=config)["token_ids"]
+
+    texts = ops.convert_to_numpy(compiled(run)(sources, np.ones_like(sources)))
+    check_greedy(texts, [[0]], model, SOURCES[:1])
+
+
+@pytest.mark.parametrize("attention", ["full", "grouped", "window"])
+def test_with_a_draft_it_is_greedy(decoder, attention):
+    model, draft = decoder("rope", attention), decoder("learned", num_layers=1)
+    greedy = write(decoder_steps(model))["token_ids"]
+    ahead = write(
+        decoder_steps(model), draft=decoder_steps(draft), method=SpeculativeConfig()
+    )
+    assert ahead["token_ids"].tolist() == greedy.tolist()
+
+
+def test_writing_ahead_to_the_last_position(decoder):
+    # The draft goes beyond the 24 learned positions; what is kept does not.
+    model = decoder("learned")
+    options = {"prompts": [[1, 2]], "max_new_tokens": 22}
+    greedy = write(decoder_steps(model), **options)["token_ids"]
+    method = SpeculativeConfig(num_draft_tokens=5)
+    steps = decoder_steps(model)
+    ahead = write(steps, draft=steps, method=method, **options)["token_ids"]
+    assert ahead.tolist() == greedy.tolist()
+
+
+def test_one_beam_is_greedy_and_more_find_better(decoder):
+    model = decoder("learned", "grouped")
+    steps = decoder_steps(model)
+    greedy = write(steps)["token_ids"]
+    one = write(steps, method=BeamConfig(num_beams=1))
+    assert one["token_ids"][:, 0].tolist() == greedy.tolist()
+    four = write(steps, method=BeamConfig(num_beams=4, num_results=2))
+    assert (four["scores"][:, 0] >= one["scores"][:, 0] - 1e-5).all()
+    for row, prompt in enumerate(PROMPTS):
+        for tokens, score in zip(
+            four["token_ids"][row], four["scores"][row], strict=True
+        ):
+            logits = whole_logits(model, [*prompt, *tokens]).astype("float64")
+            chances = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+            new = chances[len(prompt) - 1 : -1][np.arange(6), tokens]
+            assert score == pytest.approx(new.mean(), abs=1e-4)
+
+
+def test_beams_share_the_context_of_their_text(seq2seq):
+    model = seq2seq("sinusoidal", "full")
+    sources = np.array([[9, 8, 7], [5, 4, 0]], "int32")
+    config = GenerationConfig(method=BeamConfig(num_beams=3), max_new_tokens=5)
+    start = np.array([[1], [1]], "int32")
+
+    def run(sources, mask, start):
+        return generate(seq2seq_steps(model, sources, mask), start, config=config)
+
+    mask = (sources != 0).astype("int32")
+    both = numbers(compiled(run)(sources, mask, start))["token_ids"]
+    alone = numbers(compiled(run)(sources[1:, :2], mask[1:, :2], start[1:]))
+    assert both[1].tolist() == alone["token_ids"][0].tolist()
+
+
+def test_contrastive_search_keeps_hidden_states(decoder):
+    steps = decoder_steps(decoder("rope"), keep_hidden=True)
+    greedy = write(steps)["token_ids"].tolist()
+    method = ContrastiveConfig(top_k=3, penalty=0.0)
+    assert write(steps, method=method)["token_ids"].tolist() == greedy
+    method = ContrastiveConfig(top_k=3, penalty=0.8)
+    together = write(steps, method=method)["token_ids"]
+    assert together.tolist() != greedy
+    alone = write(steps, prompts=PROMPTS[1:2], method=method)["token_ids"]
+    assert alone[0].tolist() == together[1].tolist()
+
+
+def test_a_sample_is_the_same_compiled_or_not_and_alone_or_not(decoder):
+    steps = decoder_steps(decoder("rope", "grouped"))
+    seeds = np.array([7, 8, 9], "int32")
+    method = SampleConfig(temperature=2.0, top_p=0.95)
+    config = GenerationConfig(max_new_tokens=6, method=method)
+    eager = numbers(generate(steps, *left_pad(PROMPTS), config=config, seeds=seeds))
+    texts = unpad(eager["token_ids"], eager["lengths"])
+    for jit in (False, True):
+        graph = write(steps, jit=jit, seeds=seeds, method=method)
+        assert unpad(graph["token_ids"], graph["lengths"]) == texts
+    alone = write(steps, prompts=PROMPTS[1:2], seeds=seeds[1:2], method=method)
+    assert alone["token_ids"][0].tolist() == texts[1]
+
+
+def test_half_precision_caches_are_half_as_large(randomise):
+    config = DecoderConfig(**options("rope", "grouped"))
+    model = build_decoder(config, VOCABULARY_SIZE, dtype="mixed_bfloat16")
+    steps = decoder_steps(randomise(model, 0.1))
+    logits, cache = steps.prefill(*left_pad(PROMPTS), 12)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    kept = cache["layers"][0]["key"]
+    assert keras.backend.standardize_dtype(kept.dtype) == "bfloat16"
+    assert tuple(kept.shape) == (3, 2, 12, 6)  # two heads for four queries
+    assert write(steps)["token_ids"].shape == (3, 6)
+
+
+def test_texts_longer_than_the_positions_are_refused(decoder):
+    steps = decoder_steps(decoder("learned"))
+    assert write(steps, prompts=[[1] * 18])["token_ids"].shape == (1, 6)
+    with pytest.raises(DataError, match="prompts of 19 tokens"):
+        write(steps, prompts=[[1] * 19])
+    # Nothing ends where places are turned or told by distance.
+    endless = decoder_steps(decoder("alibi"))
+    assert write(endless, prompts=[[1] * 30])["token_ids"].shape == (1, 6)
+
+
+def test_models_that_cannot_write_are_refused(randomise):
+    encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), VOCABULARY_SIZE)
+    packed = build_decoder(
+        DecoderConfig(num_layers=1, hidden_dim=8), VOCABULARY_SIZE, packed=True
+    )
+    with pytest.raises(ValueError, match="its inputs are .*document_ids"):
+        decoder_steps(packed)
+    with pytest.raises(ValueError, match="no logits"):
+        decoder_steps(encoder)

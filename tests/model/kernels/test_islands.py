@@ -1,0 +1,86 @@
+"""Kernels made by XLA give what the plain ops give."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.kernels import norms, plain
+from model.kernels.activations import gelu, plain_gelu
+from model.kernels.norms import layer_normalization, plain_layer_normalization
+from tests.model.kernels.comparing import assert_same, in_graph
+
+DTYPES = ["float32", "bfloat16", "float16"]
+EPSILON = 1e-6
+
+
+def normal(rng, shape, dtype, spread=1.0):
+    return tf.cast(rng.normal(size=shape, scale=spread), dtype)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    length=st.sampled_from([1, 7]),  # each shape is compiled anew
+    dtype=st.sampled_from(DTYPES),
+    approximate=st.booleans(),
+    traced=st.booleans(),
+    spread=st.sampled_from([0.1, 1.0, 10.0]),
+    seed=st.integers(0, 2**31),
+)
+def test_gelu(length, dtype, approximate, traced, spread, seed):
+    rng = np.random.default_rng(seed)
+    x = normal(rng, (2, length, 5), dtype, spread)
+    worth = rng.normal(size=x.shape).astype("float32")
+
+    def ours(x):
+        return gelu(x, approximate)
+
+    def exactly(x):  # in float32 from end to end
+        return plain_gelu(tf.cast(x, "float32"), approximate)
+
+    assert_same(in_graph(ours, free=1) if traced else ours, exactly, [x], worth, dtype)
+
+
+@pytest.fixture
+def few_tokens(monkeypatch):
+    monkeypatch.setattr(norms, "FEWEST_TOKENS", 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layer_normalization(few_tokens, dtype, traced, seed):
+    rng = np.random.default_rng(seed)
+    x = normal(rng, (3, 4, 8), dtype) + tf.cast(3 * seed, dtype)
+    gamma, beta = normal(rng, (8,), "float32"), normal(rng, (8,), "float32")
+    worth = rng.normal(size=x.shape).astype("float32")
+
+    def run(function):
+        return lambda x, gamma, beta: function(x, gamma, beta, EPSILON)
+
+    ours = run(layer_normalization)
+    ours = in_graph(ours, free=2) if traced else ours
+    reference = run(plain_layer_normalization)
+    assert_same(ours, reference, [x, gamma, beta], worth, dtype)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [gelu, lambda x: layer_normalization(x, tf.ones(8), tf.zeros(8), EPSILON)],
+    ids=["gelu", "layer_normalization"],
+)
+def test_no_island_in_a_plain_graph(few_tokens, function):
+    def compiled_calls(context) -> int:
+        def call(x):
+            with context:
+                return function(x)
+
+        traced = tf.function(call, autograph=False)
+        graph = traced.get_concrete_function(tf.TensorSpec((3, 8), "bfloat16")).graph
+        return str(graph.as_graph_def().library).count("_XlaMustCompile")
+
+    assert compiled_calls(nullcontext()) > 0
+    assert compiled_calls(plain()) == 0

@@ -1,0 +1,185 @@
+"""Every legal combination of sockets keeps the promises of a model.
+
+The whole product takes minutes and is marked slow; the few combinations in which each
+pair of sockets meets at least once always run.
+"""
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from configs import attention, sockets
+from configs.errors import ConfigError
+from configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
+from model.build import build_decoder, build_encoder, build_seq2seq
+from model.cost.parameters import count_parameters
+from tests.model.conftest import VOCABULARY_SIZE
+
+HEADS: dict[str, Any] = {"num_heads": 4, "dropout": 0.0}
+SOCKETS: dict[str, list[Any]] = {
+    "family": [EncoderConfig, DecoderConfig, Seq2SeqConfig],
+    "position": [
+        sockets.NoPosition(),
+        sockets.LearnedPosition(offset=1),
+        sockets.SinusoidalPosition(),
+        sockets.RelativeBiasPosition(num_buckets=8, max_distance=6),
+        sockets.AlibiPosition(),
+        sockets.DirectedAlibiPosition(),
+        sockets.RopePosition(),
+    ],
+    "attention": [
+        attention.FullAttention(**HEADS, num_key_value_heads=2, head_dim=6),
+        attention.SlidingWindowAttention(**HEADS, window_size=4),
+        attention.GlobalWindowAttention(**HEADS, window_size=4, num_global_tokens=1),
+        attention.BlockSparseAttention(**HEADS, block_size=2, num_random_blocks=1),
+        attention.LowRankAttention(**HEADS, rank=3, max_documents=3),
+        attention.KernelAttention(num_heads=4, num_features=8),
+    ],
+    "norm": [
+        kind(placement=placement)
+        for kind in (sockets.LayerNorm, sockets.RmsNorm)
+        for placement in ("pre", "post")
+    ],
+    "feedforward": [
+        sockets.DenseFeedForward(intermediate_dim=12, activation="relu"),
+        sockets.GatedFeedForward(intermediate_dim=12),
+    ],
+    "residual": [
+        sockets.PlainResidual(),
+        sockets.ScaledResidual(),
+        sockets.ReZeroResidual(),
+        sockets.DropPathResidual(rate=0.5),
+    ],
+}
+LENGTHS = (3, 5, 4)
+SOURCE_LENGTHS = (4, 2, 5)
+
+
+def legal_combinations() -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*SOCKETS.values()):
+        chosen = dict(zip(SOCKETS, values, strict=True))
+        try:
+            make_config(chosen)
+        except ConfigError:
+            continue
+        yield chosen
+
+
+def make_config(
+    chosen: dict[str, Any],
+) -> EncoderConfig | DecoderConfig | Seq2SeqConfig:
+    options = {name: value for name, value in chosen.items() if name != "family"}
+    family = chosen["family"]
+    if family is Seq2SeqConfig and not isinstance(
+        options["attention"], attention.CausalAttention
+    ):
+        options["decoder_attention"] = attention.FullAttention(**HEADS)
+    return family(
+        num_layers=1, hidden_dim=16, max_sequence_length=8, dropout=0.0, **options
+    )
+
+
+def each_pair_once() -> list[dict[str, Any]]:
+    """Combinations in which every legal pair of values meets."""
+    combinations = list(legal_combinations())
+    random.Random(0).shuffle(combinations)
+    seen: set[tuple[str, str]] = set()
+    chosen = []
+    for combination in combinations:
+        pairs = set(itertools.combinations(map(repr, combination.values()), 2))
+        if pairs - seen:
+            seen |= pairs
+            chosen.append(combination)
+    return chosen
+
+
+def rows(pieces: list[np.ndarray]) -> np.ndarray:
+    longest = max(map(len, pieces))
+    return np.array([np.pad(piece, (0, longest - len(piece))) for piece in pieces])
+
+
+def row(pieces: list[np.ndarray]) -> np.ndarray:
+    return np.pad(np.concatenate(pieces), (0, 2))[np.newaxis]
+
+
+def sequence(lengths: tuple[int, ...], prefix: str, packed: bool) -> dict[str, Any]:
+    generator = np.random.default_rng(len(prefix))
+    documents = [generator.integers(0, VOCABULARY_SIZE, length) for length in lengths]
+    ones = [np.ones(length) for length in lengths]
+    if packed:
+        inputs = {
+            "token_ids": row(documents),
+            "document_ids": row([part * (i + 1) for i, part in enumerate(ones)]),
+            "position_ids": row([np.arange(length) for length in lengths]),
+        }
+    else:
+        # One row more, of nothing but padding.
+        inputs = {
+            "token_ids": rows([*documents, np.zeros(1)]),
+            "padding_mask": rows([*ones, np.zeros(1)]),
+        }
+    return {f"{prefix}{name}": array.astype("int32") for name, array in inputs.items()}
+
+
+def answer(model: keras.Model, *, packed: bool) -> np.ndarray:
+    if "token_ids" in model.input:
+        inputs = sequence(LENGTHS, "", packed)
+    else:
+        inputs = sequence(SOURCE_LENGTHS, "encoder_", packed)
+        inputs |= sequence(LENGTHS, "decoder_", packed)
+    outputs = model(inputs)
+    name = "logits" if "logits" in outputs else "sequence_output"
+    return keras.ops.convert_to_numpy(outputs[name])
+
+
+def check(chosen: dict[str, Any]) -> None:
+    """The promises: counted, finite, and packed is alone."""
+    config = make_config(chosen)
+    build = {
+        EncoderConfig: build_encoder,
+        DecoderConfig: build_decoder,
+        Seq2SeqConfig: build_seq2seq,
+    }[chosen["family"]]
+    alone = build(config, VOCABULARY_SIZE)
+    together = build(config, VOCABULARY_SIZE, packed=True)
+    generator = np.random.default_rng(7)
+    for weight in alone.weights:
+        weight.assign(generator.normal(1.0, 0.3, weight.shape))
+    together.set_weights(alone.get_weights())
+
+    assert (
+        sum(count_parameters(config, VOCABULARY_SIZE).values()) == alone.count_params()
+    )
+    apart = answer(alone, packed=False)
+    assert np.isfinite(apart).all()
+    packed = answer(together, packed=True)
+    assert np.isfinite(packed).all()
+    ends = np.cumsum(LENGTHS)
+    for index, (end, length) in enumerate(zip(ends, LENGTHS, strict=True)):
+        there, here = packed[0, end - length : end], apart[index, :length]
+        np.testing.assert_allclose(there, here, rtol=1e-4, atol=1e-4)
+
+
+def title(chosen: dict[str, Any]) -> str:
+    names = [chosen["family"].__name__.removesuffix("Config").lower()]
+    names += [value.kind for name, value in chosen.items() if name != "family"]
+    return "-".join([*names, chosen["norm"].placement])
+
+
+@pytest.mark.parametrize("chosen", each_pair_once(), ids=title)
+def test_where_each_pair_meets(chosen):
+    check(chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", SOCKETS["attention"], ids=lambda kind: kind.kind)
+def test_the_whole_product(attention):
+    for chosen in legal_combinations():
+        if chosen["attention"] == attention:
+            check(chosen)
+            keras.backend.clear_session()

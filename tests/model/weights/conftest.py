@@ -1,0 +1,37 @@
+"""Checkpoints on the disk, and the models made of them."""
+
+from pathlib import Path
+
+import keras
+import pytest
+
+from configs.model import DecoderConfig, EncoderConfig
+from model.build import build_decoder, build_encoder, build_model, build_seq2seq
+from model.weights.assign import assign, shapes_of
+from model.weights.checkpoint import Checkpoint
+from tests.model.weights.hugging_face import CASES
+
+
+@pytest.fixture(params=CASES)
+def case(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path: Path, case: str) -> Path:
+    return CASES[case].write(tmp_path / case)
+
+
+def built(checkpoint: Checkpoint, *, with_head: bool = True) -> keras.Model:
+    """Our model of a checkpoint's description, with its weights."""
+    config, vocabulary_size = checkpoint.config, checkpoint.vocabulary_size
+    if isinstance(config, DecoderConfig):
+        model = build_decoder(config, vocabulary_size)
+    elif not isinstance(config, EncoderConfig):
+        model = build_seq2seq(config, vocabulary_size)
+    elif checkpoint.objective is not None and with_head:
+        model = build_model(config, checkpoint.objective, vocabulary_size)
+    else:
+        model = build_encoder(config, vocabulary_size)
+    assign(model, checkpoint.weights(shapes_of(model)))
+    return model

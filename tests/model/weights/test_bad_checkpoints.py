@@ -1,0 +1,264 @@
+"""What is wrong with a checkpoint is said, by name, and all of it at once."""
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from configs.errors import ArtifactError
+from configs.objective import MaskedConfig
+from configs.sockets import LinearStretch, NoStretch, YarnStretch
+from model.build import build_encoder
+from model.weights.assign import shapes_of
+from model.weights.checkpoint import read_checkpoint
+from tests.model.weights.conftest import built
+from tests.model.weights.hugging_face import CASES, YARN
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(ArtifactError) as error:
+        built(read_checkpoint(folder))
+    return str(error.value)
+
+
+def put(folder: Path, tensors: dict[str, np.ndarray]) -> None:
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_all_that_is_wrong_is_named_at_once(tmp_path):
+    case = CASES["bert_masked"]
+    folder = case.write(tmp_path)
+    tensors = case.tensors()
+    layer = "bert.encoder.layer.1"
+    del tensors[f"{layer}.attention.self.query.bias"]
+    del tensors["cls.predictions.bias"]
+    tensors[f"{layer}.output.dense.weight"] = np.zeros((12, 8), "float32")
+    tensors["bert.encoder.layer.2.output.dense.bias"] = np.zeros(8, "float32")
+    tensors["adapter.weight"] = np.zeros((2, 3), "float32")
+    put(folder, tensors)
+    lines = refusal(folder).splitlines()
+    assert lines[0] == f"{folder}: 5 tensors are not as the model asks for:"
+    assert sorted(lines[1:-1]) == [
+        "  adapter.weight: (2, 3), expected no such tensor",
+        "  bert.encoder.layer.2.output.dense.bias: (8,), expected no such tensor",
+        "  cls.predictions.bias: missing, expected (11,)",
+        "  encoder.layer.1.attention.self.query.bias: missing, expected (8,)",
+        "  encoder.layer.1.output.dense.weight: (12, 8), expected (8, 12)",
+    ]
+
+
+def test_biases_that_the_configuration_denies_are_strangers(tmp_path):
+    case = CASES["llama_tied_with_biases"]
+    message = refusal(case.write(tmp_path, mlp_bias=False))
+    for name in ("gate", "up", "down"):
+        assert f"model.layers.1.mlp.{name}_proj.bias: " in message
+    assert "6 tensors" in message
+
+
+def test_a_second_table_that_is_not_the_first(tmp_path):
+    message = refusal(CASES["llama"].write(tmp_path, tie_word_embeddings=True))
+    assert "lm_head.weight is not model.embed_tokens.weight again" in message
+
+
+def test_a_table_of_scores_that_is_missing(tmp_path):
+    case = CASES["llama_tied_with_biases"]
+    message = refusal(case.write(tmp_path, tie_word_embeddings=False))
+    assert "lm_head.weight: missing, expected (11, 8)" in message
+
+
+def test_names_with_and_without_prefix(tmp_path):
+    case = CASES["gpt2"]
+    folder = case.write(tmp_path)
+    tensors = case.tensors()
+    put(folder, {**tensors, "wte.weight": tensors["transformer.wte.weight"]})
+    message = refusal(folder)
+    assert "wte.weight" in message
+    assert "transformer.wte.weight" in message
+    assert "which are one weight" in message
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "last.ckpt"])
+def test_pickles_are_refused_and_never_opened(name, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "it_ran",))
+
+    folder = CASES["bert"].write(tmp_path / "checkpoint")
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_bytes(pickle.dumps(Trap()))
+    message = refusal(folder)
+    assert f"{name} is a pickle, and reading one runs the program in it" in message
+    assert "safe_serialization=True" in message
+    assert not (tmp_path / "it_ran").exists()
+
+
+def test_safetensors_beside_a_pickle_are_read(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    (folder / "pytorch_model.bin").write_bytes(b"not even a pickle")
+    built(read_checkpoint(folder))
+
+
+def test_a_quantised_checkpoint(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    tensors = CASES["bert"].tensors()
+    name = "encoder.layer.0.intermediate.dense.weight"
+    put(folder, {**tensors, name: tensors[name].astype("int8")})
+    assert f"{name} holds numbers of format I8, expected one of F64" in refusal(folder)
+
+
+def test_numbers_that_are_not_finite(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    tensors = CASES["bert"].tensors()
+    tensors["pooler.dense.bias"][3] = np.inf
+    put(folder, tensors)
+    assert "pooler/bias: 1 of 8 numbers are not finite" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda data: data[:-10], "no whole safetensors file"),
+        (lambda data: b"", "no whole safetensors file"),
+        (lambda data: b"x" * 200, "no whole safetensors file"),
+    ],
+)
+def test_damaged_files(spoil, said, tmp_path):
+    file = CASES["bert"].write(tmp_path) / "model.safetensors"
+    file.write_bytes(spoil(file.read_bytes()))
+    assert said in refusal(tmp_path)
+
+
+def test_nothing_there(tmp_path):
+    assert "is no folder" in refusal(tmp_path / "nowhere")
+    assert "config.json: no such file" in refusal(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    assert "config.json: is not JSON" in refusal(tmp_path)
+    (tmp_path / "config.json").write_text("[]")
+    assert "is no JSON object" in refusal(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
+    assert "model_type is 'mamba', expected one of bert, roberta" in refusal(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(CASES["bert"].config))
+    assert "holds no model.safetensors" in refusal(tmp_path)
+    for name in ("a", "b"):
+        save_file({"x": np.ones(1)}, tmp_path / f"{name}.safetensors")
+    assert "several safetensors files (a.safetensors, b.safet" in refusal(tmp_path)
+
+
+def index(folder: Path, weight_map: object) -> None:
+    text = json.dumps({"weight_map": weight_map})
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def test_an_index_that_does_not_fit(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    file = "model.safetensors"
+    index(folder, dict.fromkeys(CASES["bert"].shapes, file) | {"lost": file})
+    assert "names tensors that are in no file: lost" in refusal(folder)
+    index(folder, {"x": "model-00002-of-00002.safetensors"})
+    assert "model-00002-of-00002.safetensors: no such file, but" in refusal(folder)
+    index(folder, {"x": "../elsewhere/model.safetensors"})
+    assert "names files outside of its folder" in refusal(folder)
+    index(folder, ["x"])
+    assert "no index of safetensors files" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("case", "changed", "said"),
+    [
+        ("bert", {"hidden_act": "mish"}, "hidden_act is 'mish', expected one of gelu"),
+        ("bert", {"hidden_size": None}, "hidden_size is missing, expected a whole"),
+        ("bert", {"hidden_size": "8"}, "hidden_size is '8', expected a whole number"),
+        (
+            "bert",
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type is 'relative_key', expected 'absolute'",
+        ),
+        ("bert", {"is_decoder": True}, "is_decoder is True, expected False"),
+        ("bert", {"type_vocab_size": 0}, "type_vocab_size is 0, expected 1 or more"),
+        (
+            "bert",
+            {"architectures": ["BertForMultipleChoice"]},
+            "architectures is ['BertForMultipleChoice'], expected one of BertModel",
+        ),
+        (
+            "bert_masked",
+            {"tie_word_embeddings": False},
+            "tie_word_embeddings is False, expected True",
+        ),
+        (
+            "gpt2",
+            {"scale_attn_by_inverse_layer_idx": True},
+            "scale_attn_by_inverse_layer_idx is True, expected False",
+        ),
+        (
+            "llama",
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+            "rope_scaling: rope_type is 'llama3', expected one of default, linear",
+        ),
+        (
+            "llama",
+            {"rope_scaling": {**YARN, "mscale": 0.7}},
+            "rope_scaling: mscale is 0.7, expected no such key",
+        ),
+        (
+            "llama",
+            {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+            "rope_parameters: partial_rotary_factor is 0.5",
+        ),
+        ("llama", {"hidden_act": 7}, "hidden_act is 7, expected one of gelu"),
+        ("t5", {"feed_forward_proj": "maxout"}, "feed_forward_proj is 'maxout'"),
+        ("vit", {"pooler_act": "relu"}, "pooler_act is 'relu', expected 'tanh'"),
+        (
+            "bert_classifier",
+            {"id2label": {"x": "y"}},
+            "id2label is {'x': 'y'}, expected names of classes by their numbers",
+        ),
+        ("bert_classifier", {"id2label": {"0": "a"}}, "id2label: "),
+        ("bert", {"num_attention_heads": 3}, "hidden_dim=8 is not a multiple of"),
+    ],
+)
+def test_settings_that_our_models_do_not_have(case, changed, said, tmp_path):
+    message = refusal(CASES[case].write(tmp_path, **changed))
+    assert message.startswith(str(tmp_path))
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("changed", "stretch"),
+    [
+        ({}, NoStretch()),
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, LinearStretch(factor=2.0)),
+        # Changes nothing for texts within max_position_embeddings.
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, NoStretch()),
+        (
+            {"rope_scaling": {"type": "yarn", "factor": 2.0}},
+            YarnStretch(factor=2.0, original_length=64),
+        ),
+        (
+            {"rope_theta": None, "rope_parameters": {**YARN, "rope_theta": 100.0}},
+            YarnStretch(factor=4.0, original_length=16, beta_fast=4.0),
+        ),
+    ],
+)
+def test_stretches_of_rope(changed, stretch, tmp_path):
+    config = read_checkpoint(CASES["llama"].write(tmp_path, **changed)).config
+    assert config.position.base == 100.0
+    assert config.position.stretch == stretch
+
+
+def test_without_architectures_there_is_no_head(tmp_path):
+    case = CASES["bert_masked"]
+    checkpoint = read_checkpoint(case.write(tmp_path, architectures=None))
+    assert checkpoint.objective is None
+    assert read_checkpoint(case.write(tmp_path)).objective == MaskedConfig()
+
+
+def test_a_model_that_the_checkpoint_was_not_made_for(tmp_path):
+    checkpoint = read_checkpoint(CASES["distilbert"].write(tmp_path))
+    bert = read_checkpoint(CASES["bert"].write(tmp_path / "bert"))
+    shapes = shapes_of(build_encoder(bert.config, 11))
+    with pytest.raises(ArtifactError, match=r"segment_embedding/embeddings \(2, 8\)"):
+        checkpoint.weights(shapes)

@@ -1,0 +1,236 @@
+"""A checkpoint of others becomes a run's folder that trains and exports."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import transbeam
+from configs.errors import ArtifactError
+from configs.load import load_run
+from model.build import build_model
+from model.weights.assign import variables_of
+from model.weights.store import begin_with
+from pipeline.tokenizers.artifact import read_tokenizer
+from serving.trained import load_trained
+from tests.model.weights.hugging_face import CASES, Case
+from tests.small_run import WORDS, paragraphs
+
+PIECES = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *"abcdefghijklmnopqrstuvwxyz0123456789",
+    *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789"),
+    *sorted({word for word in WORDS if len(word) > 1}),
+]
+
+
+def case_of(name: str, **changed: object) -> Case:
+    """A case of the tests of weights, with a row for each of our pieces."""
+    old = CASES[name]
+    size = len(PIECES)
+    places = 64
+    shapes = {
+        key: tuple({11: size, 10: places}.get(length, length) for length in shape)
+        for key, shape in old.shapes.items()
+    }
+    sizes = {"vocab_size": size, "max_position_embeddings": places}
+    return Case({**old.config, **sizes, **changed}, shapes)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Callable[..., Path]:
+    def write(name: str, **changed: object) -> Path:
+        folder = case_of(name, **changed).write(tmp_path / "published model")
+        text = "".join(f"{piece}\n" for piece in PIECES)
+        (folder / "vocab.txt").write_text(text)
+        (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def command(capsys) -> Callable[..., dict]:
+    """Runs a command and reads what it says as JSON."""
+
+    def run(*words: object) -> dict:
+        code = transbeam.main([str(word) for word in (*words, "--json")])
+        told = json.loads(capsys.readouterr().out)
+        return {**told, "code": code}
+
+    return run
+
+
+def initial(run_folder: Path, config=None) -> dict[str, np.ndarray]:
+    """What training begins with."""
+    config = config or load_run(run_folder / "run.yaml", with_model=True)
+    model = build_model(config.model, config.objective, len(PIECES))
+    begin_with(model, run_folder / "imported/weights.safetensors")
+    return {path: weight.numpy() for path, weight in variables_of(model).items()}
+
+
+@pytest.mark.slow
+def test_it_exports_makes_records_and_trains(checkpoint, command, tmp_path):
+    folder, run_folder = checkpoint("bert_masked"), tmp_path / "run"
+    (tmp_path / "corpus.txt").write_text("\n\n".join(paragraphs(120)))
+    result = command(
+        *("import", folder, "--run", run_folder),
+        *("--set", f"data.source={{kind: text, path: {tmp_path}/corpus.txt}}"),
+        *("--set", "data.sequence_length=32", "--set", "export.tflite=[]"),
+        *("--set", "training.steps=1", "--set", "training.batch_size=2"),
+        # So small a step that it stays where it began.
+        *("--set", "training.schedule={peak: 1e-9, warmup_steps: 0}"),
+        *("--set", "data.validation_fraction=0.2"),
+    )
+    assert result["code"] == 0
+    assert result["exportable"]
+    assert result["new"] == result["left_out"] == []
+    file = run_folder / "run.yaml"
+    weights = initial(run_folder)
+    published = case_of("bert_masked").tensors()
+    np.testing.assert_array_equal(
+        weights["encoder_layer_1/self_attention/key/kernel"],
+        published["bert.encoder.layer.1.attention.self.key.weight"].T,
+    )
+
+    exported = command("export", file, "--run", run_folder)
+    assert exported["code"] == 0
+    assert Path(exported["saved_model"]["path"]).is_dir()
+
+    assert command("data", file, "--run", run_folder)["code"] == 0
+    assert command("train", file, "--run", run_folder)["code"] == 0
+    after = load_trained(run_folder).model
+    for path, weight in variables_of(after).items():
+        np.testing.assert_allclose(
+            weight.numpy(), weights[path], rtol=0, atol=1e-6, err_msg=path
+        )
+    # What was there before is kept.
+    shelf = {
+        path.name.partition("-")[0] for path in (run_folder / "superseded").iterdir()
+    }
+    assert shelf == {"data", "training"}
+
+
+def test_as_it_came_it_is_a_trained_model_without_records(
+    checkpoint, command, tmp_path
+):
+    run_folder = tmp_path / "run"
+    command("import", checkpoint("bert_masked"), "--run", run_folder)
+    weights = initial(run_folder)
+    for path, weight in variables_of(load_trained(run_folder).model).items():
+        np.testing.assert_array_equal(weight.numpy(), weights[path], err_msg=path)
+    told = command("train", run_folder / "run.yaml", "--run", run_folder)
+    assert told["code"] == 2
+    assert (
+        "there are no records to train on. Make them: transbeam data" in told["error"]
+    )
+
+
+def test_a_body_alone_gets_a_new_head(checkpoint, command, tmp_path):
+    folder, run_folder = checkpoint("bert"), tmp_path / "run"
+    result = command("import", folder, "--run", run_folder)
+    assert result["left_out"] == ["pooler.dense.bias", "pooler.dense.weight"]
+    assert {path.partition("/")[0] for path in result["new"]} == {
+        "head_dense",
+        "head_norm",
+        "head_bias",
+    }
+    assert not result["exportable"]
+    assert not (run_folder / "training").exists()
+    weights = initial(run_folder)
+    table = case_of("bert").tensors()["embeddings.word_embeddings.weight"]
+    np.testing.assert_array_equal(weights["token_embedding/embeddings"], table)
+
+
+def test_the_same_again_is_skipped_and_another_is_kept(checkpoint, command, tmp_path):
+    folder, run_folder = checkpoint("bert_masked"), tmp_path / "run"
+    command("import", folder, "--run", run_folder)
+    assert command("import", folder, "--run", run_folder)["skipped"]
+    checkpoint("bert_masked", hidden_act="relu")
+    again = command("import", folder, "--run", run_folder)
+    assert "skipped" not in again
+    assert load_run(run_folder / "run.yaml").model.feedforward.activation == "relu"
+    shelf = [path.name for path in (run_folder / "superseded").iterdir()]
+    assert any(name.startswith("imported-") for name in shelf)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "vit_classifier"])
+def test_other_families_have_a_configuration_and_weights(name, command, tmp_path):
+    folder = CASES[name].write(tmp_path / name)
+    result = command("import", folder, "--run", tmp_path / "run")
+    assert result["family"] == name.partition("_")[0]
+    config = load_run(tmp_path / "run/run.yaml", with_model=True)
+    assert config.model.hidden_dim == 8
+    model = build_model(config.model, config.objective, 11)
+    assert begin_with(model, tmp_path / "run/imported/weights.safetensors") == []
+
+
+def test_tokens_that_the_weights_do_not_have(checkpoint, command, tmp_path):
+    folder = checkpoint("bert_masked")
+    with (folder / "vocab.txt").open("a") as file:
+        file.write("surplus\n")
+    told = command("import", folder, "--run", tmp_path / "run")
+    assert told["code"] == 2
+    assert (
+        f"the tokenizer has {len(PIECES) + 1} pieces, and the weights are for"
+        in (told["error"])
+    )
+
+
+def test_rows_that_no_token_has(checkpoint, command, tmp_path):
+    """Weights may have more rows than the tokenizer has pieces, for speed."""
+    folder = checkpoint("bert_masked")
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES[:-2]))
+    run_folder = tmp_path / "run"
+    assert command("import", folder, "--run", run_folder)["code"] == 0
+    trained = load_trained(run_folder)
+    weights = variables_of(trained.model)
+    assert weights["token_embedding/embeddings"].shape[0] == len(PIECES)
+    assert weights["head_bias/bias"].shape[0] == len(PIECES) - 2
+    assert trained.model.output["logits"].shape[-1] == len(PIECES) - 2
+
+
+def test_how_text_is_folded_comes_with_the_vocabulary(checkpoint, command, tmp_path):
+    folder = checkpoint("bert_masked")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    command("import", folder, "--run", tmp_path / "run")
+    model = read_tokenizer(tmp_path / "run/imported/tokenizer").model
+    assert model.lowercase is model.strip_accents is False
+
+
+def test_without_a_tokenizer_there_is_a_warning(command, checkpoint, tmp_path, capsys):
+    folder = checkpoint("bert_masked")
+    (folder / "vocab.txt").unlink()
+    code = transbeam.main(["import", str(folder), "--run", str(tmp_path / "run")])
+    assert code == 0
+    assert "no tokenizer is imported" in capsys.readouterr().err
+    assert not (tmp_path / "run/training").exists()
+
+
+def test_what_does_not_fit_is_refused(checkpoint, command, tmp_path):
+    folder = checkpoint("bert_masked")
+    told = command(
+        "import", folder, "--run", tmp_path / "run", "--set", "model.layers=3"
+    )
+    assert told["code"] == 2
+    assert "model.layers: unknown key" in told["error"]
+    told = command(
+        "import", folder, "--run", tmp_path / "run", "--set", "model.num_layers=3"
+    )
+    assert told["code"] == 2
+    assert "encoder.layer.2.attention.self.query.weight: missing" in told["error"]
+
+
+def test_beginning_with_another_models_weights(checkpoint, command, tmp_path):
+    command("import", checkpoint("bert_masked"), "--run", tmp_path / "run")
+    file = tmp_path / "run/imported/weights.safetensors"
+    config = load_run(tmp_path / "run/run.yaml", ["model.hidden_dim=6"])
+    model = build_model(config.model, config.objective, len(PIECES))
+    with pytest.raises(ArtifactError, match=r"head_dense/kernel: \(8, 8\), expected"):
+        begin_with(model, file)
+    with pytest.raises(ArtifactError, match="is not of ours"):
+        begin_with(model, tmp_path / "published model/model.safetensors")
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        begin_with(model, tmp_path / "nowhere.safetensors")
