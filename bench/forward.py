@@ -35,7 +35,7 @@ def measure(dtype: str, torch_python: Path | None, rounds: int) -> list[Pair]:
     if torch_python:
         for kind in ("eager", "sdpa"):
             peer = hugging_face_bert(BASE, dtype, torch_python, kind)
-            runs[f"Hugging Face {kind}"] = peer
+            runs[f"Hugging Face {kind}"] = peer.seconds
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds + 1):
         for name, run in runs.items():

@@ -79,8 +79,8 @@ def reach(attention: Attention, head_dim: int, length: int, *, causal: bool) -> 
 
 def _window_scores(window: int, length: int, *, causal: bool) -> int:
     size = _window_block(window)
-    reach = (window - 1, 0) if causal else (window // 2, window // 2)
-    return _blocks(length, size) * size**2 * _width(reach, size, length)
+    seen = (window - 1, 0) if causal else (window // 2, window // 2)
+    return _blocks(length, size) * size**2 * _width(seen, size, length)
 
 
 def _window_block(window: int) -> int:
@@ -91,9 +91,9 @@ def _blocks(length: int, size: int) -> int:
     return math.ceil(length / size)
 
 
-def _width(reach: tuple[int, int], size: int, length: int) -> int:
+def _width(seen: tuple[int, int], size: int, length: int) -> int:
     """With how many blocks one is multiplied, to see so far before and after."""
-    return 1 + sum(math.ceil(min(tokens, length - 1) / size) for tokens in reach)
+    return 1 + sum(math.ceil(min(tokens, length - 1) / size) for tokens in seen)
 
 
 def _global_window(attention: GlobalWindowAttention, length: int) -> Reach:
@@ -133,10 +133,11 @@ def _kernel(
     features = (heads + groups) * length * width
     is_drawn = attention.feature_map != "elu"
     # With each value goes a one, whose sum is that of the weights.
-    pairs = heads * length * CHUNK * (width + head_dim + 1) if causal else 0
+    size = min(CHUNK, length)
+    pairs = heads * _blocks(length, size) * size**2 if causal else 0
     return Reach(
         scores=0,
-        products=features * (head_dim + 1) + pairs,
+        products=features * (head_dim + 1) + pairs * (width + head_dim + 1),
         drawn_products=features * head_dim if is_drawn else 0,
         features=features,
         kept=features,

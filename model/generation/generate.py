@@ -86,6 +86,7 @@ def generate(
     padding_mask = ops.cast(padding_mask, "int32")
     check_room(steps, config, token_ids.shape[1])
     prompt = (token_ids, padding_mask)
+    steps = steps.begin() if steps.begin else steps
     match config.method:
         case GreedyConfig():
             return _write(steps, prompt, config, lambda scores, _: highest(scores))
@@ -108,6 +109,7 @@ def generate(
                     "writes ahead"
                 )
             check_room(draft, config, token_ids.shape[1])
+            draft = draft.begin() if draft.begin else draft
             if method.sample:
                 seeds = check_seeds(seeds, token_ids)
             return write_ahead(steps, draft, prompt, config, method, seeds)

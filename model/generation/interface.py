@@ -20,6 +20,8 @@ class Steps(NamedTuple):
         max_length: Most tokens of a text that the model can read, its prompt among
             them; None for any number.
         can_rewind: Whether `index` may be less than before, to forget tokens.
+        begin: `begin()` gives the same for one generation, with all that is the same
+            in each of its steps made once; None when there is nothing of that.
 
     A cache is any nested structure of tensors whose first axis is the batch. If it is
     a dict, what stands under `"context"` is the same for all rows made of one prompt,
@@ -30,3 +32,4 @@ class Steps(NamedTuple):
     step: Callable[[Any, Any, Any], tuple[Any, Any]]
     max_length: int | None = None
     can_rewind: bool = True
+    begin: Callable[[], "Steps"] | None = None

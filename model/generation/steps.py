@@ -74,10 +74,12 @@ def seq2seq_steps(
     )
 
     def prefill(token_ids, padding_mask, slots):
-        mask = ops.cast(encoder_padding_mask, "int32")
-        context = encoder(
-            {"encoder_token_ids": encoder_token_ids, "encoder_padding_mask": mask}
-        )
+        given = (encoder_token_ids, encoder_padding_mask)
+        texts = {
+            name: ops.cast(x, "int32") for name, x in zip(names, given, strict=True)
+        }
+        mask = texts["encoder_padding_mask"]
+        context = encoder(texts)
         return walk.prefill(token_ids, padding_mask, slots, context, mask)
 
     return walk.steps(prefill)
@@ -93,6 +95,7 @@ class _Walk:
     """
 
     def __init__(self, model: keras.Model, stack: LayerStack, keep_hidden: bool):
+        self.model = model
         self.stack = stack
         self.keep_hidden = keep_hidden
         self.token_embedding: TokenEmbedding = model.get_layer("token_embedding")
@@ -109,8 +112,34 @@ class _Walk:
                 )
 
     def steps(self, prefill) -> Steps:
-        cache = self.stack.blocks[0].self_attention.make_cache(1, 1)
-        return Steps(prefill, self.step, self.max_length, can_rewind=has_slots(cache))
+        can_rewind = has_slots(self.stack.blocks[0].self_attention.make_cache(1, 1))
+
+        def begin():
+            weights = self._cast_weights()
+            return Steps(
+                with_weights(prefill, weights),
+                with_weights(self.step, weights),
+                self.max_length,
+                can_rewind,
+            )
+
+        return Steps(prefill, self.step, self.max_length, can_rewind, begin)
+
+    def _cast_weights(self):
+        """Weights that every step would cast anew, in the dtype of the products.
+
+        With mixed precision that is most of the bytes a step moves.
+        """
+        dtype = self.token_embedding.compute_dtype
+        table = self.token_embedding.embeddings
+        return [
+            (weight, ops.cast(weight, dtype))
+            for weight in self.model.weights
+            if len(weight.shape) > 1
+            and keras.backend.is_float_dtype(weight.dtype)
+            and weight.dtype != dtype
+            and (weight._autocast or weight is table)
+        ]
 
     def prefill(self, token_ids, padding_mask, slots, context=None, context_mask=None):
         batch, length = ops.shape(token_ids)
@@ -171,6 +200,20 @@ class _Walk:
             x, kept = block.step(x, places, kept, index, context_places)
             layers.append(kept["self_attention"])
         return self.stack.normalise(x), {**cache, "layers": tuple(layers)}
+
+
+def with_weights(function, weights):
+    """The function with other values for some weights: pairs of weight and tensor."""
+    if not weights:
+        return function
+
+    def call(*arguments):
+        with keras.StatelessScope() as scope:
+            for pair in weights:
+                scope.add_update(pair)
+            return function(*arguments)
+
+    return call
 
 
 def _check(model: keras.Model, expected: set[str]) -> None:

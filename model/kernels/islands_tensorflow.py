@@ -43,7 +43,8 @@ def layer_normalization(x, gamma, beta, epsilon):
 
         def backward(worth):
             to_x, to_gamma = _normalize_gradient(worth, x, gamma, mean, inverse)
-            return to_x, _sum_tokens(to_gamma), _sum_tokens(_wide(worth))
+            to_gamma, to_beta = _sum_tokens(to_gamma), _sum_tokens(_wide(worth))
+            return to_x, tf.cast(to_gamma, gamma.dtype), tf.cast(to_beta, beta.dtype)
 
         return normal, backward
 
@@ -75,14 +76,15 @@ def _normalize(x, gamma, beta, epsilon):
     centred = wide - mean
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
     inverse = tf.math.rsqrt(variance + epsilon)
-    return tf.cast(centred * inverse * gamma + beta, x.dtype), mean, inverse
+    normal = centred * inverse * _wide(gamma) + _wide(beta)
+    return tf.cast(normal, x.dtype), mean, inverse
 
 
 @_island
 def _normalize_gradient(worth, x, gamma, mean, inverse):
     """Gradients of the input, and of `gamma` token by token."""
     worth, normalised = _wide(worth), (_wide(x) - mean) * inverse
-    scaled = worth * gamma
+    scaled = worth * _wide(gamma)
     along = tf.reduce_mean(scaled * normalised, axis=-1, keepdims=True)
     level = tf.reduce_mean(scaled, axis=-1, keepdims=True)
     to_x = inverse * (scaled - level - normalised * along)

@@ -18,8 +18,8 @@ def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
     Args:
         x: float `(..., D)`.
-        gamma: float32 `(D,)`.
-        beta: float32 `(D,)`.
+        gamma: float `(D,)`.
+        beta: float `(D,)`.
         epsilon: Added to the variance.
 
     Returns:
@@ -47,6 +47,7 @@ def plain_layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> 
     centred = wide - ops.mean(wide, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
     normalised = centred * ops.rsqrt(variance + epsilon)
+    gamma, beta = ops.cast(gamma, "float32"), ops.cast(beta, "float32")
     return ops.cast(normalised * gamma + beta, x.dtype)
 
 

@@ -126,6 +126,16 @@ GRAPHS = {
         IMAGES,
         Lengths(tokens=65),
     ),
+    "causal_window": Graph(
+        DecoderConfig(**_options(attention=ATTENTIONS["window"])),
+        CausalConfig(),
+        Lengths(tokens=256),
+    ),
+    "causal_kernel": Graph(
+        DecoderConfig(**_options(attention=ATTENTIONS["kernel"])),
+        CausalConfig(),
+        Lengths(tokens=256),
+    ),
     **{
         name: Graph(
             EncoderConfig(**_options(attention=attention, feedforward=_dense("relu"))),

@@ -51,11 +51,13 @@ def few_tokens(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("traced", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_layer_normalization(few_tokens, dtype, traced, seed):
+@pytest.mark.parametrize(
+    ("dtype", "weights"), [*((dtype, "float32") for dtype in DTYPES), ("bfloat16",) * 2]
+)
+def test_layer_normalization(few_tokens, dtype, weights, traced, seed):
     rng = np.random.default_rng(seed)
     x = normal(rng, (3, 4, 8), dtype) + tf.cast(3 * seed, dtype)
-    gamma, beta = normal(rng, (8,), "float32"), normal(rng, (8,), "float32")
+    gamma, beta = normal(rng, (8,), weights), normal(rng, (8,), weights)
     worth = rng.normal(size=x.shape).astype("float32")
 
     def run(function):
