@@ -21,6 +21,8 @@ from model.layers.attention.blocks import (
 
 # Within a chunk a token costs as much as `CHUNK` keys do, between chunks as `F`.
 CHUNK = 128
+# As many as are reckoned with where the length is only known at run time.
+MOST_CHUNKS = 2**13
 
 
 def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
@@ -36,7 +38,7 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
             document; None for none.
 
     Returns:
-        `(B, T, H, V)`, and the sums with the row's own, when it is one document.
+        `(B, T, H, V)`, and the sums with the row's own; None of packed rows.
     """
     length, groups = ops.shape(query)[1], key.shape[2]
     size = min(CHUNK, length) if isinstance(length, int) else CHUNK
@@ -48,17 +50,14 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
     pairs = ops.where(_seen(size, ids, causal), pairs, 0.0)  # (N, B, H, C, C)
     outputs = ops.matmul(by_group(pairs, groups), values)  # (N, B, G, R C, V)
 
-    if sums is None:
-        batch, width, features = ops.shape(query)[0], value.shape[3], key.shape[3]
-        sums = ops.zeros((batch, groups, features, width), "float32")
     if ids is None:
         before, sums = _carry_all(_chunk_sums(keys, values), sums)
         outputs = outputs + ops.matmul(rows, before)
-    else:
-        outputs = outputs + _from_other_chunks(rows, keys, values, ids, sums, False)
-    if ids is not None and not causal:
-        outputs = outputs + _from_other_chunks(rows, keys, values, ids, sums, True)
-    return join_queries(outputs, length, size), sums
+        return join_queries(outputs, length, size), sums
+    outputs = outputs + _from_other_chunks(rows, keys, values, ids, reverse=False)
+    if not causal:
+        outputs = outputs + _from_other_chunks(rows, keys, values, ids, reverse=True)
+    return join_queries(outputs, length, size), None
 
 
 def _seen(size: int, ids, causal: bool):
@@ -79,12 +78,13 @@ def _chunk_sums(keys, values):
 
 def _carry_all(chunk_sums, sums):
     """The sums before each chunk, `(N, B, G, F, V)`, and those after the last."""
-    sums = ops.concatenate([ops.expand_dims(sums, 0), chunk_sums], axis=0)
+    first = ops.zeros_like(chunk_sums[0]) if sums is None else sums
+    sums = ops.concatenate([ops.expand_dims(first, 0), chunk_sums], axis=0)
     sums = ops.cumsum(sums, axis=0)
     return sums[:-1], sums[-1]
 
 
-def _from_other_chunks(rows, keys, values, ids, nothing, reverse: bool):
+def _from_other_chunks(rows, keys, values, ids, reverse: bool):
     """What queries read from the chunks before theirs, or in reverse from those after.
 
     Args:
@@ -92,7 +92,6 @@ def _from_other_chunks(rows, keys, values, ids, nothing, reverse: bool):
         keys: `(N, B, G, C, F)`.
         values: `(N, B, G, C, V)`.
         ids: int32 `(N, B, C)`.
-        nothing: `(B, G, F, V)`, zeros.
         reverse: Whether sums are carried from the last chunk to the first.
 
     Returns:
@@ -101,10 +100,8 @@ def _from_other_chunks(rows, keys, values, ids, nothing, reverse: bool):
     enter, leave = ids[:, :, :1], ids[:, :, -1:]  # (N, B, 1)
     if reverse:
         enter, leave = leave, enter
-        following = ops.concatenate([leave[:1], enter[:-1]], axis=0)
-    else:
-        following = ops.concatenate([enter[1:], leave[-1:]], axis=0)
-    goes_on = ops.logical_and(ops.equal(leave, following), ops.not_equal(leave, 0))
+    next_enter = _shifted(enter, 1, not reverse)
+    goes_on = ops.logical_and(ops.equal(leave, next_enter), ops.not_equal(leave, 0))
     leaving = ops.logical_and(ops.equal(ids, leave), goes_on)  # (N, B, C)
     through = ops.logical_and(ops.equal(enter, leave), goes_on)  # (N, B, 1)
     reading = ops.logical_and(ops.equal(ids, enter), ops.not_equal(ids, 0))
@@ -112,11 +109,49 @@ def _from_other_chunks(rows, keys, values, ids, nothing, reverse: bool):
     def mark(flags):  # (N, B, S) to (N, B, 1, S, 1)
         return ops.expand_dims(ops.expand_dims(ops.cast(flags, "float32"), 2), 4)
 
-    def carry(sums, chunk):
-        own, passes = chunk
-        return passes * sums + own, sums
-
-    own = _chunk_sums(keys * mark(leaving), values)
-    _, before = ops.scan(carry, nothing, (own, mark(through)), reverse=reverse)
+    own = _chunk_sums(keys * mark(leaving), values)  # (N, B, G, F, V)
+    sums = _carry(own, mark(through), reverse)
     shared = rows.shape[3] // ids.shape[2]
-    return ops.matmul(rows * ops.tile(mark(reading), (1, 1, 1, shared, 1)), before)
+    rows = rows * ops.tile(mark(reading), (1, 1, 1, shared, 1))
+    return ops.matmul(rows, _shifted(sums, 1, reverse))
+
+
+def _carry(own, through, reverse: bool):
+    """What each chunk hands on: its own, and what it lets through of the one before.
+
+    In steps of 1, 2, 4, ... chunks, all chunks at a time: a loop over chunks would not
+    compile with XLA under TensorFlow, and a difference of running sums would lose the
+    sums of small documents behind large ones.
+
+    Args:
+        own: float32 `(N, B, G, F, V)`.
+        through: float32 `(N, B, 1, 1, 1)`, 1 or 0.
+        reverse: Whether the one before is the one that follows in the row.
+
+    Returns:
+        As `own`.
+    """
+    step = 1
+    chunks = own.shape[0] or MOST_CHUNKS
+    while step < chunks:
+        own = own + through * _shifted(own, step, reverse)
+        through = through * _shifted(through, step, reverse)
+        step *= 2
+    return own
+
+
+def _shifted(x, steps: int, reverse: bool):
+    """Moves everything some chunks on, or back in reverse; what is missing is 0.
+
+    Example:
+    >>> ops.convert_to_numpy(_shifted(ops.array([1, 2, 3]), 1, False))
+    array([0, 1, 2], dtype=int32)
+    """
+    chunks = ops.shape(x)[0]
+    steps = (
+        min(steps, chunks) if isinstance(chunks, int) else ops.minimum(steps, chunks)
+    )
+    none = [(0, 0)] * (len(x.shape) - 1)
+    if reverse:
+        return ops.pad(x[steps:], [(0, steps), *none])
+    return ops.pad(x[: chunks - steps], [(steps, 0), *none])

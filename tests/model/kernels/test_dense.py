@@ -64,7 +64,8 @@ def test_bfloat16_with_and_without_a_matrix_unit(monkeypatch, slow, activation):
     def run(function):
         return lambda *arrays: function(*arrays, activation)
 
-    assert dense(*inputs).dtype == "bfloat16"
+    x, kernel, _ = inputs
+    assert dense(x, kernel).dtype == "bfloat16"
     assert_same(run(dense), run(plain_dense), inputs, worth, "bfloat16")
 
 
