@@ -77,7 +77,7 @@ def build_model(
     Example:
     >>> from configs.language_modelling import MaskedConfig
     >>> model = build_model(
-    ...     EncoderConfig(num_layers=1, hidden_dim=8), MaskedConfig(), vocabulary_size=10
+    ...     EncoderConfig(num_layers=1, hidden_dim=8), MaskedConfig(), 10
     ... )
     >>> sorted(model.input), model.output["logits"].shape
     (['masked_positions', 'padding_mask', 'token_ids'], (None, None, 10))

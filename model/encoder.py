@@ -5,8 +5,8 @@ from keras import ops
 
 from configs.model import EncoderConfig, Patches
 from model.blueprint import Blueprint
-from model.inputs import ids, places_of, token_inputs
 from model.heads import pool
+from model.inputs import ids, places_of, token_inputs
 from model.layers.patches import ClassToken, PatchEmbedding
 from model.seeds import derive_seed
 from model.stack import LayerStack, build_token_embedding

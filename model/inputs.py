@@ -2,7 +2,6 @@
 
 import keras
 
-
 IDS = ("padding_mask", "document_ids", "position_ids", "prefix_mask")
 
 

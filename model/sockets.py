@@ -69,7 +69,7 @@ def build_bias_table(plan: Blueprint, name: str) -> keras.layers.Layer | None:
 
 
 def build_score_bias(plan: Blueprint, name: str) -> keras.layers.Layer | None:
-    """Makes the layer that gives scores what places add to them, if the kind has one."""
+    """Makes the layer that says what places add to scores, if the kind has one."""
     heads = plan.attention.num_heads
     match plan.config.position:
         case kinds.RelativeBiasPosition(num_buckets=buckets, max_distance=distance):

@@ -10,6 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from configs.errors import ArtifactError
 from configs.run_folder import writing
+from model.kernels import plain
 from serving.signatures import TEXT, TextSignatures
 from serving.trained import Trained
 
@@ -62,12 +63,14 @@ def write_endpoints(
     # has no weights in C++ (tensorflow#72963). The archive finds the variables of the
     # functions by itself; a model given to its `track` would be saved a second time.
     archive: Any = keras.export.ExportArchive()
-    for name, (function, inputs) in endpoints.items():
-        archive.add_endpoint(name, function, inputs)
+    with plain():
+        for name, (function, inputs) in endpoints.items():
+            archive.add_endpoint(name, function, inputs)
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        archive.write_out(str(folder), verbose=False)
+        with plain():
+            archive.write_out(str(folder), verbose=False)
     except tf.errors.OpError as error:  # what TensorFlow makes of an OSError
         raise ArtifactError(
             f"{folder}: cannot be written: {error.message}. Free some space or choose "

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 
 from configs.errors import ArtifactError
-from configs.load import flatten, load_run
 from configs.fitting import WITH_SEGMENTS
+from configs.load import flatten, load_run
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from model.build import build_model

@@ -11,7 +11,8 @@ and as many of values, and an inner width `F`, for each token:
 - feed-forward: its input (D), what comes out of the activation (F) and what that needs
   for its own gradient (`KEPT_BY_ACTIVATION`); with a gate, the other factor and the
   product too (2 F);
-- a norm: its input less the mean, and that divided by the deviation, in float32 (2 D);
+- a layer norm: its input (D), of which it makes the rest again; an RMS norm: its input
+  and that divided by the deviation, in float32 (2 D);
 - with dropout, one byte for each number that may be dropped, and the probabilities
   once more.
 
@@ -28,7 +29,7 @@ from configs.attention import FullAttention, KernelAttention
 from configs.language_modelling import MaskedConfig, SentencePairsConfig
 from configs.model import EncoderConfig, Model, Stack
 from configs.objective import Objective
-from configs.sockets import GatedFeedForward, ReZeroResidual
+from configs.sockets import GatedFeedForward, LayerNorm, ReZeroResidual
 from configs.training import TrainingConfig
 from model.cost.attention import kernel_features, reach
 from model.cost.lengths import Lengths
@@ -38,8 +39,6 @@ from model.cost.sides import Side, sides_of
 FLOAT32, BFLOAT16 = 4, 2
 # Numbers that an activation keeps beside its result; both GELUs are made in float32.
 KEPT_BY_ACTIVATION = {"gelu": 3, "gelu_tanh": 4, "relu": 0, "silu": 1}
-# Bytes that a norm keeps for each number.
-NORM = 2 * FLOAT32
 
 
 def training_memory(
@@ -115,7 +114,7 @@ def kept_activations(
     for side in sides:
         for name, size in _kept_by_block(side, number).items():
             parts[name] += side.num_layers * size
-        parts["norms"] += _kept_around(side)
+        parts["norms"] += _kept_around(side, number)
     scored = sides[-1].tokens
     if isinstance(config, EncoderConfig):
         asks = isinstance(objective, MaskedConfig | SentencePairsConfig)
@@ -125,9 +124,15 @@ def kept_activations(
     parts["logits"] = scored * (FLOAT32 * rows + number * config.hidden_dim)
     if isinstance(config, EncoderConfig):
         # BERT's head has a dense layer and a norm.
-        inner = number + activation_bytes(config, number) + NORM
+        inner = number + activation_bytes(config, number)
+        inner += norm_bytes(config, number)
         parts["logits"] += scored * inner * config.hidden_dim
     return parts
+
+
+def norm_bytes(config: Stack, number: int) -> int:
+    """Bytes that a norm keeps for each number."""
+    return number if isinstance(config.norm, LayerNorm) else 2 * FLOAT32
 
 
 def activation_bytes(config: Stack, number: int) -> int:
@@ -161,7 +166,7 @@ def _kept_by_block(side: Side, number: int) -> dict[str, int]:
         "attention": attention,
         "probabilities": scores,
         "feedforward": number * width + inner * wide,
-        "norms": sub_layers * (NORM + joined) * width,
+        "norms": sub_layers * (norm_bytes(config, number) + joined) * width,
     }
 
 
@@ -184,12 +189,13 @@ def bytes_of_a_score(side: Side, number: int) -> int:
     return 0 if isinstance(side.attention, FullAttention) else FLOAT32
 
 
-def _kept_around(side: Side) -> int:
+def _kept_around(side: Side, number: int) -> int:
     """Inputs of the norms outside of the blocks, and the embeddings' dropout."""
     config = side.config
     norms = config.has_embeddings_norm + (config.norm.placement == "pre")
     dropped = 1 if config.dropout else 0
-    return side.tokens * config.hidden_dim * (NORM * norms + dropped)
+    kept = norm_bytes(config, number) * norms + dropped
+    return side.tokens * config.hidden_dim * kept
 
 
 def cache_bytes(config: Model, number: int) -> dict[str, int]:

@@ -70,7 +70,7 @@ def generate(
     >>> def scores_after(token_ids):  # counts up
     ...     return ops.one_hot(token_ids + 1, 10)
     >>> config = GenerationConfig(max_new_tokens=5, stop_token_ids=(6,))
-    >>> result = generate(Steps(prefill, step), np.array([[2], [4]]), config=config)
+    >>> result = generate(Steps(prefill, step), ops.array([[2], [4]]), config=config)
     >>> ops.convert_to_numpy(result["token_ids"])
     array([[3, 4, 5, 6, 0],
            [5, 6, 0, 0, 0]], dtype=int32)

@@ -160,6 +160,7 @@ class _Walk:
                 "layers": tuple(
                     block.cross_attention.fill_cache(context)
                     for block in self.stack.blocks
+                    if block.cross_attention is not None
                 ),
             }
         x, cache = self._read(token_ids, cache, 0)

@@ -24,8 +24,9 @@ def attention_probabilities(
 
     Returns:
         The probabilities by the path of their attention layer, such as
-        `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention. Kinds that see fewer keys give their own
-        shapes; kernel attention makes none and is left out.
+        `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention.
+        Kinds that see fewer keys give their own shapes; kernel attention makes none and
+        is left out.
 
     Example:
     >>> import numpy as np

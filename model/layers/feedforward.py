@@ -4,6 +4,7 @@ import keras
 
 from model.initializers import seeded
 from model.layers.activations import ACTIVATIONS
+from model.layers.dense import Dense
 from model.layers.policies import part_options, policy_config
 from model.seeds import derive_seed
 
@@ -43,6 +44,9 @@ class FeedForward(keras.layers.Layer):
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), equation 2
     """
+
+    # The dense layer whose result goes through the activation.
+    bent = "intermediate"
 
     def __init__(
         self,
@@ -84,11 +88,15 @@ class FeedForward(keras.layers.Layer):
         )
 
     def dense(
-        self, name: str, units: int, initializer: keras.initializers.Initializer
-    ) -> keras.layers.Dense:
+        self,
+        name: str,
+        units: int,
+        initializer: keras.initializers.Initializer,
+    ) -> Dense:
         """A dense layer with its own share of the seed."""
-        return keras.layers.Dense(
+        return Dense(
             units,
+            activation=ACTIVATIONS[self.activation] if name == self.bent else None,
             use_bias=self.use_bias,
             kernel_initializer=seeded(initializer, self.seed, name),
             **part_options(self, name),
@@ -107,7 +115,7 @@ class FeedForward(keras.layers.Layer):
 
     def widen(self, inputs):
         """From `(B, T, D)` to the bent `(B, T, I)`."""
-        return ACTIVATIONS[self.activation](self.intermediate(inputs))
+        return self.intermediate(inputs)
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
@@ -164,6 +172,8 @@ class GatedFeedForward(FeedForward):
         - [Shazeer, 2020](https://arxiv.org/abs/2002.05202), equation 6
     """
 
+    bent = "gate"
+
     def __init__(
         self,
         hidden_dim: int,
@@ -194,5 +204,4 @@ class GatedFeedForward(FeedForward):
         super().build(inputs_shape)
 
     def widen(self, inputs):
-        gate = ACTIVATIONS[self.activation](self.gate(inputs))
-        return gate * self.intermediate(inputs)
+        return self.gate(inputs) * self.intermediate(inputs)

@@ -75,6 +75,16 @@ def _before(places, start, size, length):
     return ops.logical_or(before, prefix)
 
 
+def softmax(scores):
+    """Probabilities of the keys; Keras warns of a softmax over the only one there is.
+
+    Example:
+    >>> ops.convert_to_numpy(softmax(ops.array([[3.0]])))
+    array([[1.]], dtype=float32)
+    """
+    return ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores)
+
+
 def mask_bias(mask):
     """Turns a mask into what is added to the scores of all heads.
 

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from model.kernels.norms import layer_normalization
+
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class LayerNormalization(keras.layers.Layer):
@@ -47,11 +49,7 @@ class LayerNormalization(keras.layers.Layer):
         )
 
     def call(self, inputs):
-        x = ops.cast(inputs, "float32")
-        centred = x - ops.mean(x, axis=-1, keepdims=True)
-        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
-        normalised = centred * ops.rsqrt(variance + self.epsilon)
-        return ops.cast(normalised * self.gamma + self.beta, self.compute_dtype)
+        return layer_normalization(inputs, self.gamma, self.beta, self.epsilon)
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

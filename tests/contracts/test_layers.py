@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import model.layers
+from model.layers.activations import gelu
 from model.layers.attention.block_sparse import BlockSparseAttention
 from model.layers.attention.cross import CrossAttention
 from model.layers.attention.full import MultiHeadAttention
@@ -23,6 +24,7 @@ from model.layers.attention.low_rank import LowRankAttention
 from model.layers.attention.probabilities import Probabilities
 from model.layers.attention.sliding_window import SlidingWindowAttention
 from model.layers.block import TransformerBlock
+from model.layers.dense import Dense
 from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 from model.layers.feedforward import FeedForward, GatedFeedForward
 from model.layers.heads import GatherTokens, VocabularyBias, VocabularyProjection
@@ -368,6 +370,17 @@ CASES = [
         TOKENS,
         {"gate/kernel": (D, 12), "gate/bias": (12,), **FEEDFORWARD_WEIGHTS},
     ),
+    Case(
+        lambda dtype: Dense(
+            7,
+            activation=gelu,
+            kernel_initializer=normal(),
+            bias_initializer="ones",
+            dtype=dtype,
+        ),
+        TOKENS,
+        {"kernel": (D, 7), "bias": (7,)},
+    ),
     Case(lambda dtype: Residual(dropout=0.2, seed=4, dtype=dtype), UPDATES, {}),
     Case(
         lambda dtype: ScaledResidual(3, dropout=0.2, seed=4, dtype=dtype), UPDATES, {}
@@ -486,7 +499,10 @@ def public_layers() -> list[str]:
 
 def arguments(layer: keras.layers.Layer) -> dict[str, inspect.Parameter]:
     inherited = inspect.signature(keras.layers.Layer.__init__).parameters
-    parameters = inspect.signature(type(layer).__init__).parameters
+    constructor = type(layer).__init__
+    if constructor is keras.layers.Dense.__init__:
+        return {}  # Keras's own business
+    parameters = inspect.signature(constructor).parameters
     return {k: v for k, v in parameters.items() if k not in inherited}
 
 

@@ -94,7 +94,9 @@ def make_run(folder: Path, config: RunConfig) -> Path:
         config.model,
         config.objective,
         len(tokenizer.pieces),
-        packed=True, dtype="mixed_bfloat16", seed=3
+        packed=True,
+        dtype="mixed_bfloat16",
+        seed=3,
     )
     rng = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1

@@ -9,6 +9,7 @@ from configs.errors import ConfigError
 from model.initializers import seeded
 from model.layers.attention.probabilities import Probabilities
 from model.layers.checks import check_rank
+from model.layers.dense import Dense
 from model.layers.policies import part_options, policy_config
 from model.seeds import derive_seed
 
@@ -112,7 +113,7 @@ class Attention(keras.layers.Layer):
         self.key = self.projection("key", keys_dim)
         self.value = self.projection("value", keys_dim)
         # Keras keeps the attribute `output` for itself; the weights are under it.
-        self.output_projection = keras.layers.Dense(
+        self.output_projection = Dense(
             hidden_dim,
             use_bias=output_bias,
             kernel_initializer=seeded(self.output_initializer, seed, "output"),
@@ -126,9 +127,9 @@ class Attention(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
 
-    def projection(self, name: str, units: int) -> keras.layers.Dense:
+    def projection(self, name: str, units: int) -> Dense:
         """A dense layer as queries, keys and values have it."""
-        return keras.layers.Dense(
+        return Dense(
             units,
             use_bias=self.projection_bias,
             kernel_initializer=seeded(self.kernel_initializer, self.seed, name),
@@ -182,9 +183,14 @@ class Attention(keras.layers.Layer):
             key = self.rotary(key, position_ids)
         return self.scale(query), key, value
 
+    @property
+    def score_scale(self) -> float:
+        """What scores are multiplied with: `1 / sqrt(K)`, or 1."""
+        return self.head_dim**-0.5 if self.scale_scores else 1.0
+
     def scale(self, query):
-        """Divides queries by `sqrt(K)`, rather than the scores, which are more."""
-        return query * self.head_dim**-0.5 if self.scale_scores else query
+        """Scales queries rather than the scores, which are more."""
+        return query * self.score_scale
 
     def split(self, x):
         """From `(B, T, heads K)` to `(B, T, heads, K)`."""

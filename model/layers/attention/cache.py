@@ -8,6 +8,7 @@ a step read it.
 from keras import ops
 
 from model.kernels.cache_update import update_cache
+from model.layers.masks import softmax
 
 
 def empty_cache(shape, dtype):
@@ -57,7 +58,7 @@ def attend_to_cache(query, cache, bias):
     query = ops.reshape(query, (batch, groups, heads // groups * length, width))
     scores = ops.einsum("bgqk,bgsk->bgqs", query, cache["key"])
     scores = ops.reshape(ops.cast(scores, "float32"), (batch, heads, length, slots))
-    probabilities = ops.cast(ops.softmax(scores + bias, axis=-1), query.dtype)
+    probabilities = ops.cast(softmax(scores + bias), query.dtype)
     probabilities = ops.reshape(
         probabilities, (batch, groups, heads // groups * length, slots)
     )

@@ -115,4 +115,4 @@ class CrossAttention(MultiHeadAttention):
         """
         query = self.scale(self.split(self.query(inputs)))
         bias = mask_bias(ops.expand_dims(real_tokens(context_places), 1))
-        return self.join(attend_to_cache(query, cache, bias))
+        return self.join(attend_to_cache(query * self.score_scale, cache, bias))

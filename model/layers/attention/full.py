@@ -6,7 +6,7 @@ from keras import ops
 from model.kernels.attention import scaled_dot_product_attention
 from model.layers.attention.base import Attention
 from model.layers.attention.cache import attend_to_cache, empty_cache, extend_cache
-from model.layers.masks import attention_mask, mask_bias
+from model.layers.masks import attention_mask, mask_bias, softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -29,6 +29,10 @@ class MultiHeadAttention(Attention):
         - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682), section 3 (in pieces)
     """
 
+    def scale(self, query):
+        """Leaves queries alone: TensorFlow scales scores as it makes them, for free."""
+        return query
+
     def attend(self, query, key, value, places, training=None):
         num_keys = ops.shape(key)[1]
 
@@ -45,7 +49,9 @@ class MultiHeadAttention(Attention):
         """Fused if it can be: nobody watches, and no probability is dropped."""
         dropping = bool(training) and self.dropout > 0
         if not dropping and not self.probabilities.watched:
-            return scaled_dot_product_attention(query, key, value, row_bias, tables)
+            return scaled_dot_product_attention(
+                query, key, value, row_bias, tables, self.score_scale
+            )
         return self._attend_in_the_open(query, key, value, row_bias, tables, training)
 
     def _attend_in_the_open(self, query, key, value, row_bias, tables, training):
@@ -59,8 +65,8 @@ class MultiHeadAttention(Attention):
 
         scores = ops.cast(ops.matmul(query, key), "float32")  # (B, G, H/G T, S)
         scores = ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
-        scores = scores + row_bias(0, length, *tables)
-        probabilities = self.probabilities(ops.softmax(scores, axis=-1))
+        scores = scores * self.score_scale + row_bias(0, length, *tables)
+        probabilities = self.probabilities(softmax(scores))
         probabilities = ops.cast(probabilities, self.compute_dtype)  # (B, H, T, S)
         probabilities = self.probabilities_dropout(probabilities, training=training)
         probabilities = ops.reshape(
@@ -111,7 +117,8 @@ class MultiHeadAttention(Attention):
         if self.score_bias is not None:
             slots = ops.shape(cache["key"])[2]
             bias = bias + self._position_bias(index, length, slots, _tables(places))
-        return self.join(attend_to_cache(query, cache, bias)), cache
+        outputs = attend_to_cache(query * self.score_scale, cache, bias)
+        return self.join(outputs), cache
 
 
 def _tables(places):

@@ -8,6 +8,7 @@ from model.initializers import seeded
 from model.layers.attention.base import Attention
 from model.layers.attention.documents import Documents, read_places
 from model.layers.attention.window import forbid, pass_seam
+from model.layers.masks import softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -105,7 +106,7 @@ class LowRankAttention(Attention):
         scores = ops.einsum("btgrk,bsgk->bgrts", query, keys)
         scores = ops.reshape(scores, (batch, heads, length, keys.shape[1]))
         scores = forbid(scores, self._own_sums(documents))
-        probabilities = pass_seam(self, ops.softmax(scores, axis=-1), training)
+        probabilities = pass_seam(self, softmax(scores), training)
         probabilities = ops.reshape(
             probabilities, (batch, groups, shared, length, keys.shape[1])
         )

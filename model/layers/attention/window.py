@@ -22,7 +22,7 @@ from model.layers.attention.blocks import (
     windows,
 )
 from model.layers.attention.documents import Documents, flat_index
-from model.layers.masks import FORBIDDEN
+from model.layers.masks import FORBIDDEN, softmax
 
 
 class Window(NamedTuple):
@@ -126,7 +126,7 @@ def attend_to_window(
         far_scores = _far_scores(attention, by_head(rows, size), key, far, bias_table)
         scores = ops.concatenate([scores, far_scores], axis=-1)
 
-    probabilities = pass_seam(attention, ops.softmax(scores, axis=-1), training)
+    probabilities = pass_seam(attention, softmax(scores), training)
     columns = window.width * size
     near = by_group(probabilities[..., :columns], groups)
     outputs = window_mean(near, cut_heads(value, *window), window.width)

@@ -44,10 +44,10 @@ def to_float(layer) -> np.ndarray:
 def test_a_dense_layer_multiplies_by_what_its_whole_numbers_stand_for():
     model = small_model(num_heads=2)
     kernel = keras.ops.convert_to_numpy(
-        model.get_layer("encoder_layer_0").feedforward.intermediate.kernel
+        model.get_layer("encoder_layer_0").self_attention.query.kernel
     )
     quantise(model, "int8")
-    layer = model.get_layer("encoder_layer_0").feedforward.intermediate
+    layer = model.get_layer("encoder_layer_0").self_attention.query
     step = np.abs(kernel).max(axis=0) / 127
     assert (np.abs(to_float(layer) - kernel) <= step / 2 + 1e-6).all()
     # Inputs are not rounded: the product is exact.

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from model.layers.attention.base import Attention
@@ -12,6 +13,10 @@ from tests.model.gradients import value_and_gradients
 
 D, H = 12, 4
 
+# JAX compiles anew for every shape that hypothesis thinks of.
+without_jax = pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="minutes of compilation"
+)
 PROJECTIONS = ("query", "key", "value", "output_projection")
 
 Places = dict[str, np.ndarray]

@@ -27,6 +27,7 @@ from tests.model.attention.dense import (
     padded,
     randomised,
     same_document,
+    without_jax,
 )
 
 
@@ -115,6 +116,7 @@ def test_against_all_pairs(num_random_blocks, places):
     check_against_all_pairs(attention(8, num_random_blocks), places)
 
 
+@without_jax
 @settings(max_examples=8)
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=4),

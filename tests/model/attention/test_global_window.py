@@ -27,6 +27,7 @@ from tests.model.attention.dense import (
     padded,
     randomised,
     same_document,
+    without_jax,
 )
 
 
@@ -82,6 +83,7 @@ def test_against_all_pairs(num_global_tokens, places):
     check_against_all_pairs(attention(20, num_global_tokens), places)
 
 
+@without_jax
 @settings(max_examples=20)
 @given(
     st.lists(st.integers(1, 12), min_size=1, max_size=5),

@@ -26,6 +26,7 @@ from tests.model.attention.dense import (
     padded,
     randomised,
     same_document,
+    without_jax,
 )
 from tests.model.gradients import value_and_gradients
 
@@ -84,6 +85,7 @@ def test_against_all_pairs(monkeypatch, feature_map, causal, places):
     check_against_all_pairs(attention(feature_map, causal=causal), places)
 
 
+@without_jax
 @settings(max_examples=20)
 @given(
     st.lists(st.integers(1, 12), min_size=1, max_size=5),

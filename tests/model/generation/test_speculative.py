@@ -1,9 +1,11 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from configs.generation import GenerationConfig, SpeculativeConfig
 from model.generation.generate import generate
+from model.generation.ragged import left_pad, unpad
 from model.generation.sampling import shape_scores
 from tests.model.generation.fake_model import (
     VOCABULARY_SIZE,
@@ -22,8 +24,6 @@ FAR = table_model(9)
 
 
 def ahead(method, draft=NEAR, model=MODEL, prompts=PROMPTS, seeds=None, **options):
-    from model.generation.ragged import left_pad, unpad
-
     config = GenerationConfig(method=method, **{"max_new_tokens": 8, **options})
 
     def run(token_ids, padding_mask):
@@ -74,8 +74,6 @@ def test_a_draft_that_agrees_saves_steps():
                 steps_taken.append(1)
             return super().step(token_ids, cache, index)
 
-    import keras
-
     if keras.backend.backend() == "jax":
         pytest.skip("JAX traces the loop, and does not run it step by step")
     config = GenerationConfig(
@@ -89,19 +87,18 @@ def test_a_draft_that_agrees_saves_steps():
 
 def test_a_sample_depends_neither_on_its_neighbours_nor_on_the_number_ahead():
     seeds = np.array([3, 4, 5])
-    several = {
-        number: ahead(
+    one, three = (
+        ahead(
             SpeculativeConfig(sample=True, num_draft_tokens=number),
             model=FREE,
             seeds=seeds,
         )
-        for number in (1, 2, 4)
-    }
-    assert several[1] == several[2] == several[4]
-    for prompt, seed, text in zip(PROMPTS, seeds, several[4], strict=True):
-        method = SpeculativeConfig(sample=True)
-        alone = ahead(method, model=FREE, prompts=[prompt], seeds=np.array([seed]))
-        assert alone == [text]
+        for number in (1, 3)
+    )
+    assert one == three
+    method = SpeculativeConfig(sample=True, num_draft_tokens=2)
+    alone = ahead(method, model=FREE, prompts=PROMPTS[1:2], seeds=seeds[1:2])
+    assert alone == three[1:2]
 
 
 @pytest.mark.parametrize("draft", [NEAR, FAR])

@@ -1,0 +1,32 @@
+"""The dense layer of all our layers."""
+
+import keras
+
+from model.kernels.dense import dense
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class Dense(keras.layers.Dense):
+    """Keras's dense layer, computed as one kernel with its bias and its activation.
+
+    Arguments, weights, adapters and quantisation are Keras's.
+
+    Call arguments:
+        inputs: float `(..., D)`.
+
+    Returns:
+        `(..., units)` in the compute dtype.
+
+    Example:
+    >>> tuple(Dense(4)(keras.ops.ones((1, 3, 2))).shape)
+    (1, 3, 4)
+
+    Masking: passes the Keras mask through unchanged.
+    """
+
+    def call(self, inputs, training=None):
+        return dense(inputs, self.kernel, self.bias, self.activation)
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        # Keras leaves subclasses alone unless told that they are like itself.
+        super().quantize(mode, type_check=False, config=config)
