@@ -7,7 +7,7 @@ import pytest
 from configs.attention import FullAttention, KernelAttention
 from configs.language_modelling import CausalConfig, MaskedConfig
 from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from configs.sockets import DenseFeedForward, GatedFeedForward, LayerNorm
+from configs.sockets import DenseFeedForward, GatedFeedForward, LayerNorm, RmsNorm
 from configs.training import TrainingConfig
 from model.cost.lengths import Lengths
 from model.cost.memory import cache_bytes, kept_activations, training_memory
@@ -47,7 +47,7 @@ def test_kept_by_a_decoder_by_hand():
         "attention": 3 * 4 * TOKENS * (8 + 20 + 2 * 10 + 20),
         "probabilities": 0,
         "feedforward": 3 * 4 * TOKENS * (8 + (1 + 3) * 12),
-        "norms": (3 * 2 + 1) * 2 * 4 * TOKENS * 8,
+        "norms": (3 * 2 + 1) * 4 * TOKENS * 8,
         "logits": TOKENS * 4 * (100 + 8),
     }
 
@@ -56,7 +56,11 @@ def test_half_precision_halves_what_is_not_made_in_float32():
     wide, narrow = (kept(DecoderConfig(**SMALL), number) for number in (4, 2))
     assert narrow["attention"] == wide["attention"] / 2
     assert narrow["feedforward"] == 3 * TOKENS * (2 * 8 + (2 + 3 * 4) * 12)
-    assert narrow["norms"] == wide["norms"]
+    assert narrow["norms"] == wide["norms"] / 2
+    wide, narrow = (
+        kept(DecoderConfig(**SMALL | {"norm": RmsNorm()}), number) for number in (4, 2)
+    )
+    assert narrow["norms"] == wide["norms"] == (3 * 2 + 1) * 2 * 4 * TOKENS * 8
     assert narrow["logits"] == TOKENS * (4 * 100 + 2 * 8)
 
 
@@ -82,7 +86,7 @@ def test_a_gate_keeps_the_other_factor_and_the_product():
 
 def test_only_what_is_masked_is_scored():
     parts = kept(EncoderConfig(**SMALL, norm=LayerNorm(placement="pre")))
-    assert parts["logits"] == 2 * 4 * (100 + 8 + 8 * (1 + 3 + 2))
+    assert parts["logits"] == 2 * 4 * (100 + 8 + 8 * (1 + 3 + 1))
 
 
 @pytest.mark.parametrize("number", [2, 4])
