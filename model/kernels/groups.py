@@ -5,29 +5,34 @@ from typing import Any
 
 from model.kernels import on_tensorflow
 
+Tensors = Sequence[Any]
+
 
 def in_groups(
-    function: Callable[[list[Any], list[Any], list[Any]], Any],
-    rows: Sequence[Any],
-    columns: Sequence[Any],
-    trained: Sequence[Any],
+    function: Callable[[Tensors, Tensors, Tensors, Tensors], Any],
+    rows: Tensors,
+    columns: Tensors,
+    marks: Tensors,
+    trained: Tensors,
     work: Any,
 ) -> Any:
-    """Calls a function of blocks, which sees only some blocks on either side of each.
+    """Calls a function of blocks, each of which sees only some blocks on either side.
 
-    With TensorFlow it is called for a group of blocks after the other, and again for
+    With TensorFlow it is called for one group of blocks after the other, and again for
     the gradient: what it makes in between is never there for all blocks at once. Other
     backends get all blocks in one call.
 
     Shapes: `N` blocks, of which each sees `W` columns.
 
     Args:
-        function: `function(rows, columns, trained)` gives a tensor `(N, ...)`, or fewer
-            blocks when it is given fewer. Nothing in it may be random.
-        rows: Tensors `(N, ...)`.
-        columns: Tensors `(N + W - 1, ...)`; block `n` sees those from `n` to
+        function: `function(rows, columns, marks, trained)` gives a tensor like the
+            first of `rows`, of fewer blocks when it is given fewer. It may not be
+            random.
+        rows: Floats `(N, ...)`.
+        columns: Floats `(N + W - 1, ...)`; block `n` sees those from `n` to
             `n + W - 1`.
-        trained: Other tensors whose gradient counts.
+        marks: Whole numbers or flags `(N, ...)`.
+        trained: Other floats whose gradient counts.
         work: int or scalar tensor, how many numbers the largest tensor that the
             function makes has for each block.
 
@@ -36,15 +41,14 @@ def in_groups(
 
     Example:
     >>> from keras import ops
-    >>> def sums(rows, columns, trained):
+    >>> def sums(rows, columns, marks, trained):
     ...     return rows[0] + columns[0][:-1] + columns[0][1:]
-    >>> ops.convert_to_numpy(
-    ...     in_groups(sums, [ops.arange(3)], [ops.arange(4) * 10], [], work=2)
-    ... )
-    array([10, 31, 52], dtype=int32)
+    >>> row, column = ops.arange(3.0), ops.arange(4.0) * 10
+    >>> ops.convert_to_numpy(in_groups(sums, [row], [column], [], [], work=2))
+    array([10., 31., 52.], dtype=float32)
     """
     if on_tensorflow():
         from model.kernels.groups_tensorflow import in_groups as one_by_one
 
-        return one_by_one(function, rows, columns, trained, work)
-    return function(list(rows), list(columns), list(trained))
+        return one_by_one(function, rows, columns, marks, trained, work)
+    return function(rows, columns, marks, trained)

@@ -16,25 +16,26 @@ from model.kernels import is_plain
 WORK_AT_ONCE = 2**21
 
 
-def in_groups(function, rows, columns, trained, work):
+def in_groups(function, rows, columns, marks, trained, work):
     """See `model.kernels.groups.in_groups`."""
-    rows, columns, trained = (
-        [tf.convert_to_tensor(x) for x in part] for part in (rows, columns, trained)
+    rows, columns, marks, trained = (
+        [tf.convert_to_tensor(x) for x in part]
+        for part in (rows, columns, marks, trained)
     )
-    groups = _cut(rows[0], work)
+    groups = _cut(rows[0], columns[0], work)
     if groups.in_one_piece:
-        return function(rows, columns, trained)
-    # Whole numbers and flags have no gradient: they go in by the back door.
-    floats = [x for x in (*rows, *columns) if x.dtype.is_floating]
-    call = _Call(function, groups, rows, columns, len(trained))
-    if is_plain():
-        return call.forward(*floats, *trained)
+        return function(rows, columns, marks, trained)
+    call = _Call(function, groups, marks, len(rows), len(columns))
+    inputs = (*rows, *columns, *trained)
+    return call.forward(*inputs) if is_plain() else _with_gradient(call)(*inputs)
 
+
+def _with_gradient(call: "_Call"):
     @tf.custom_gradient
     def forward(*inputs):
-        return call.forward(*inputs), lambda upstream: call.backward(upstream, *inputs)
+        return call.forward(*inputs), lambda worth: call.backward(worth, *inputs)
 
-    return forward(*floats, *trained)
+    return forward
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,13 @@ class _Groups:
         blocks: `N`.
         size: Blocks of every group: the last one begins within the one before it.
         count: How many groups there are.
+        more: `W - 1`, the columns of a group beyond its blocks.
     """
 
     blocks: Any
     size: Any
     count: Any
+    more: Any
 
     @property
     def in_one_piece(self) -> bool:
@@ -57,120 +60,135 @@ class _Groups:
         return isinstance(self.count, int) and self.count == 1
 
     def start(self, number):
-        """The first block of a group."""
+        """The first block of a group, which is also its first column."""
         return tf.minimum(number * self.size, self.blocks - self.size)
 
-    def take(self, x, number, more):
-        """The blocks of a group, and the columns that come on top."""
-        start = self.start(number)
-        some = x[start : start + self.size + more]
-        known = isinstance(self.size, int) and isinstance(more, int)
-        return tf.ensure_shape(some, (self.size + more if known else None, *x.shape[1:]))
+    def rows(self, parts, number):
+        """The blocks of a group."""
+        return [self._take(x, self.start(number), self.size) for x in parts]
 
-    def are_new(self, number, rank):
-        """Which blocks the group before does not have: bool `(size, 1, ...)`."""
+    def columns(self, parts, number):
+        """The columns of a group."""
+        return [self._take(x, self.start(number), self.size + self.more) for x in parts]
+
+    def _take(self, x, start, size):
+        known = size if isinstance(size, int) else None
+        return tf.ensure_shape(x[start : start + size], (known, *x.shape[1:]))
+
+    def new_rows(self, x, number):
+        """The blocks of a group; zeros for those that the one before it has had."""
+        [x] = self.rows([x], number)
         index = self.start(number) + tf.range(self.size)
-        return tf.reshape(index >= number * self.size, (-1, *[1] * (rank - 1)))
+        new = tf.reshape(index >= number * self.size, (-1, *[1] * (x.shape.rank - 1)))
+        return tf.where(new, x, tf.zeros_like(x))
+
+    def add_columns(self, total, number, share):
+        """Adds what comes of a group's columns to what comes of all."""
+        index = self.start(number) + tf.range(self.size + self.more)
+        return tf.tensor_scatter_nd_add(total, tf.expand_dims(index, 1), share)
+
+    def gather(self, like):
+        """Where the groups' parts of something like this `(N, ...)` are put."""
+        known = self.size if isinstance(self.size, int) else None
+        shape = (known, *like.shape[1:])
+        return tf.TensorArray(like.dtype, self.count, element_shape=shape)
 
     def join(self, gathered):
-        """Puts what the groups give together, without what comes twice."""
+        """Puts the parts together, without the blocks that come twice."""
         x = gathered.concat()
         last = (self.count - 1) * self.size
         twice = self.count * self.size - self.blocks
-        x = tf.concat([x[:last], x[last + twice :]], axis=0)
-        known = self.blocks if isinstance(self.blocks, int) else None
-        return tf.ensure_shape(x, (known, *x.shape[1:]))
+        return tf.concat([x[:last], x[last + twice :]], axis=0)
+
+    def each(self, step, *state):
+        """Goes from group to group, one at a time."""
+        _, *state = tf.while_loop(
+            lambda number, *_: number < self.count,
+            step,
+            (tf.constant(0), *state),
+            parallel_iterations=1,
+        )
+        return state
 
 
-def _cut(rows, work) -> _Groups:
-    blocks = rows.shape[0]
-    known = isinstance(blocks, int) and isinstance(work, int)
-    larger, smaller = (max, min) if known else (tf.maximum, tf.minimum)
+def _cut(rows, columns, work) -> _Groups:
+    blocks, width = rows.shape[0], columns.shape[0]
+    known = None not in (blocks, width) and isinstance(work, int)
     if not known:
-        blocks = tf.shape(rows)[0]
+        blocks, width = tf.shape(rows)[0], tf.shape(columns)[0]
+    larger, smaller = (max, min) if known else (tf.maximum, tf.minimum)
     size = larger(WORK_AT_ONCE // larger(work, 1), 1)
     count = larger(-(-blocks // size), 1)
     # As many in each group, so that the last has few of the blocks before it.
-    return _Groups(blocks, smaller(-(-blocks // count), blocks), count)
+    return _Groups(blocks, smaller(-(-blocks // count), blocks), count, width - blocks)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A function of blocks, and what it is given."""
+    """A function of blocks, and how its inputs are told apart."""
 
     function: Any
     groups: _Groups
-    rows: list[Any]
-    columns: list[Any]
-    num_trained: int
+    marks: list[Any]
+    num_rows: int
+    num_columns: int
 
     def forward(self, *inputs):
         """The function of all blocks."""
-        trained = self._trained(inputs)
+        rows, columns, trained = self._split(inputs)
+        groups = self.groups
 
         def step(number, outputs):
-            floats = self._floats(inputs, number)
-            return number + 1, outputs.write(number, self._of_one(number, floats, trained))
+            some, around = groups.rows(rows, number), groups.columns(columns, number)
+            part = self._part(number, some, around, trained)
+            return number + 1, outputs.write(number, part)
 
-        [outputs] = self._each_group(step, self._gather(self.rows[0].dtype))
-        return self.groups.join(outputs)
+        [outputs] = groups.each(step, groups.gather(rows[0]))
+        return groups.join(outputs)
 
-    def backward(self, upstream, *inputs):
+    def backward(self, worth, *inputs):
         """The gradients of the inputs."""
-        trained = self._trained(inputs)
-        rows, columns = self._split(inputs[: len(inputs) - self.num_trained])
+        rows, columns, trained = self._split(inputs)
+        groups = self.groups
 
         def step(number, to_rows, to_columns, to_trained):
-            floats = self._floats(inputs, number)
-            # Blocks that the group before has dealt with must not count twice.
-            worth = self.groups.take(upstream, number, 0)
-            new = self.groups.are_new(number, worth.shape.rank)
-            worth = tf.where(new, worth, tf.zeros_like(worth))
+            some, around = groups.rows(rows, number), groups.columns(columns, number)
             with tf.GradientTape() as tape:
-                tape.watch((floats, trained))
-                outputs = self._of_one(number, floats, trained)
-            shares, trained_shares = tape.gradient(
-                outputs,
-                (floats, trained),
-                worth,
+                tape.watch((some, around, trained))
+                part = self._part(number, some, around, trained)
+            shares = tape.gradient(
+                part,
+                (some, around, trained),
+                groups.new_rows(worth, number),
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
-            row_shares, column_shares = self._split(shares)
-            to_rows = [a.write(number, b) for a, b in zip(to_rows, row_shares)]
-            start = self.groups.start(number)
-            to_columns = [
-                tf.tensor_scatter_nd_add(
-                    a, tf.expand_dims(start + tf.range(tf.shape(b)[0]), 1), b
-                )
-                for a, b in zip(to_columns, column_shares)
+            to_rows = [
+                total.write(number, share)
+                for total, share in zip(to_rows, shares[0], strict=True)
             ]
-            to_trained = [a + b for a, b in zip(to_trained, trained_shares)]
+            to_columns = [
+                groups.add_columns(total, number, share)
+                for total, share in zip(to_columns, shares[1], strict=True)
+            ]
+            to_trained = [a + b for a, b in zip(to_trained, shares[2], strict=True)]
             return number + 1, to_rows, to_columns, to_trained
 
-        to_rows, to_columns, to_trained = self._each_group(
+        to_rows, to_columns, to_trained = groups.each(
             step,
-            [self._gather(x.dtype) for x in rows],
+            [groups.gather(x) for x in rows],
             [tf.zeros_like(x) for x in columns],
             [tf.zeros_like(x) for x in trained],
         )
-        return [*map(self.groups.join, to_rows), *to_columns, *to_trained]
+        return [*map(groups.join, to_rows), *to_columns, *to_trained]
 
-    def _of_one(self, number, floats, trained):
-        """The function of one group."""
-        floats = iter(floats)
-        rows, columns = (
-            [
-                next(floats) if x.dtype.is_floating else self._take(x, number)
-                for x in part
-            ]
-            for part in (self.rows, self.columns)
+    def _part(self, number, rows, columns, trained):
+        marks = self.groups.rows(self.marks, number)
+        return self.function(rows, columns, marks, trained)
+
+    def _split(self, inputs):
+        columns = self.num_rows + self.num_columns
+        return (
+            list(inputs[: self.num_rows]),
+            list(inputs[self.num_rows : columns]),
+            list(inputs[columns:]),
         )
-        return self.function(rows, columns, list(trained))
-
-    def _floats(self, inputs, number):
-        floats = inputs[: len(inputs) - self.num_trained]
-        return [self._take(x, number) for x in floats]
-
-    def _take(self, x, number):
-        more = self._beyond(x)
-        return self.groups.take(x, number, more)

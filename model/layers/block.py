@@ -121,6 +121,7 @@ class TransformerBlock(keras.layers.Layer):
             return self.self_attention(x, places, training=training)
 
         def attend_to_context(x):
+            assert self.cross_attention is not None
             return self.cross_attention(
                 x, context, places, context_places, training=training
             )
@@ -150,6 +151,7 @@ class TransformerBlock(keras.layers.Layer):
             return x
 
         def attend_to_context(x):
+            assert self.cross_attention is not None
             return self.cross_attention.step(
                 x, context_places, cache["cross_attention"]
             )

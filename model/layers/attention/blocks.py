@@ -12,6 +12,8 @@ block on are the same memory.
 
 from keras import ops
 
+from model.kernels import is_plain
+
 
 def cut(x, size: int, before: int = 0, after: int = 0):
     """Cuts rows into blocks, the last one filled up with zeros.
@@ -166,7 +168,6 @@ def window_scores(rows, columns, width: int):
         `(N, B, G, R b, W b)`.
     """
 
-    @ops.custom_gradient
     def product(rows, columns):
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
@@ -176,7 +177,9 @@ def window_scores(rows, columns, width: int):
         keys = windows(columns, width, axis=-2)
         return ops.matmul(rows, _transposed(keys)), gradient
 
-    return product(rows, columns)
+    if is_plain():
+        return product(rows, columns)[0]
+    return ops.custom_gradient(product)(rows, columns)
 
 
 def window_mean(probabilities, columns, width: int):
@@ -191,7 +194,6 @@ def window_mean(probabilities, columns, width: int):
         `(N, B, G, R b, K)`.
     """
 
-    @ops.custom_gradient
     def product(probabilities, columns):
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
@@ -201,7 +203,9 @@ def window_mean(probabilities, columns, width: int):
         values = windows(columns, width, axis=-2)
         return ops.matmul(probabilities, values), gradient
 
-    return product(probabilities, columns)
+    if is_plain():
+        return product(probabilities, columns)[0]
+    return ops.custom_gradient(product)(probabilities, columns)
 
 
 def _transposed(x):

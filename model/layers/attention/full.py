@@ -82,6 +82,7 @@ class MultiHeadAttention(Attention):
         Only differences of places count, and documents are packed in one piece, so
         places may be counted along the row.
         """
+        assert self.score_bias is not None
         rows = start + ops.arange(size, dtype="int32")
         columns = ops.arange(num_keys, dtype="int32")
         return self.score_bias(rows, columns, *tables)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from model.kernels.groups import in_groups
 from model.layers.attention.blocks import (
     block_starts,
     by_group,
@@ -102,6 +103,9 @@ def attend_to_window(
 ):
     """Attention to the keys of the windows and to those far away, in one softmax.
 
+    While nobody watches the probabilities and none are dropped, they are made for some
+    blocks at a time, and anew for the gradient.
+
     Args:
         attention: The `Attention` layer, for its score bias, seam and dropout.
         heads: query `(B, T, H, K)`, key and value `(B, T, G, K)`.
@@ -115,39 +119,72 @@ def attend_to_window(
         `(B, T, H, K)`.
     """
     query, key, value = heads
-    length, groups, size = ops.shape(query)[1], key.shape[2], window.size
-    rows = cut_queries(query, groups, size)  # (N, B, G, R b, K)
-    keys = cut_heads(key, *window)  # (N + W - 1, B, G, b, K)
-    scores = by_head(window_scores(rows, keys, window.width), size)
-    scores = forbid(scores, ops.expand_dims(allowed, -3))  # (N, B, H, b, W b)
-    if attention.score_bias is not None:
-        scores = scores + _window_bias(attention, window, bias_table)
+    length, groups = ops.shape(query)[1], key.shape[2]
+    rows = [cut_queries(query, groups, window.size)]  # (N, B, G, R b, K)
+    columns = [cut_heads(key, *window), cut_heads(value, *window)]
+    marks, num_keys = [allowed], window.width * window.size
     if far is not None:
-        far_scores = _far_scores(attention, by_head(rows, size), key, far, bias_table)
-        scores = ops.concatenate([scores, far_scores], axis=-1)
+        rows += [look_up_heads(key, far.index), look_up_heads(value, far.index)]
+        ahead = ops.expand_dims(far.index, 3) - block_starts(rows[0], window.size)
+        marks += [far.allowed, ahead]  # (N, B, H, 1, S)
+        num_keys += far.index.shape[3]
+    trained = [] if bias_table is None else [bias_table]
 
-    probabilities = pass_seam(attention, softmax(scores), training)
-    columns = window.width * size
-    near = by_group(probabilities[..., :columns], groups)
-    outputs = window_mean(near, cut_heads(value, *window), window.width)
-    if far is not None:
-        values = look_up_heads(value, far.index)  # (N, B, H, S, K)
-        outputs = outputs + by_group(
-            ops.matmul(probabilities[..., columns:], values), groups
-        )
-    return join_queries(outputs, length, size)
+    in_the_open = attention.probabilities.watched or (training and attention.dropout)
+
+    def attend(rows, columns, marks, trained):
+        scores = _window_scores(attention, window, rows, columns, marks, trained)
+        if far is not None:
+            far_scores = _far_scores(attention, length, rows, marks, trained)
+            scores = ops.concatenate([scores, far_scores], axis=-1)
+        probabilities = softmax(scores)
+        if in_the_open:
+            probabilities = pass_seam(attention, probabilities, training)
+        probabilities = ops.cast(probabilities, query.dtype)
+        return _means(window, probabilities, rows, columns)
+
+    if in_the_open:
+        outputs = attend(rows, columns, marks, trained)
+    else:
+        work = ops.shape(query)[0] * query.shape[2] * window.size * num_keys
+        outputs = in_groups(attend, rows, columns, marks, trained, work)
+    return join_queries(outputs, length, window.size)
 
 
-def _far_scores(attention, rows, key, far, bias_table):
-    """Scores of the far keys: float32 `(N, B, H, b, S)`."""
-    keys = look_up_heads(key, far.index)
-    scores = forbid(ops.matmul(rows, ops.swapaxes(keys, -1, -2)), far.allowed)
+def _window_scores(attention, window, rows, columns, marks, trained):
+    """Scores of the keys of the windows: float32 `(N, B, H, b, W b)`."""
+    scores = window_scores(rows[0], columns[0], window.width)
+    scores = forbid(by_head(scores, window.size), ops.expand_dims(marks[0], -3))
     if attention.score_bias is None:
         return scores
-    index = ops.expand_dims(far.index, -2)  # (N, B, H, 1, S)
-    own = ops.reshape(ops.arange(rows.shape[3], dtype="int32"), (-1, 1))
-    ahead = index - (block_starts(rows, rows.shape[3]) + own)  # (N, B, H, b, S)
-    return scores + pair_bias(attention, ahead, ops.shape(key)[1], bias_table)
+    # The same for all blocks, since only differences of places count.
+    places = ops.arange(window.width * window.size, dtype="int32")
+    own = ops.arange(window.size, dtype="int32") + window.before * window.size
+    return scores + attention.score_bias(own, places, *trained)  # (H, b, W b)
+
+
+def _far_scores(attention, length, rows, marks, trained):
+    """Scores of the far keys: float32 `(N, B, H, b, S)`."""
+    (queries, keys, _), (_, allowed, ahead) = rows, marks
+    size = queries.shape[3] * queries.shape[2] // keys.shape[2]
+    scores = ops.matmul(by_head(queries, size), ops.swapaxes(keys, -1, -2))
+    scores = forbid(scores, allowed)
+    if attention.score_bias is None:
+        return scores
+    ahead = ahead - ops.expand_dims(ops.arange(size, dtype="int32"), 1)
+    return scores + pair_bias(attention, ahead, length, *trained)
+
+
+def _means(window, probabilities, rows, columns):
+    """The means of the values: `(N, B, G, R b, K)`."""
+    groups, near = rows[0].shape[2], window.width * window.size
+    means = window_mean(
+        by_group(probabilities[..., :near], groups), columns[1], window.width
+    )
+    if len(rows) == 1:
+        return means
+    far = ops.matmul(probabilities[..., near:], rows[2])
+    return means + by_group(far, groups)
 
 
 def look_up_heads(x, index):
@@ -169,14 +206,7 @@ def look_up_heads(x, index):
     return ops.take(ops.reshape(x, (batch * length * groups, width)), index, axis=0)
 
 
-def _window_bias(attention, window, bias_table):
-    """The same for all blocks, since only differences of places count."""
-    columns = ops.arange(window.width * window.size, dtype="int32")
-    rows = ops.arange(window.size, dtype="int32") + window.before * window.size
-    return attention.score_bias(rows, columns, bias_table)  # (H, b, W b)
-
-
-def pair_bias(attention, ahead, length, bias_table):
+def pair_bias(attention, ahead, length, bias_table=None):
     """What a score bias says of pairs of which each head has its own.
 
     It is asked once for each distance, and these few numbers are looked up.
