@@ -1,7 +1,6 @@
 """Hugging Face's GPT-2 on PyTorch, a process of its own: `hf_generation.py DTYPE`.
 
-For every line it reads, a batch size, it generates and writes the seconds taken. The
-first line it writes is the seconds of the first call with a batch of 1.
+For every line it reads, a batch size, it generates and writes the seconds taken.
 """
 
 import sys
@@ -22,7 +21,6 @@ def main() -> None:
     dtype = getattr(torch, sys.argv[1])
     model = GPT2LMHeadModel(GPT2Config()).eval().to(dtype)
     prompts = torch.randint(5, 50_257, (8, PROMPT))
-    print(_seconds(model, prompts[:1]), flush=True)
     for line in sys.stdin:
         print(_seconds(model, prompts[: int(line)]), flush=True)
 

@@ -17,6 +17,9 @@ D, H = 12, 4
 without_jax = pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="minutes of compilation"
 )
+on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="only TensorFlow works in groups"
+)
 PROJECTIONS = ("query", "key", "value", "output_projection")
 
 Places = dict[str, np.ndarray]

@@ -23,6 +23,7 @@ from tests.model.attention.dense import (
     full_twin,
     largest_tensor,
     left_padded,
+    on_tensorflow,
     packed,
     padded,
     randomised,
@@ -125,6 +126,17 @@ def test_positions(position, places):
     if position == "relative":
         places["bias_table"] = floats(8, H)
     check_against_all_pairs(attention(20, 2, **POSITIONS[position]), places)
+
+
+@on_tensorflow
+@pytest.mark.parametrize("position", POSITIONS)
+def test_in_groups_of_blocks(monkeypatch, position):
+    monkeypatch.setattr("model.kernels.groups_tensorflow.WORK_AT_ONCE", 10_000)
+    places = packed([75, 30, 60], [150], padding=2)
+    if position == "relative":
+        places["bias_table"] = floats(8, H)
+    layer = attention(20, 3, **POSITIONS[position])
+    check_against_all_pairs(layer, places)
 
 
 def test_probabilities_can_be_read():
