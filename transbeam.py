@@ -114,11 +114,13 @@ def _room(command: str) -> Any:
 def _run(argv: Sequence[str]) -> int:
     invocation = _read_arguments(argv)
     console = invocation.console
+    # Without examples there is nothing to predict.
+    stages = STAGES if invocation.config.export.examples else STAGES[:-1]
     results: dict[str, dict[str, Any]] = {}
     seconds: dict[str, float] = {}
     with lock(invocation.run_folder):
-        for number, stage in enumerate(STAGES, start=1):
-            console.heading(f"{number} of {len(STAGES)}: {stage}")
+        for number, stage in enumerate(stages, start=1):
+            console.heading(f"{number} of {len(stages)}: {stage}")
             began = time.monotonic()
             results[stage] = getattr(_room(stage), stage)(invocation)
             seconds[stage] = time.monotonic() - began
@@ -131,8 +133,9 @@ def _run(argv: Sequence[str]) -> int:
 def _read_arguments(argv: Sequence[str]) -> Invocation:
     parser = argparse.ArgumentParser(
         prog="transbeam run",
-        description="Data, training with its evaluation, export and predictions, one "
-        "after another. Stages that are done already are not done again.",
+        description="Data, training with its evaluation, export and predictions for "
+        "export.examples, one after another. Stages that are done already are not done "
+        "again.",
         allow_abbrev=False,
     )
     add_common_arguments(parser, workers=True)

@@ -1,6 +1,6 @@
 """An encoder's time and memory against the length of its input, batch 1, 4 x 256.
 
-    python -m bench.lengths [--torch-python PATH] [--lengths 128 256 ...]
+    python -m bench.lengths [--torch-python PATH] [--figure lengths.svg]
 
 Each way is a process of its own, and they run in turns. Memory is what the process
 holds at most during the call, beyond what it held after a call of 16 tokens; lengths
@@ -8,7 +8,9 @@ must grow, since a process keeps some of what it once needed.
 """
 
 import argparse
+import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.answering import Answering
@@ -40,6 +42,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--ways", nargs="+", default=WAYS)
+    parser.add_argument("--figure", type=Path, help="draw both tables")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -55,6 +58,8 @@ def main() -> None:
     before = {way: worker.held() for way, worker in workers.items()}
     times = [heading("ms at T", *ways)]
     memory = [heading("MB at T", *ways)]
+    medians: dict[str, list[float]] = {way: [] for way in ways}
+    peaks: dict[str, list[float]] = {way: [] for way in ways}
     for length in arguments.lengths:
         milliseconds: dict[str, list[float]] = {way: [] for way in ways}
         megabytes = dict.fromkeys(ways, 0.0)
@@ -67,8 +72,32 @@ def main() -> None:
         cells = [spread(milliseconds[way], ".1f") for way in ways]
         times.append(row(f"{length:,}", *cells))
         memory.append(row(f"{length:,}", *(f"{megabytes[way]:.0f}" for way in ways)))
+        for way in ways:
+            medians[way].append(statistics.median(milliseconds[way]))
+            peaks[way].append(megabytes[way])
         print(times[-1], flush=True)
     print("\n".join(["", *times, "", *memory]))
+    if arguments.figure:
+        draw(arguments.figure, arguments.lengths, {"ms": medians, "MB": peaks})
+
+
+def draw(
+    path: Path, lengths: Sequence[int], values: dict[str, dict[str, list[float]]]
+) -> None:
+    """Draws time and memory against the length, a line for each way."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    for place, (unit, ways) in enumerate(values.items(), start=1):
+        axes = figure.add_subplot(1, len(values), place)
+        for way, numbers in ways.items():
+            axes.plot(lengths, numbers, marker="o", markersize=3, label=way)
+        axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel=unit)
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.savefig(path)
 
 
 def answer(way: str, dtype: str) -> None:

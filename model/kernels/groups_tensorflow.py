@@ -72,8 +72,10 @@ class _Groups:
         return [self._take(x, self.start(number), self.size + self.more) for x in parts]
 
     def _take(self, x, start, size):
+        rest = x.shape.rank - 1
+        some = tf.slice(x, (start, *[0] * rest), (size, *[-1] * rest))
         known = size if isinstance(size, int) else None
-        return tf.ensure_shape(x[start : start + size], (known, *x.shape[1:]))
+        return tf.ensure_shape(some, (known, *x.shape[1:]))
 
     def new_rows(self, x, number):
         """The blocks of a group; zeros for those that the one before it has had."""
@@ -95,7 +97,8 @@ class _Groups:
 
     def join(self, gathered):
         """Puts the parts together, without the blocks that come twice."""
-        x = gathered.concat()
+        x = gathered.stack()  # (count, size, ...)
+        x = tf.reshape(x, (self.count * self.size, *tf.unstack(tf.shape(x))[2:]))
         last = (self.count - 1) * self.size
         twice = self.count * self.size - self.blocks
         return tf.concat([x[:last], x[last + twice :]], axis=0)

@@ -265,6 +265,15 @@ def test_run_goes_through_the_stages_in_order(rooms, capsys):
     assert f"  transbeam predict {DEMO} --run runs/x --set seed=3 --text " in screen
 
 
+def test_run_predicts_nothing_without_examples(rooms, capsys):
+    argv = ["run", DEMO, "--run", "runs/x", "--set", "export.examples=[]"]
+    assert transbeam.main(argv) == 0
+    assert [name for name, *_ in rooms] == ["data", "train", "export"]
+    screen = capsys.readouterr().out
+    assert "\n3 of 3: export\n" in screen
+    assert "transbeam predict" in screen
+
+
 def test_run_as_json_is_the_results_by_stage(rooms, capsys):
     assert transbeam.main(["run", DEMO, "--json"]) == 0
     results = json.loads(capsys.readouterr().out)

@@ -15,6 +15,7 @@ from model.cost.parameters import count_parameters
 from model.cost.vocabulary import count_pieces
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+TWINS = sorted(path.stem for path in (CONFIGS / "tiny").glob("*.yaml"))
 # Weights without heads: as published; or worked out by hand from the paper's sizes.
 PARAMETERS = {
     "bert_base": 109_482_240,
@@ -98,15 +99,18 @@ def test_header_says_what_to_expect_and_the_command(name: str) -> None:
         assert "\n#   cost        " in header
         assert "\n#   score       " in header
     assert f"\n#   transbeam cost configs/presets/{name}.yaml\n" in header
-    (command,) = re.findall(r"#   (transbeam (?:run|data) .*)", header)
-    key, _, value = command.rpartition(" --set ")[2].partition("=")
+    first, *more = re.findall(r"#   transbeam (run|data|train) (.*)", header)
+    command, arguments = first
+    key, _, value = arguments.rpartition(" --set ")[2].partition("=")
     # One key makes it a run on the user's own corpus.
     run = load_run(path, [f"{key}={value.strip(chr(39))}"], with_model=True)
     assert key == "data.source.path"
     assert "my" in run.data.source.path
-    # What cannot be trained on yet is not promised.
+    # What cannot be trained on or exported yet is not promised.
     trained = run.objective.kind == "masked" and run.data.layout.kind == "packed"
-    assert command.split()[1] == ("run" if trained else "data")
+    exported = trained and run.tokenizer.kind == "wordpiece"
+    assert command == ("run" if exported else "data")
+    assert more == ([("train", arguments)] if trained and not exported else [])
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -126,6 +130,22 @@ def test_twin_has_the_sockets_of_its_preset(name: str) -> None:
         assert (theirs[key] is None) == (ours[key] is None), key
     pieces = count_pieces(twin.tokenizer)
     assert sum(count_parameters(twin.model, pieces).values()) < TOY
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_header_of_a_twin_promises_what_can_be_done(name: str) -> None:
+    path = CONFIGS / f"tiny/{name}.yaml"
+    run = load_run(path, with_model=True)
+    trained = run.objective.kind == "masked" and run.data.layout.kind == "packed"
+    if trained and run.tokenizer.kind == "wordpiece":
+        promised = ["run"]
+    elif trained:
+        promised = ["data", "train"]
+    else:
+        promised = ["data"]
+    header = path.read_text("utf-8").partition("\nname:")[0]
+    commands = rf"#   transbeam (\w+) configs/tiny/{name}.yaml"
+    assert re.findall(commands, header) == promised
 
 
 def made_by_the_header_of(name: str, folder: Path) -> Path:

@@ -17,6 +17,16 @@ from configs.sockets import (
 
 VOCABULARY_SIZE = 40
 
+# Graphs, their kernels, SavedModel: what only TensorFlow has, or what needs its files.
+# The rest of the tests run on JAX as well (`make test-jax`).
+tensorflow_only = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="a test of TensorFlow's own"
+)
+# JAX compiles anew for every shape that hypothesis thinks of.
+without_jax = pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="minutes of compilation"
+)
+
 
 @pytest.fixture
 def config() -> EncoderConfig:

@@ -33,7 +33,7 @@ def _jax(function: Callable[[], Any], variables: Sequence[keras.Variable]) -> An
         return value.sum(), value
 
     values = [variable.value for variable in variables]
-    (_, value), gradients = jax.value_and_grad(total, has_aux=True)(values)
+    (_, value), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(values)
     return value, gradients
 
 

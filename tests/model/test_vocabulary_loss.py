@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from model.layers.vocabulary_loss import VocabularyLoss
+from tests.model.conftest import tensorflow_only
 from tests.model.gradients import value_and_gradients
 
 WIDTH, VOCABULARY = 6, 11
@@ -166,9 +167,7 @@ def test_half_precision_is_in_the_products_only():
         assert np.linalg.norm(ours - theirs) < np.linalg.norm(theirs) * ROUNDING
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() == "jax", reason="JAX compiles for known lengths only"
-)
+@tensorflow_only  # JAX compiles for known lengths only
 def test_a_length_that_is_known_at_run_time_only():
     import tensorflow as tf
 

@@ -17,7 +17,8 @@ FEATURE_MAPS = ("softmax", "relu", "elu")
 RELU_EPSILON = 1e-3
 # The logarithm of a feature of padding, and the lowest that one is measured against.
 NOTHING, LOWEST = -1e30, -1e20
-TINY = 1e-30
+# The smallest sum of weights; a gradient has one over its square.
+TINY = 1e-18
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import pytest
 from keras import ops
 
 from model.layers.attention.base import Attention
@@ -13,13 +12,6 @@ from tests.model.gradients import value_and_gradients
 
 D, H = 12, 4
 
-# JAX compiles anew for every shape that hypothesis thinks of.
-without_jax = pytest.mark.skipif(
-    keras.backend.backend() == "jax", reason="minutes of compilation"
-)
-on_tensorflow = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="only TensorFlow works in groups"
-)
 PROJECTIONS = ("query", "key", "value", "output_projection")
 
 Places = dict[str, np.ndarray]
@@ -218,3 +210,25 @@ def largest_tensor(layer: Attention, length: int, training: bool = False) -> int
         if tensor.shape.is_fully_defined()
     ]
     return max(sizes)
+
+
+def attention_work(layer: Attention, length: int) -> int:
+    """How many multiply-adds a forward pass spends on scores and means of values.
+
+    Counted in TensorFlow's graph, with the probabilities watched so that all of them
+    are made at once.
+    """
+    import tensorflow as tf
+
+    call = tf.function(lambda x, mask: layer(x, {"padding_mask": mask}))
+    with layer.probabilities.watch():
+        graph = call.get_concrete_function(
+            tf.TensorSpec((1, length, D)), tf.TensorSpec((1, length), "int32")
+        ).graph
+    products = [op for op in graph.get_operations() if op.type == "BatchMatMulV2"]
+    work = 0
+    for product in products:
+        left = product.inputs[0].shape
+        inner = left[-2] if product.get_attr("adj_x") else left[-1]
+        work += int(np.prod(product.outputs[0].shape)) * inner
+    return work

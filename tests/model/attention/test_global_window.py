@@ -1,6 +1,5 @@
 """A window with global tokens against all pairs with a mask, and what it costs."""
 
-import keras
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,13 +22,12 @@ from tests.model.attention.dense import (
     full_twin,
     largest_tensor,
     left_padded,
-    on_tensorflow,
     packed,
     padded,
     randomised,
     same_document,
-    without_jax,
 )
+from tests.model.conftest import tensorflow_only, without_jax
 
 
 def attention(
@@ -128,7 +126,7 @@ def test_positions(position, places):
     check_against_all_pairs(attention(20, 2, **POSITIONS[position]), places)
 
 
-@on_tensorflow
+@tensorflow_only
 @pytest.mark.parametrize("position", POSITIONS)
 def test_in_groups_of_blocks(monkeypatch, position):
     monkeypatch.setattr("model.kernels.groups_tensorflow.WORK_AT_ONCE", 10_000)
@@ -168,7 +166,7 @@ def test_an_empty_row_is_finite(policy, places):
     assert np.isfinite(outputs.astype("float32")).all()
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="reads its graph")
+@tensorflow_only
 def test_memory_grows_with_the_length():
     layer = attention(128, 1)
     sizes = [largest_tensor(layer, length) for length in (512, 1024, 2048)]

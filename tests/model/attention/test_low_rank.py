@@ -1,6 +1,5 @@
 """Low rank attention against sums made by hand, and what it costs."""
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -23,6 +22,7 @@ from tests.model.attention.dense import (
     padded,
     randomised,
 )
+from tests.model.conftest import tensorflow_only
 
 
 def attention(longest: int, rank: int, **options) -> LowRankAttention:
@@ -129,7 +129,7 @@ def test_an_empty_row_is_finite(policy, places):
     assert np.isfinite(outputs.astype("float32")).all()
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="reads its graph")
+@tensorflow_only
 def test_memory_grows_with_the_length():
     layer = attention(2048, 32)
     sizes = [largest_tensor(layer, length) for length in (512, 1024, 2048)]

@@ -15,6 +15,7 @@ from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.attention.dense import (
     D,
     H,
+    attention_work,
     check_packed_is_alone,
     compare,
     dense_attention,
@@ -22,13 +23,12 @@ from tests.model.attention.dense import (
     full_twin,
     largest_tensor,
     left_padded,
-    on_tensorflow,
     packed,
     padded,
     randomised,
     same_document,
-    without_jax,
 )
+from tests.model.conftest import tensorflow_only, without_jax
 
 
 def attention(window_size: int, **options) -> SlidingWindowAttention:
@@ -121,7 +121,7 @@ def test_positions(position, causal):
     check_against_all_pairs(layer, places)
 
 
-@on_tensorflow
+@tensorflow_only
 @pytest.mark.parametrize("position", POSITIONS)
 def test_in_groups_of_blocks(monkeypatch, position):
     monkeypatch.setattr("model.kernels.groups_tensorflow.WORK_AT_ONCE", 10_000)
@@ -218,7 +218,7 @@ def test_a_step_is_the_whole():
     np.testing.assert_allclose(stepped[inside], whole[inside], rtol=0, atol=1e-5)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="reads its graph")
+@tensorflow_only
 @pytest.mark.parametrize("causal", [False, True])
 def test_memory_grows_with_the_length(causal):
     layer = attention(128, causal=causal)
@@ -226,6 +226,16 @@ def test_memory_grows_with_the_length(causal):
     # Scores: a window and a block for each query, or nearly.
     assert sizes[2] == 2048 * H * (128 + layer.block_size)
     assert sizes == [sizes[2] // 4, sizes[2] // 2, sizes[2]]
+
+
+@tensorflow_only
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_eighth_of_the_work_of_full_attention(causal):
+    layer = attention(512, causal=causal)
+    full = attention_work(full_twin(layer), 4096)
+    assert full == 2 * 4096 * 4096 * H * layer.head_dim
+    # 512 tokens of the window, and 64 of the block.
+    assert full / attention_work(layer, 4096) == 4096 / (512 + 64)
 
 
 def test_impossible_sizes_are_refused():

@@ -12,8 +12,10 @@ import tensorflow as tf
 from model.build import build_model
 from model.cost.lengths import Lengths
 from model.cost.memory import kept_activations
+from tests.model.conftest import tensorflow_only
 from tests.model.cost.graphs import GRAPHS, VOCABULARY_SIZE, Graph
 
+pytestmark = tensorflow_only
 BATCH = 3
 # No product of batch and length is a width, which tells weights from activations.
 TEXT = Lengths(tokens=96)

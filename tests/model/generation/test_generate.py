@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -13,6 +12,7 @@ from configs.generation import (
 from model.generation.generate import generate
 from model.generation.interface import Steps
 from model.generation.ragged import left_pad, unpad
+from tests.model.conftest import tensorflow_only
 from tests.model.generation.fake_model import compiled, numbers, table_model
 
 PROMPTS = [[1, 2, 3], [4], [5, 6]]
@@ -109,6 +109,7 @@ def test_more_padding_changes_nothing():
     assert result["token_ids"].tolist() == write()
 
 
+@tensorflow_only  # JAX traces the loop, and does not run it step by step
 def test_no_step_after_the_last_token():
     steps_taken = []
 
@@ -117,15 +118,12 @@ def test_no_step_after_the_last_token():
         return STEPS.step(token_ids, cache, index)
 
     counting = Steps(STEPS.prefill, step)
-    if keras.backend.backend() == "jax":
-        pytest.skip("JAX traces the loop, and does not run it step by step")
     write([[1, 2]], steps=counting, max_new_tokens=4)
     assert steps_taken == [2, 3, 4]
 
 
+@tensorflow_only  # JAX knows all shapes
 def test_a_length_known_only_at_run_time():
-    if keras.backend.backend() == "jax":
-        pytest.skip("JAX knows all shapes")
     import tensorflow as tf
 
     free = tf.TensorSpec([None, None], tf.int32)

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -7,6 +6,7 @@ from configs.generation import GenerationConfig, SpeculativeConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad, unpad
 from model.generation.sampling import shape_scores
+from tests.model.conftest import tensorflow_only
 from tests.model.generation.fake_model import (
     VOCABULARY_SIZE,
     FakeModel,
@@ -65,6 +65,7 @@ def test_no_more_tokens_than_asked_for():
         assert texts == write(max_new_tokens=number)
 
 
+@tensorflow_only  # JAX traces the loop, and does not run it step by step
 def test_a_draft_that_agrees_saves_steps():
     steps_taken = []
 
@@ -74,8 +75,6 @@ def test_a_draft_that_agrees_saves_steps():
                 steps_taken.append(1)
             return super().step(token_ids, cache, index)
 
-    if keras.backend.backend() == "jax":
-        pytest.skip("JAX traces the loop, and does not run it step by step")
     config = GenerationConfig(
         method=SpeculativeConfig(num_draft_tokens=4), max_new_tokens=9
     )

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from model.kernels import attention_tensorflow, plain
 from model.kernels.attention import plain_attention, scaled_dot_product_attention
+from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
 
+pytestmark = tensorflow_only
 SCALE = 0.3
 DISTANCES = 5
 

@@ -1,6 +1,5 @@
 """The cache written in place equals the one copied at every step."""
 
-import keras
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +8,7 @@ from keras import ops
 
 from model.kernels import cache_update
 from model.kernels.cache_update import loop_with_cache, update_cache
-
-only_tensorflow = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="other backends have one version"
-)
+from tests.model.conftest import tensorflow_only
 
 
 def fill(cache, rows, loop=loop_with_cache):
@@ -59,7 +55,7 @@ def test_an_eager_loop():
     np.testing.assert_allclose(sums, expected(cache, rows), rtol=1e-5, atol=1e-5)
 
 
-@only_tensorflow
+@tensorflow_only
 @settings(max_examples=6)
 @given(
     batch=st.integers(1, 3),
@@ -80,7 +76,7 @@ def test_a_graph_equals_the_reference(batch, heads, width, new, steps, seed):
     np.testing.assert_allclose(found, expected(cache, rows), rtol=1e-5, atol=1e-5)
 
 
-@only_tensorflow
+@tensorflow_only
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_every_dtype_of_a_cache(dtype):
     import tensorflow as tf
@@ -102,7 +98,7 @@ def test_every_dtype_of_a_cache(dtype):
     assert (found == tf.cast(cache, dtype)).numpy().all()
 
 
-@only_tensorflow
+@tensorflow_only
 def test_what_goes_into_a_loop_is_not_written_to():
     import tensorflow as tf
 
@@ -133,7 +129,7 @@ def in_place_updates(function, *arguments):
     return sum(node.op == "InplaceUpdate" for node in nodes)
 
 
-@only_tensorflow
+@tensorflow_only
 def test_in_place_in_a_loop_and_nowhere_else():
     import tensorflow as tf
 
@@ -154,7 +150,7 @@ def test_in_place_in_a_loop_and_nowhere_else():
     np.testing.assert_allclose(found, tf.function(loop)(cache, rows), rtol=1e-6)
 
 
-@only_tensorflow
+@tensorflow_only
 def test_shapes_known_only_at_run_time():
     import tensorflow as tf
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from model.kernels import dense as dense_module
 from model.kernels.activations import gelu
 from model.kernels.dense import dense, plain_dense
+from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
 
+pytestmark = tensorflow_only
 ACTIVATIONS = [None, keras.ops.relu, gelu]
 
 

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from model.kernels import groups_tensorflow, plain
 from model.kernels.groups import in_groups
+from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same
+
+pytestmark = tensorflow_only
 
 
 def mix(rows, columns, marks, trained):
@@ -82,3 +85,24 @@ def test_it_is_called_for_a_few_blocks_at_a_time(monkeypatch):
     in_groups(note, inputs[:2], inputs[2:3], [flags], inputs[3:], work=20)
     # Three at once would make groups of 3, 3, 3 and 1: four groups.
     assert seen == [(3, 5)] * 4
+
+
+def test_xla_compiles_it(monkeypatch):
+    monkeypatch.setattr(groups_tensorflow, "WORK_AT_ONCE", 3)
+    inputs, flags, worth = case(7)
+    ours, theirs = calls(flags)
+
+    @tf.function(jit_compile=True)
+    def gradients(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            total = tf.reduce_sum(ours(*inputs) * worth)
+        return tape.gradient(total, inputs)
+
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        total = tf.reduce_sum(theirs(*inputs) * worth)
+    for here, there in zip(
+        gradients(*inputs), tape.gradient(total, inputs), strict=True
+    ):
+        np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)

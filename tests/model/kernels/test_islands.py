@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from model.kernels import norms, plain
 from model.kernels.activations import gelu, plain_gelu
 from model.kernels.norms import layer_normalization, plain_layer_normalization
+from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
 
+pytestmark = tensorflow_only
 DTYPES = ["float32", "bfloat16", "float16"]
 EPSILON = 1e-6
 

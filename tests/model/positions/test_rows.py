@@ -1,6 +1,5 @@
 """Absolute positions: the numbers, the ids of packed documents, the table's end."""
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -8,12 +7,10 @@ from keras import ops
 from configs.errors import DataError
 from model.layers.positions.learned import LearnedPositionEmbedding
 from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding, sinusoids
+from tests.model.conftest import tensorflow_only
 
 each_kind = pytest.mark.parametrize(
     "kind", [LearnedPositionEmbedding, SinusoidalPositionEmbedding]
-)
-on_tensorflow = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="only TensorFlow has free lengths"
 )
 
 
@@ -123,7 +120,7 @@ def test_what_cannot_be_read_is_refused_by_name(kind, inputs, position_ids, mess
         layer(inputs, position_ids)
 
 
-@on_tensorflow
+@tensorflow_only
 @each_kind
 def test_a_length_known_only_at_run_time_is_not_cut_short(kind):
     import tensorflow as tf

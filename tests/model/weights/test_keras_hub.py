@@ -13,13 +13,15 @@ from model.weights.checkpoint import read_checkpoint
 from model.weights.exporting import export_checkpoint
 from model.weights.keras_hub import read_backbone
 from model.weights.names import link
+from tests.model.conftest import tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids
 
 # KerasHub's T5 asks Keras for masks that its attention does not read.
-pytestmark = pytest.mark.filterwarnings(
+T5_MASKS = pytest.mark.filterwarnings(
     "ignore:Layer '.*_attention' .of type T5MultiHeadAttention.:UserWarning"
 )
+pytestmark = [tensorflow_only, T5_MASKS]
 M = keras_hub.models
 SIZES = {"vocabulary_size": 11, "num_layers": 2, "hidden_dim": 8}
 BERT_SIZES = {

@@ -10,10 +10,12 @@ import tensorflow as tf
 from configs.errors import ArtifactError
 from configs.objective import SentencePairsConfig
 from model.weights.checkpoint import read_checkpoint
+from tests.model.conftest import tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES
 from tests.model.weights.inputs import source_ids, source_mask
 
+pytestmark = tensorflow_only
 GOLDEN = np.load(Path(__file__).with_name("golden.npz"))
 
 # What google-research/bert calls things, after transformers' names.
