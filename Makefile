@@ -1,5 +1,6 @@
 # make demo   installs Transbeam into .venv and runs it end to end on real text
 # make test   installs the test tools and runs the tests
+# make test-jax   runs the tests of the model on JAX
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,13 +8,21 @@ BIN := $(VENV)/bin
 # What a change of means: install again.
 RECIPE := setup.py constraints.txt
 
-.PHONY: demo test test-all check format bench docs clean
+.PHONY: demo test test-jax test-all check format bench docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
 
 test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+
+# A test runs once what it compiles, so XLA does not spend time on making it fast.
+test-jax: export KERAS_BACKEND := jax
+test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
+	--xla_llvm_disable_expensive_passes=true
+test-jax: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" \
+		tests/model tests/contracts model
 
 test-all: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto

@@ -130,6 +130,11 @@ class LayerStack:
                 x = block(x, places, context=context, context_places=context_places)
         return self.normalise(x)
 
+    @property
+    def output(self) -> keras.KerasTensor:
+        """What the stack gives in the graph of its model: `(B, T, D)`."""
+        return (self.final_norm or self.blocks[-1]).output
+
     def normalise(self, x: Any) -> Any:
         """What is left to do after the last block."""
         return x if self.final_norm is None else self.final_norm(x)

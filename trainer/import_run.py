@@ -14,10 +14,11 @@ its tokenizer. `transbeam data` and `transbeam train` put their own in their pla
 import dataclasses
 import hashlib
 import itertools
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -52,6 +53,7 @@ from trainer.run import training_inputs, training_stage
 IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"
 TOKENIZER = "tokenizer"
+RUN_FILE = "run.yaml"
 
 # T5 has sentinels that its SentencePiece file does not name.
 _T5_SENTINELS = 100
@@ -83,28 +85,48 @@ def import_run(
     stage = Stage(run_folder, IMPORTED, command)
     keys = dataclasses.asdict(config.model)
     inputs = {"files": _checksums(folder), "model": keys, "overrides": list(overrides)}
+    done = stage.result_if_done(inputs)
+    # Whatever is wrong with the checkpoint shows before anything is written or moved.
+    loaded = None if done else _load(checkpoint, tokenizer, config)
     with lock(run_folder):
-        if result := stage.result_if_done(inputs):
+        if done and (run_folder / RUN_FILE).exists():
             console.result(f"skipped: the same files made {stage.path} before")
-            return {**result, "skipped": True}
+            return {**done, "skipped": True}
+        if loaded is None:
+            loaded = _load(checkpoint, tokenizer, config)
         if moved := stage.begin(inputs):
             console.say(f"what was imported before is now in {moved}")
-        result = _import(checkpoint, tokenizer, config, stage, console)
+        result = _import(loaded, checkpoint, tokenizer, config, stage, console)
         result = {"source": str(folder.absolute()), **result}
+        _keep_edited(run_folder / RUN_FILE, console)
         save_config(run_folder, config)
         stage.finish(inputs, result)
     console.result(result["summary"])
     return result
 
 
-def _import(
-    checkpoint: Checkpoint,
-    tokenizer: TokenizerModel | None,
-    config: RunConfig,
-    stage: Stage,
-    console: Console,
-) -> dict[str, Any]:
-    """Writes all but `run.yaml` and the stage's own record."""
+def _keep_edited(file: Path, console: Console) -> None:
+    """Puts a configuration that is there aside: someone may have written in it."""
+    if not file.exists():
+        return
+    kept = file.with_name("run.before-import.yaml")
+    os.replace(file, kept)
+    console.say(f"the configuration that was there is now {kept}")
+
+
+class _Loaded(NamedTuple):
+    """A model with a checkpoint's weights; paths of those, and of a new head."""
+
+    model: keras.Model
+    old: dict[str, tuple[int, ...]]
+    new: list[str]
+    left_out: list[str]
+
+
+def _load(
+    checkpoint: Checkpoint, tokenizer: TokenizerModel | None, config: RunConfig
+) -> _Loaded:
+    """Builds the model and gives it the weights, all of which are checked."""
     pieces = len(tokenizer.pieces) if tokenizer else checkpoint.vocabulary_size
     model = build_model(
         config.model,
@@ -120,6 +142,19 @@ def _import(
     left_out = checkpoint.left_out(old)
     initial = {path: variables_of(model)[path].numpy() for path in new}
     assign(model, itertools.chain(checkpoint.weights(old), initial.items()))
+    return _Loaded(model, old, new, left_out)
+
+
+def _import(
+    loaded: _Loaded,
+    checkpoint: Checkpoint,
+    tokenizer: TokenizerModel | None,
+    config: RunConfig,
+    stage: Stage,
+    console: Console,
+) -> dict[str, Any]:
+    """Writes all but `run.yaml` and the stage's own record."""
+    model, old, new, left_out = loaded
     values = ((path, variables_of(model)[path].numpy()) for path in old)
     save_weights_by_path(stage.path / INITIAL_WEIGHTS, values)
     if tokenizer:

@@ -157,10 +157,13 @@ class _Search:
         size = (ops.shape(history.token_ids)[0], self.num_new)
         texts = ops.slice(history.token_ids, (0, history.prompt_length), size)
         length = ops.cast(history.num_new, "float32")
+        # Divided by its length, what may not be written would look like a bad text.
+        possible = sums > NEVER / 2
+        scores = sums / length**self.method.length_penalty
         return Finished(
             ops.reshape(texts, (-1, number, self.num_new)),
-            ops.zeros_like(sums, dtype="int32") + history.num_new,
-            sums / length**self.method.length_penalty,
+            ops.where(possible, history.num_new, 0),
+            ops.where(possible, scores, NEVER),
         )
 
     def _is_done(self, finished_scores, attainable):

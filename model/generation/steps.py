@@ -70,7 +70,7 @@ def seq2seq_steps(
     walk = _Walk(model, LayerStack.of(model, "decoder_"), keep_hidden)
     inputs = {tensor.name: tensor for tensor in model.inputs}
     encoder = keras.Model(
-        {name: inputs[name] for name in names}, model.output["encoder_sequence_output"]
+        {name: inputs[name] for name in names}, LayerStack.of(model, "encoder_").output
     )
 
     def prefill(token_ids, padding_mask, slots):
@@ -100,9 +100,7 @@ class _Walk:
         self.keep_hidden = keep_hidden
         self.token_embedding: TokenEmbedding = model.get_layer("token_embedding")
         # All that stands between the last vectors and the scores, whatever it is.
-        self.score = keras.Model(
-            model.output["sequence_output"], model.output["logits"]
-        )
+        self.score = keras.Model(stack.output, model.output["logits"])
         self.max_length = getattr(stack.position_embedding, "max_sequence_length", None)
         for block in stack.blocks:
             if not hasattr(block.self_attention, "step"):

@@ -23,11 +23,11 @@ def in_groups(function, rows, columns, marks, trained, work):
         for part in (rows, columns, marks, trained)
     )
     groups = _cut(rows[0], columns[0], work)
-    if groups.in_one_piece:
+    # Not every runtime has lists of tensors, which a loop over groups is made of.
+    if groups.in_one_piece or is_plain():
         return function(rows, columns, marks, trained)
     call = _Call(function, groups, marks, len(rows), len(columns))
-    inputs = (*rows, *columns, *trained)
-    return call.forward(*inputs) if is_plain() else _with_gradient(call)(*inputs)
+    return _with_gradient(call)(*rows, *columns, *trained)
 
 
 def _with_gradient(call: "_Call"):
@@ -159,10 +159,10 @@ class _Call:
             with tf.GradientTape() as tape:
                 tape.watch((some, around, trained))
                 part = self._part(number, some, around, trained)
-            shares = tape.gradient(
+            shares = tape.gradient(  # pyright: ignore[reportCallIssue]
                 part,
                 (some, around, trained),
-                groups.new_rows(worth, number),
+                groups.new_rows(worth, number),  # pyright: ignore[reportArgumentType]
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
             to_rows = [

@@ -43,6 +43,7 @@ from model.layers.residual import (
     ScaledResidual,
 )
 from model.layers.vocabulary_loss import VocabularyLoss
+from tests.model.compiling import ON_JAX, compiled_on_jax
 
 B, T, D = 3, 5, 8
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -477,6 +478,12 @@ def main_answer(answer: Any) -> Any:
     return next(iter(answer.values())) if isinstance(answer, dict) else answer
 
 
+def call(layer: Any, case: Case) -> Any:
+    """What a layer that is built makes of the inputs."""
+    answer = compiled_on_jax(lambda inputs: main_answer(layer(**inputs)))
+    return answer(case.inputs)
+
+
 def layer_name(case: Case) -> str:
     return type(case.build("float32")).__name__
 
@@ -563,7 +570,7 @@ def test_config_round_trip(case):
 @each_layer
 def test_weights_have_their_paths_and_shapes(case):
     layer = case.build("float32")
-    layer(**case.inputs)
+    layer(**symbols(case))
     assert paths(layer) == case.weights
     assert len(layer.trainable_weights) == len(layer.weights)
 
@@ -574,7 +581,7 @@ def test_what_is_announced_is_what_comes(case, policy):
     layer = case.build(policy)
     announced = main_answer(layer(**symbols(case)))
     free = main_answer(case.build(policy)(**symbols(case, dynamic=True)))
-    answer = main_answer(layer(**case.inputs))
+    answer = call(layer, case)
 
     assert tuple(announced.shape) == tuple(answer.shape)
     assert all(
@@ -591,12 +598,11 @@ def test_what_is_announced_is_what_comes(case, policy):
 @each_policy
 def test_half_precision_is_close_to_float32(case, policy):
     exact, layer = case.build("float32"), case.build(policy)
-    expected = keras.ops.convert_to_numpy(main_answer(exact(**case.inputs)))
-    layer(**case.inputs)
+    for either in (exact, layer):
+        either(**symbols(case))
     layer.set_weights(exact.get_weights())
-    answer = keras.ops.convert_to_numpy(main_answer(layer(**case.inputs))).astype(
-        "float32"
-    )
+    expected = keras.ops.convert_to_numpy(call(exact, case))
+    answer = keras.ops.convert_to_numpy(call(layer, case)).astype("float32")
     # Values are of size one. bfloat16 keeps 8 bits, float16 11, and a layer rounds
     # a handful of times.
     tolerance = {"float32": 0, "mixed_bfloat16": 0.06, "mixed_float16": 0.008}[policy]
@@ -639,7 +645,8 @@ def test_saved_and_loaded_it_answers_the_same(case, tmp_path):
     model.save(tmp_path / "layer.keras")
     copy = keras.saving.load_model(tmp_path / "layer.keras")
     assert [w.path for w in copy.weights] == [w.path for w in model.weights]
-    np.testing.assert_array_equal(copy(case.inputs), model(case.inputs))
+    old, new = (compiled_on_jax(either)(case.inputs) for either in (model, copy))
+    np.testing.assert_array_equal(new, old)
 
 
 @each_layer
@@ -654,7 +661,7 @@ def test_one_training_step_moves_every_weight(case):
     model = keras.Model(inputs, main_answer(layer(**x)))
     if not model.trainable_weights:
         pytest.skip("no weights, and no inputs with a gradient")
-    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=False)
+    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=ON_JAX)
 
     old = {weight.path: weight.numpy() for weight in model.trainable_weights}
     history = model.fit(case.inputs, floats(*model.output.shape), verbose=0)

@@ -11,6 +11,7 @@ from model.layers.embeddings import TokenEmbedding
 from model.layers.feedforward import FeedForward, GatedFeedForward
 from model.layers.norms import LayerNormalization
 from model.layers.residual import Residual
+from tests.model.compiling import ON_JAX, compiled_on_jax
 
 VOCABULARY_SIZE, HIDDEN_DIM = 23, 16
 
@@ -71,7 +72,8 @@ def some_inputs() -> dict[str, np.ndarray]:
 def logits(model: keras.Model) -> np.ndarray:
     """Scores for `some_inputs`, without those of padding."""
     inputs = some_inputs()
-    scores = keras.ops.convert_to_numpy(model(inputs, training=False)["logits"])
+    answer = compiled_on_jax(lambda inputs: model(inputs, training=False)["logits"])
+    scores = keras.ops.convert_to_numpy(answer(inputs))
     return scores[inputs["padding_mask"] == 1]
 
 
@@ -81,8 +83,8 @@ def train(model: keras.Model, *, steps: int = 2, eager: bool = True) -> None:
     model.compile(
         keras.optimizers.Adam(0.05),
         {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
-        run_eagerly=eager,
-        jit_compile=False,
+        run_eagerly=eager and not ON_JAX,
+        jit_compile=ON_JAX,
     )
     targets = {"logits": inputs["token_ids"]}
     model.fit(inputs, targets, epochs=steps, shuffle=False, verbose=0)

@@ -6,6 +6,7 @@ import pytest
 
 from configs.sockets import NormalInitializer, SinusoidalPosition
 from model.build import build_encoder
+from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY_SIZE, (2, 6)).astype("int32")
@@ -24,7 +25,7 @@ def batch(config, packed: bool = False) -> dict[str, np.ndarray]:
 
 
 def vectors(model: keras.Model, inputs: dict[str, np.ndarray]) -> np.ndarray:
-    return keras.ops.convert_to_numpy(model(inputs)["sequence_output"])
+    return keras.ops.convert_to_numpy(compiled_on_jax(model)(inputs)["sequence_output"])
 
 
 def test_weight_paths_are_part_of_the_interface():

@@ -9,6 +9,7 @@ from configs.language_modelling import MaskedConfig
 from configs.model import EncoderConfig
 from configs.sockets import DenseFeedForward
 from model.build import build_encoder, build_model
+from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 
 
@@ -24,7 +25,7 @@ def inputs() -> dict[str, np.ndarray]:
 
 
 def logits(model: keras.Model, inputs: dict[str, np.ndarray]) -> np.ndarray:
-    return keras.ops.convert_to_numpy(model(inputs)["logits"])
+    return keras.ops.convert_to_numpy(compiled_on_jax(model)(inputs)["logits"])
 
 
 def test_masked_logits_are_those_of_all_positions_picked(config, inputs, randomise):

@@ -10,6 +10,7 @@ import pytest
 from configs.language_modelling import MaskedConfig
 from configs.sockets import DirectedAlibiPosition, LearnedPosition, SinusoidalPosition
 from model.build import build_model
+from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.gradients import value_and_gradients
 
@@ -74,7 +75,7 @@ def logits_and_gradients(model: keras.Model, inputs: dict[str, np.ndarray]):
     _, gradients = value_and_gradients(
         lambda: logits() * WORTH, model.trainable_variables
     )
-    return keras.ops.convert_to_numpy(logits()), gradients
+    return keras.ops.convert_to_numpy(compiled_on_jax(logits)()), gradients
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from configs.errors import ConfigError
 from configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
 from model.build import build_decoder, build_encoder, build_seq2seq
 from model.cost.parameters import count_parameters
+from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE
 
 HEADS: dict[str, Any] = {"num_heads": 4, "dropout": 0.0}
@@ -130,7 +131,7 @@ def answer(model: keras.Model, *, packed: bool) -> np.ndarray:
     else:
         inputs = sequence(SOURCE_LENGTHS, "encoder_", packed)
         inputs |= sequence(LENGTHS, "decoder_", packed)
-    outputs = model(inputs)
+    outputs = compiled_on_jax(model)(inputs)
     name = "logits" if "logits" in outputs else "sequence_output"
     return keras.ops.convert_to_numpy(outputs[name])
 

@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from model.layers.vocabulary_loss import VocabularyLoss
+from tests.model.compiling import compiled
 from tests.model.conftest import tensorflow_only
 from tests.model.gradients import value_and_gradients
 
@@ -38,17 +39,6 @@ def example(batch: int = 2, length: int = 5, rows: int = VOCABULARY):
     targets = rng.integers(0, VOCABULARY, (batch, length)).astype("int32")
     worth = rng.normal(size=(batch, length)).astype("float32")
     return vectors, table, bias, targets, worth
-
-
-def compiled(function):
-    """The function as the backend compiles it."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    import tensorflow as tf
-
-    return tf.function(function)
 
 
 def assert_as_plain(batch, length, chunk_tokens, rows, with_bias, how=compiled):

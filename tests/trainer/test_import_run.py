@@ -156,6 +156,17 @@ def test_the_same_again_is_skipped_and_another_is_kept(checkpoint, command, tmp_
     assert any(name.startswith("imported-") for name in shelf)
 
 
+def test_a_configuration_that_was_edited_is_kept(checkpoint, command, tmp_path):
+    folder, run_folder = checkpoint("bert_masked"), tmp_path / "run"
+    command("import", folder, "--run", run_folder)
+    (run_folder / "run.yaml").write_text("mine")
+    command("import", folder, "--run", run_folder, "--set", "training.steps=20000")
+    assert (run_folder / "run.before-import.yaml").read_text() == "mine"
+    (run_folder / "run.yaml").unlink()
+    command("import", folder, "--run", run_folder, "--set", "training.steps=20000")
+    assert load_run(run_folder / "run.yaml").training.steps == 20000
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "vit_classifier"])
 def test_other_families_have_a_configuration_and_weights(name, command, tmp_path):
     folder = CASES[name].write(tmp_path / name)
@@ -221,6 +232,7 @@ def test_what_does_not_fit_is_refused(checkpoint, command, tmp_path):
     )
     assert told["code"] == 2
     assert "encoder.layer.2.attention.self.query.weight: missing" in told["error"]
+    assert not (tmp_path / "run").exists()
 
 
 def test_beginning_with_another_models_weights(checkpoint, command, tmp_path):

@@ -166,32 +166,25 @@ class BlockSparseAttention(Attention):
         Of any other document it holds the first block at most, which draws none.
         """
         rows, batch, size = ops.shape(blocks.ids)
-        heads, draws = self.num_heads, self.num_random_blocks
-        first_number = ops.expand_dims(blocks.positions[:, :, :1] // size, 3)
-        count = ops.expand_dims(last[:, :, :1], 3) + 1  # (N, B, 1, 1)
-        number = ops.reshape(
-            self._cut(documents.positions // size), (rows, batch, 1, size, 1)
-        )
-        ids = ops.reshape(blocks.ids, (rows, batch, 1, size, 1))
+        all_blocks = rows * batch  # TFLite's flags have four axes at most
+        heads, keys = self.num_heads, self.num_random_blocks * size
         tokens = ops.arange(size, dtype="int32")
+        ids = ops.reshape(blocks.ids, (all_blocks, 1, size, 1))
+        start = ops.reshape(blocks.starts[:, :, 0], (all_blocks, 1, 1, 1))
+        number = ops.reshape(blocks.positions // size, (all_blocks, 1, size, 1))
+        count = ops.reshape(last[:, :, 0] + 1, (all_blocks, 1, 1))
 
         index, allowed = [], []
-        for next_one in range(1 if documents.aligned else 2):
-            asking = first_number + next_one
-            block, valid = self._draw(asking, count)
-            start = ops.reshape(blocks.starts[:, :, 0], (rows, batch, 1, 1, 1))
-            keys = start + ops.expand_dims(block * size, 4) + tokens
-            key_ids = documents.ids_at(
-                ops.reshape(keys, (rows, batch, heads * draws * size))
-            )
-            key_ids = ops.reshape(key_ids, (rows, batch, heads, 1, draws * size))
-            valid = ops.reshape(
-                ops.repeat(valid, size, axis=3), (rows, batch, 1, 1, draws * size)
-            )
-            asks = ops.equal(number, ops.expand_dims(asking, 4))
-            visible = ops.logical_and(documents.visible(key_ids, ids), valid)
-            index.append(ops.reshape(keys, (rows, batch, heads, draws * size)))
-            allowed.append(ops.logical_and(visible, asks))
+        for more in range(1 if documents.aligned else 2):
+            asking = number[:, :, 0] + more
+            drawn = ops.expand_dims(self._draw(asking, count), 3)  # (N B, H, r, 1)
+            key = ops.where(drawn < 0, -1, start + drawn * size + tokens)
+            key = ops.reshape(key, (rows, batch, heads * keys))
+            key_ids = ops.reshape(documents.ids_at(key), (all_blocks, heads, 1, keys))
+            asks = ops.equal(number, ops.expand_dims(asking, 3))
+            seen = ops.logical_and(documents.visible(key_ids, ids), asks)
+            index.append(ops.reshape(key, (rows, batch, heads, keys)))
+            allowed.append(ops.reshape(seen, (rows, batch, heads, size, keys)))
         return Far(ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4))
 
     def _draw(self, number, count):
@@ -202,12 +195,11 @@ class BlockSparseAttention(Attention):
         that none is drawn twice.
 
         Args:
-            number: int32 `(N, B, 1, 1)`, the number of the block in its document.
-            count: int32 `(N, B, 1, 1)`, how many blocks the document has.
+            number: int32 `(N B, 1, 1)`, the number of the block in its document.
+            count: int32 `(N B, 1, 1)`, how many blocks the document has.
 
         Returns:
-            int32 `(N, B, H, r)`, the numbers of blocks, and bool `(N, B, 1, r)`,
-            whether there is one.
+            int32 `(N B, H, r)`, the numbers of blocks; -1 for none.
         """
         at_first, at_last = ops.equal(number, 1), ops.equal(number, count - 2)
         others = count - 5 + ops.cast(at_first, "int32") + ops.cast(at_last, "int32")
@@ -215,12 +207,12 @@ class BlockSparseAttention(Attention):
         draws = np.arange(self.num_random_blocks, dtype="int32")
         begin = draws * others // self.num_random_blocks
         piece = (draws + 1) * others // self.num_random_blocks - begin
-        chance = (self.factors * number + self.shifts) % PRIME  # (N, B, H, r)
+        chance = (self.factors * number + self.shifts) % PRIME  # (N B, H, r)
         step = begin + chance % ops.maximum(piece, 1)
         circle = ops.maximum(count - 2, 1)
         drawn = 1 + (ops.minimum(number + 1, count - 2) + step) % circle
         inner = ops.logical_and(number >= 1, number <= count - 2)
-        return drawn, ops.logical_and(inner, piece > 0)
+        return ops.where(ops.logical_and(inner, piece > 0), drawn, -1)
 
     def _looking_on(self, documents, last, query, key, value) -> Scattered:
         """Which outermost blocks look at the keys of each block of the row."""

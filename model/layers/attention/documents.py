@@ -36,8 +36,8 @@ class Documents(NamedTuple):
 
     def cut(self, size: int) -> "Documents":
         """The same in blocks; the last one is filled up with padding."""
-        parts = (cut_ids(part, size) for part in self[:3])
-        return Documents(*parts, self.packed, self.aligned)
+        ids, positions, starts = (cut_ids(part, size) for part in self[:3])
+        return Documents(ids, positions, starts, self.packed, self.aligned)
 
     def ids_at(self, index):
         """The documents of tokens by their index in the row; 0 outside of the row.

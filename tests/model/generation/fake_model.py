@@ -1,8 +1,5 @@
 """A model of a few whole numbers: what it says follows from all tokens it was given."""
 
-from collections.abc import Callable
-
-import keras
 import numpy as np
 from keras import ops
 
@@ -72,17 +69,6 @@ class FakeModel:
         )
         cache = {**cache, "added": added, "hidden": hidden}
         return ops.take(ops.convert_to_tensor(self.table), states, axis=0), cache
-
-
-def compiled(function: Callable, *, jit: bool = False) -> Callable:
-    """The function as the backend compiles it."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    import tensorflow as tf
-
-    return tf.function(function, jit_compile=jit)
 
 
 def numbers(result):

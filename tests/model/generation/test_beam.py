@@ -9,10 +9,11 @@ from keras import ops
 from configs.errors import ConfigError
 from configs.generation import BeamConfig, GenerationConfig
 from model.generation.generate import generate
+from model.generation.interface import Steps
 from model.generation.ragged import left_pad
+from tests.model.compiling import compiled
 from tests.model.generation.fake_model import (
     VOCABULARY_SIZE,
-    compiled,
     numbers,
     table_model,
 )
@@ -177,3 +178,30 @@ def test_forced_tokens_cost_nothing():
     found = numbers(generate(MODEL.steps, ops.array([[1]]), config=config))
     assert found["token_ids"].tolist() == [[[5, 6]]]
     assert found["scores"].tolist() == [[0.0]]
+
+
+def test_what_is_banned_is_not_among_the_results():
+    steps = fake_steps_for_bans()
+    method = BeamConfig(num_beams=4, num_results=4)
+    config = GenerationConfig(
+        method=method,
+        banned_sequences=tuple((token,) for token in range(6)),
+        stop_token_ids=(0,),
+        max_new_tokens=6,
+    )
+    result = generate(steps, np.array([[1]]), config=config)
+    lengths = ops.convert_to_numpy(result["lengths"])[0].tolist()
+    texts = ops.convert_to_numpy(result["token_ids"])[0].tolist()
+    assert (texts[0], lengths) == ([6] * 6, [6, 0, 0, 0])
+
+
+def fake_steps_for_bans() -> Steps:
+    """Seven tokens, all alike."""
+
+    def scores(token_ids):
+        return ops.zeros((*token_ids.shape, 7))
+
+    return Steps(
+        lambda tokens, mask, slots: (scores(tokens)[:, -1], ()),
+        lambda tokens, cache, index: (scores(tokens), ()),
+    )

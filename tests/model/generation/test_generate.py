@@ -12,8 +12,9 @@ from configs.generation import (
 from model.generation.generate import generate
 from model.generation.interface import Steps
 from model.generation.ragged import left_pad, unpad
+from tests.model.compiling import compiled
 from tests.model.conftest import tensorflow_only
-from tests.model.generation.fake_model import compiled, numbers, table_model
+from tests.model.generation.fake_model import numbers, table_model
 
 PROMPTS = [[1, 2, 3], [4], [5, 6]]
 STEPS = table_model().steps

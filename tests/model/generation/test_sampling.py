@@ -22,7 +22,7 @@ from model.generation.sampling import (
     keep_top_p,
     shape_scores,
 )
-from tests.model.generation.fake_model import compiled
+from tests.model.compiling import compiled
 
 PROBABILITIES = np.array([[0.1, 0.4, 0.2, 0.3]])
 SCORES = arrays.arrays(

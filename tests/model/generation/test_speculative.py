@@ -6,11 +6,11 @@ from configs.generation import GenerationConfig, SpeculativeConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad, unpad
 from model.generation.sampling import shape_scores
+from tests.model.compiling import compiled
 from tests.model.conftest import tensorflow_only
 from tests.model.generation.fake_model import (
     VOCABULARY_SIZE,
     FakeModel,
-    compiled,
     numbers,
     table_model,
 )

@@ -14,6 +14,7 @@ from configs.generation import (
     SampleConfig,
     SpeculativeConfig,
 )
+from configs.language_modelling import CausalConfig, SpanCorruptionConfig
 from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
 from configs.sockets import (
     AlibiPosition,
@@ -25,13 +26,15 @@ from configs.sockets import (
     RopePosition,
     SinusoidalPosition,
 )
+from model.build import build_model
 from model.decoder import build_decoder
 from model.encoder import build_encoder
 from model.generation.generate import generate
 from model.generation.ragged import left_pad, unpad
 from model.generation.steps import decoder_steps, seq2seq_steps
 from model.seq2seq import build_seq2seq
-from tests.model.generation.fake_model import compiled, numbers
+from tests.model.compiling import compiled, compiled_on_jax
+from tests.model.generation.fake_model import numbers
 
 VOCABULARY_SIZE = 23
 PROMPTS = [[1, 2, 3, 4, 5], [6, 7], [8]]
@@ -101,17 +104,20 @@ def whole_logits(model, tokens, source=None):
             row[f"{side}_token_ids"] = ids
             row[f"{side}_padding_mask"] = np.ones_like(ids)
     row = {name: value.astype("int32") for name, value in row.items()}
-    return ops.convert_to_numpy(model(row)["logits"])[0]
+    return ops.convert_to_numpy(compiled_on_jax(model)(row)["logits"])[0]
 
 
 def check_reading(steps, model, sources=(None, None, None)):
     """Prompts, then one more token, then three at once."""
     more = np.random.default_rng(0).integers(1, VOCABULARY_SIZE, (3, 4)).astype("int32")
-    prompts, mask = left_pad(PROMPTS)
-    logits, cache = steps.prefill(prompts, mask, 12)
-    one, cache = steps.step(more[:, :1], cache, ops.array(5, dtype="int32"))
-    three, cache = steps.step(more[:, 1:], cache, ops.array(6, dtype="int32"))
-    found = ops.concatenate([ops.expand_dims(logits, 1), one, three], axis=1)
+
+    def read(prompts, mask, more):
+        logits, cache = steps.prefill(prompts, mask, 12)
+        one, cache = steps.step(more[:, :1], cache, ops.array(5, dtype="int32"))
+        three, cache = steps.step(more[:, 1:], cache, ops.array(6, dtype="int32"))
+        return ops.concatenate([ops.expand_dims(logits, 1), one, three], axis=1)
+
+    found = compiled_on_jax(read)(*left_pad(PROMPTS), more)
     found = ops.convert_to_numpy(found)
     for row, (prompt, source) in enumerate(zip(PROMPTS, sources, strict=True)):
         expected = whole_logits(model, [*prompt, *more[row].tolist()], source)
@@ -316,3 +322,29 @@ def test_models_that_cannot_write_are_refused(randomise):
         decoder_steps(packed)
     with pytest.raises(ValueError, match="no logits"):
         decoder_steps(encoder)
+
+
+def check_written_alike(trained, bare, steps):
+    weights = {weight.path: ops.convert_to_numpy(weight) for weight in trained.weights}
+    for weight in bare.weights:
+        weight.assign(weights[weight.path])
+    assert list(trained.output) == ["logits"]
+    here, there = (write(steps(model)) for model in (trained, bare))
+    assert [list(text) for text in here] == [list(text) for text in there]
+
+
+def test_a_model_as_it_was_trained_writes_too(randomise):
+    config = DecoderConfig(**options())
+    trained = randomise(build_model(config, CausalConfig(), VOCABULARY_SIZE))
+    check_written_alike(trained, build_decoder(config, VOCABULARY_SIZE), decoder_steps)
+
+
+def test_a_pair_as_it_was_trained_writes_too(randomise):
+    config = Seq2SeqConfig(**options("relative_bias"), scale_logits=True)
+    trained = randomise(build_model(config, SpanCorruptionConfig(), VOCABULARY_SIZE))
+    source = left_pad(SOURCES)
+    check_written_alike(
+        trained,
+        build_seq2seq(config, VOCABULARY_SIZE),
+        lambda model: seq2seq_steps(model, *source),
+    )

@@ -63,14 +63,18 @@ def test_in_a_graph_whose_sizes_are_not_known(monkeypatch, work):
     assert_same(traced, theirs, inputs, worth, "float32")
 
 
-def test_a_plain_one_has_no_gradient_written_by_hand(monkeypatch):
+def test_a_plain_one_has_neither_loops_nor_gradients_written_by_hand(monkeypatch):
     monkeypatch.setattr(groups_tensorflow, "WORK_AT_ONCE", 2)
     inputs, flags, worth = case(7)
     ours, theirs = calls(flags)
     with plain():
         assert_same(ours, theirs, inputs, worth, "float32")
         graph = tf.function(ours).get_concrete_function(*inputs).graph
-    assert not any(op.type == "IdentityN" for op in graph.get_operations())
+    assert not {op.type for op in graph.get_operations()} & {
+        "IdentityN",
+        "While",
+        "StatelessWhile",
+    }
 
 
 def test_it_is_called_for_a_few_blocks_at_a_time(monkeypatch):
