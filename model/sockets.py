@@ -158,7 +158,7 @@ def build_residual(plan: Blueprint, name: str, index: int) -> keras.layers.Layer
         case kinds.ReZeroResidual():
             return ReZeroResidual(**common)
         case kinds.DropPathResidual(rate=rate):
-            share = index / max(plan.num_layers - 1, 1)
+            share = index / (plan.num_layers - 1) if plan.num_layers > 1 else 1.0
             return DropPathResidual(rate * share, **common)
         case unknown:
             assert_never(unknown)

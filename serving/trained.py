@@ -72,6 +72,8 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
         tokenizer.vocabulary_size,
         segments=config.objective.kind in WITH_SEGMENTS,
         dtype="float32",
+        # Random features and random blocks come from it; they are not weights.
+        seed=config.seed,
     )
     load_weights(model, run_folder / WEIGHTS)
     return Trained(config, tokenizer, model, encoder_of(model))

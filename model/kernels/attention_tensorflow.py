@@ -174,7 +174,10 @@ class _Attention:
                     [_sum_to(bias, to_scores)],
                     unconnected_gradients=tf.UnconnectedGradients.ZERO,
                 )
-                to_trained = [a + b for a, b in zip(to_trained, shares, strict=True)]
+                to_trained = [
+                    total + _wide(share)
+                    for total, share in zip(to_trained, shares, strict=True)
+                ]
             to_scores = tf.cast(to_scores, query.dtype)
             probabilities = tf.cast(probabilities, query.dtype)
             to_query = to_query.write(number, _product(to_scores, key))

@@ -96,7 +96,7 @@ def make_run(folder: Path, config: RunConfig) -> Path:
         len(tokenizer.pieces),
         packed=True,
         dtype="mixed_bfloat16",
-        seed=3,
+        seed=config.seed,
     )
     rng = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1

@@ -8,10 +8,12 @@ import keras
 import numpy as np
 import pytest
 
+from configs.attention import KernelAttention
 from configs.errors import ArtifactError
+from model.build import build_model
 from pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
 from serving.trained import load_trained
-from tests.serving.conftest import RECORDS_SHA256, TINY
+from tests.serving.conftest import RECORDS_SHA256, TINY, make_run
 
 WEIGHTS = "training/model.weights.h5"
 
@@ -42,6 +44,20 @@ def test_the_encoder_has_the_model_s_own_weights(trained):
     theirs = {id(weight) for weight in trained.model.weights}
     assert {id(weight) for weight in trained.encoder.weights} < theirs
     assert sorted(trained.encoder.input) == ["padding_mask", "token_ids"]
+
+
+def test_random_features_are_those_of_the_training(tmp_path):
+    # They come from the seed and are not weights: no file would show the mistake.
+    model = replace(TINY.model, attention=KernelAttention(num_heads=2))
+    config = replace(TINY, seed=17, model=model)
+    loaded = load_trained(make_run(tmp_path / "run", config), config)
+    size = loaded.tokenizer.vocabulary_size
+    as_trained = build_model(model, config.objective, size, packed=True, seed=17)
+    here, there = (
+        model.get_layer("encoder_layer_1").self_attention.random_features
+        for model in (loaded.model, as_trained)
+    )
+    np.testing.assert_array_equal(here, there)
 
 
 def test_missing_weights(run):
