@@ -117,7 +117,17 @@ def attention(
         "name": "self_attention",
         **options,
     }
-    return lambda dtype: kind(D, 4, **common, dtype=dtype)
+
+    def build(dtype: str) -> keras.layers.Layer:
+        # New ones each time: a part that was built before has another config.
+        parts = {
+            name: make(4 if make is LinearBias else 100.0, dtype="float32")
+            for name, make in common.items()
+            if name in ("score_bias", "rotary")
+        }
+        return kind(D, 4, **{**common, **parts}, dtype=dtype)
+
+    return build
 
 
 def feedforward(dtype: str) -> keras.layers.Layer:
@@ -175,11 +185,7 @@ class Case:
 INERT = frozenset({"key/bias"})
 KERNELS = {k: v for k, v in ATTENTION_WEIGHTS.items() if k.endswith("kernel")}
 BARE = {"projection_bias": False, "output_bias": False, "scale_scores": False}
-SCORED = {
-    "causal": True,
-    "score_bias": LinearBias(4, dtype="float32"),
-    "rotary": RotaryEmbedding(base=100.0, dtype="float32"),
-}
+SCORED = {"causal": True, "score_bias": LinearBias, "rotary": RotaryEmbedding}
 TOKENS = {"inputs": floats(B, T, D)}
 UPDATES = {**TOKENS, "update": floats(B, T, D)}
 CASES = [
