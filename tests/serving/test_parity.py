@@ -113,10 +113,11 @@ def test_int8_is_held_to_its_tolerance(exported, expected):
         return failed(_phone_rows("form", "dynamic_int8", model, expected, tolerance))
 
     assert check() == []
-    assert check(dynamic_int8=0.0) == [
+    # Without a tolerance near first guesses are no tie: a third row may fail too.
+    assert {
         "log-probability, RMS difference",
         "vector entry, RMS difference",
-    ]
+    } <= set(check(dynamic_int8=0.0))
 
 
 def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch):

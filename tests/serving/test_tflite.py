@@ -51,34 +51,49 @@ def test_signatures_and_shapes(exported, variant, trained):
     }
 
 
-# On logits up to 5.4 and vector entries up to 2.2, measured: 4e-6 and 5e-7 in float32,
-# 0.19 and 0.017 with int8 weights and activations.
-@pytest.mark.parametrize(
-    ("variant", "logit_atol", "vector_atol"),
-    [("float32", 2e-5, 2e-6), ("dynamic_int8", 0.3, 0.03)],
-)
-@pytest.mark.parametrize("mode", MODES)
-def test_answers_are_keras_s(exported, trained, variant, logit_atol, vector_atol, mode):
-    model = interpreter(exported, variant, mode)
+def ask(model):
+    """Both signatures' answers to one text of 20 tokens, and those of `trained`."""
     rng = np.random.default_rng(5)
     real = 20
     token_ids = np.zeros((1, LENGTH), np.int32)
-    token_ids[0, :real] = rng.integers(5, trained.tokenizer.vocabulary_size, real)
+    token_ids[0, :real] = rng.integers(5, 100, real)
     padding_mask = (np.arange(LENGTH) < real)[None].astype(np.int32)
     positions = np.array([[1, 4, 19, 0]], np.int32)
-
-    alone = {"token_ids": token_ids[:, :real], "padding_mask": padding_mask[:, :real]}
-    logits = trained.model(alone | {"masked_positions": positions})["logits"].numpy()
-    vector = trained.encoder(alone)["sequence_output"].numpy().mean(axis=1)
-
-    answer = model.get_signature_runner("fill_mask")(
-        token_ids=token_ids, padding_mask=padding_mask, masked_positions=positions
+    fill_mask = model.get_signature_runner("fill_mask")
+    embed = model.get_signature_runner("embed")
+    padded = {"token_ids": token_ids, "padding_mask": padding_mask}
+    alone = {name: array[:, :real] for name, array in padded.items()}
+    return (
+        alone | {"masked_positions": positions},
+        fill_mask(**padded, masked_positions=positions)["logits"],
+        embed(**padded)["embedding"],
     )
-    np.testing.assert_allclose(answer["logits"], logits, atol=logit_atol, rtol=0)
-    answer = model.get_signature_runner("embed")(
-        token_ids=token_ids, padding_mask=padding_mask
-    )
-    np.testing.assert_allclose(answer["embedding"], vector, atol=vector_atol, rtol=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_answers_are_keras_s(exported, trained, mode):
+    inputs, logits, vector = ask(interpreter(exported, "float32", mode))
+    positions = inputs.pop("masked_positions")
+    expected = trained.model(inputs | {"masked_positions": positions})["logits"]
+    np.testing.assert_allclose(logits, expected.numpy(), atol=2e-5, rtol=0)
+    expected = trained.encoder(inputs)["sequence_output"].numpy().mean(axis=1)
+    np.testing.assert_allclose(vector, expected, atol=2e-6, rtol=0)
+
+
+# By root mean square: the largest of 560 rounding errors is another number on every
+# processor, because the weights themselves are trained there.
+@pytest.mark.parametrize("mode", MODES)
+def test_int8_answers_are_near_keras_s(exported, trained, mode):
+    inputs, logits, vector = ask(interpreter(exported, "dynamic_int8", mode))
+    positions = inputs.pop("masked_positions")
+    expected = trained.model(inputs | {"masked_positions": positions})["logits"].numpy()
+    assert rms(logits - expected) < 0.1 * rms(expected)
+    expected = trained.encoder(inputs)["sequence_output"].numpy().mean(axis=1)
+    assert rms(vector - expected) < 0.1 * rms(expected)
+
+
+def rms(values):
+    return np.sqrt(np.mean(np.square(values)))
 
 
 def test_what_stands_in_the_padding_does_not_matter(exported):
