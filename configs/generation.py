@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from configs.errors import ConfigError
-from configs.fields import option
+from configs.fields import check_options, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,9 @@ class Sampling:
         maximum=1.0,
     )
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SampleConfig(Sampling):
@@ -68,6 +71,7 @@ class BeamConfig:
     )
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.num_results > self.num_beams:
             raise ConfigError(
                 f"num_results={self.num_results} is more than "
@@ -88,6 +92,9 @@ class ContrastiveConfig:
         minimum=0.0,
         maximum=1.0,
     )
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +148,7 @@ class GenerationConfig:
     )
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.min_new_tokens > self.max_new_tokens:
             raise ConfigError(
                 f"min_new_tokens={self.min_new_tokens} is more than "

@@ -226,6 +226,13 @@ class Pooler:
         default="tanh",
     )
 
+    def __post_init__(self) -> None:
+        if self.activation != "tanh" and not self.projection:
+            raise ConfigError(
+                f"activation={self.activation} is of the projection, and "
+                "projection=False. Write `projection: true`, or take the key away"
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(Stack):
@@ -257,6 +264,16 @@ class EncoderConfig(Stack):
         if self.num_segments:
             raise ConfigError(
                 f"num_segments={self.num_segments}: images have no segments"
+            )
+        if self.vocabulary_multiple != 1:
+            raise ConfigError(
+                f"vocabulary_multiple={self.vocabulary_multiple} is of the table of "
+                "tokens, and with patches there is none. Take the key away"
+            )
+        if self.embedding_scale:
+            raise ConfigError(
+                "embedding_scale=True is of tokens' vectors, and with patches there "
+                "are none. Take the key away"
             )
         if self.patches.sequence_length > self.max_sequence_length:
             raise ConfigError(

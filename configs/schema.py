@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from configs.fields import REQUIRED
+from configs.fields import REQUIRED, range_text
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,7 @@ class Key:
     @property
     def range_text(self) -> str:
         """`at least 1`, `from 0.0 to 0.99`, `at most 5`, or nothing."""
-        if self.minimum is not None and self.maximum is not None:
-            return f"from {self.minimum} to {self.maximum}"
-        if self.minimum is not None:
-            return f"at least {self.minimum}"
-        return f"at most {self.maximum}" if self.maximum is not None else ""
+        return range_text(self.minimum, self.maximum)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from configs.command import add_config_arguments, run_main
+from configs.command import add_config_arguments, at_least_one, run_main
 from configs.load import load_run
 from model.cost.report import count_cost
 from model.cost.text import describe
@@ -39,16 +39,9 @@ def _parser() -> argparse.ArgumentParser:
         "vocabulary-size": "pieces of the tokenizer; if left out, as the configuration "
         "or the tokenizer's files say",
     }.items():
-        cost.add_argument(f"--{name}", metavar="N", type=_at_least_one, help=told)
+        cost.add_argument(f"--{name}", metavar="N", type=at_least_one, help=told)
     cost.set_defaults(function=_cost)
     return parser
-
-
-def _at_least_one(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
 
 
 def _cost(arguments: argparse.Namespace) -> int:

@@ -47,6 +47,11 @@ class Blueprint:
         return replace(self, seed=derive_seed(self.seed, name))
 
     @property
+    def num_updates(self) -> int:
+        """How many sub-layers of the stack add their results to its sum."""
+        return self.num_layers * (3 if self.cross else 2)
+
+    @property
     def kernel_initializer(self) -> keras.initializers.Initializer:
         """Of dense layers."""
         match self.config.initializer:
@@ -60,7 +65,7 @@ class Blueprint:
         """Of the dense layers that end a sub-layer, whose results add up."""
         match self.config.initializer:
             case NormalInitializer(scale_residual=True) as normal:
-                scale = (2 * self.num_layers) ** -0.5
+                scale = self.num_updates**-0.5
                 return _normal(normal.stddev * scale, normal.truncated)
             case _:
                 return self.kernel_initializer

@@ -22,6 +22,7 @@ from configs.objective import (
 )
 from configs.objective import Seq2SeqConfig as TranslationConfig
 from model.blueprint import Blueprint
+from model.checked import CheckedModel
 from model.decoder import build_decoder
 from model.encoder import build_encoder
 from model.heads import classify, predict_masked
@@ -39,7 +40,7 @@ __all__ = [
 
 def build_model(
     config: Model,
-    objective: Objective,
+    objective: Objective | None,
     vocabulary_size: int,
     *,
     packed: bool = False,
@@ -56,7 +57,8 @@ def build_model(
 
     Args:
         config: The `model` section of a run.
-        objective: Its `objective` section.
+        objective: Its `objective` section. None, as a checkpoint without a head has
+            it, is refused: there is nothing to predict.
         vocabulary_size: `V`.
         packed: See `build_encoder`.
         segments: See `build_encoder`; other families have none.
@@ -72,7 +74,7 @@ def build_model(
         `(B, T)`. For sentence pairs also `pair_logits` `(B, 2)`.
 
     Raises:
-        ConfigError: The objective is not one of this family.
+        ConfigError: The objective is not one of this family, or None.
 
     Example:
     >>> from configs.language_modelling import MaskedConfig
@@ -86,20 +88,26 @@ def build_model(
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3 and
           figure 4 (the heads of an encoder)
     """
+    if objective is None:
+        raise ConfigError(
+            "objective=None: there is no head without an objective. Build the body "
+            "alone by build_encoder(config, vocabulary_size), or give the objective "
+            "that a new head is for"
+        )
     options = {"packed": packed, "dtype": dtype, "seed": seed}
     match config, objective:
         case DecoderConfig(), CausalConfig() | PrefixConfig():
             prefix = isinstance(objective, PrefixConfig)
             model = build_decoder(config, vocabulary_size, prefix=prefix, **options)
             outputs = {"logits": model.output["logits"]}
-            return keras.Model(model.input, outputs, name="language_model")
+            return CheckedModel(model.input, outputs, name="language_model")
         case (
             Seq2SeqConfig(),
             TranslationConfig() | TextToTextConfig() | SpanCorruptionConfig(),
         ):
             model = build_seq2seq(config, vocabulary_size, **options)
             outputs = {"logits": model.output["logits"]}
-            return keras.Model(model.input, outputs, name="sequence_to_sequence")
+            return CheckedModel(model.input, outputs, name="sequence_to_sequence")
         case EncoderConfig(), _:
             options["segments"] = segments
             return _build_on_encoder(config, objective, vocabulary_size, options)
@@ -140,7 +148,7 @@ def build_embedder(
     encoder = build_encoder(config, vocabulary_size, dtype=dtype, seed=seed)
     normalise = keras.layers.UnitNormalization(name="embedding", dtype="float32")
     outputs = {"embedding": normalise(encoder.output["pooled_output"])}
-    return keras.Model(encoder.input, outputs, name="embedder")
+    return CheckedModel(encoder.input, outputs, name="embedder")
 
 
 def _build_on_encoder(
@@ -192,7 +200,7 @@ def _build_on_encoder(
             outputs["end_logits"] = scores[..., 1]
         case _:
             raise _does_not_fit(config, objective)
-    return keras.Model(inputs, outputs, name=name)
+    return CheckedModel(inputs, outputs, name=name)
 
 
 def _does_not_fit(config: Model, objective: Objective) -> ConfigError:

@@ -5,6 +5,7 @@ from keras import ops
 
 from configs.model import DecoderConfig, Seq2SeqConfig
 from model.blueprint import Blueprint
+from model.checked import CheckedModel
 from model.inputs import ids, places_of, token_inputs
 from model.layers.embeddings import TokenEmbedding
 from model.layers.heads import VocabularyProjection
@@ -74,7 +75,7 @@ def build_decoder(
         "sequence_output": x,
         "logits": score_tokens(plan, config, token_embedding, x),
     }
-    return keras.Model(inputs, outputs, name="decoder")
+    return CheckedModel(inputs, outputs, name="decoder")
 
 
 def score_tokens(

@@ -5,6 +5,7 @@ from keras import ops
 
 from configs.model import EncoderConfig, Patches
 from model.blueprint import Blueprint
+from model.checked import CheckedModel
 from model.heads import pool
 from model.inputs import ids, places_of, token_inputs
 from model.layers.patches import ClassToken, PatchEmbedding
@@ -85,7 +86,7 @@ def build_encoder(
     outputs = {"sequence_output": x}
     if config.pooler is not None:
         outputs["pooled_output"] = pool(plan, config.pooler, x, places)
-    return keras.Model(inputs, outputs, name="encoder")
+    return CheckedModel(inputs, outputs, name="encoder")
 
 
 def _image(patches: Patches) -> keras.KerasTensor:

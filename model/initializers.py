@@ -1,8 +1,36 @@
-"""Initial weights that come from a model's one seed."""
+"""Initial weights: what they are when nothing is said, and from a model's one seed."""
 
 import keras
 
 from model.seeds import derive_seed
+
+# What a layer may be given; None for BERT's, which `initializer_or_normal` makes.
+InitializerLike = str | keras.initializers.Initializer | None
+
+
+def initializer_or_normal(
+    initializer: InitializerLike = None,
+) -> keras.initializers.Initializer:
+    """What a layer draws its weights from, which for all layers is BERT's by default.
+
+    Args:
+        initializer: A Keras initializer or its name; None for a normal of deviation
+            0.02, without what lies beyond two deviations.
+
+    Raises:
+        ValueError: for a name that Keras does not know.
+
+    Example:
+    >>> initializer_or_normal().stddev
+    0.02
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805); the deviation is in
+          the published code (`modeling.py`), not in the paper
+    """
+    if initializer is None:
+        return keras.initializers.TruncatedNormal(stddev=0.02)
+    return keras.initializers.get(initializer)
 
 
 def seeded(

@@ -31,6 +31,21 @@ def token_inputs(
     }
 
 
+def sequence_of(name: str) -> str:
+    """Which sequence an input has a number for each token of.
+
+    Example:
+    >>> sequence_of("encoder_token_ids"), sequence_of("encoder_padding_mask")
+    ('encoder_', 'encoder_')
+    >>> sequence_of("token_ids"), sequence_of("masked_positions"), sequence_of("image")
+    ('', 'masked_positions', 'image')
+    """
+    for token_input in ("token_ids", "segment_ids", *IDS):
+        if name.endswith(token_input):
+            return name.removesuffix(token_input)
+    return name
+
+
 def places_of(
     inputs: dict[str, keras.KerasTensor], prefix: str = ""
 ) -> dict[str, keras.KerasTensor]:

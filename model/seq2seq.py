@@ -6,6 +6,7 @@ import keras
 
 from configs.model import Seq2SeqConfig
 from model.blueprint import Blueprint
+from model.checked import CheckedModel
 from model.decoder import score_tokens
 from model.inputs import places_of, token_inputs
 from model.stack import LayerStack, build_token_embedding
@@ -95,4 +96,4 @@ def build_seq2seq(
         "sequence_output": x,
         "logits": score_tokens(decoder_plan, config, token_embedding, scored),
     }
-    return keras.Model(inputs, outputs, name="seq2seq")
+    return CheckedModel(inputs, outputs, name="seq2seq")

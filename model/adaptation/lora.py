@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 
 import keras
 from keras import ops
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from configs.errors import ArtifactError, ConfigError
+from configs.files import write_atomically
 from model.adaptation.freezing import ParameterCount, count_parameters, freeze
 from model.adaptation.parts import dense_layers, forget_training, matching
 from model.seeds import derive_seed
@@ -49,7 +51,7 @@ def enable_lora(
 
     Raises:
         ConfigError: A pattern fits no dense layer, a layer has an adapter already, or
-            the rank is not between 1 and the smaller side of a kernel.
+            the rank is no whole number between 1 and the smaller side of a kernel.
 
     Example:
     >>> from configs.model import EncoderConfig
@@ -62,6 +64,8 @@ def enable_lora(
         - [Hu et al., 2021](https://arxiv.org/abs/2106.09685), equation 3
         - [Dettmers et al., 2023](https://arxiv.org/abs/2305.14314) (quantised kernels)
     """
+    if not isinstance(rank, Integral):
+        raise ConfigError(f"rank={rank!r} is not a whole number, such as 8")
     layers = dense_layers(model)
     chosen = [layers[path] for path in matching(layers, targets, "dense layer")]
     for layer in chosen:
@@ -70,7 +74,7 @@ def enable_lora(
     for layer in chosen:
         a_seed = derive_seed(seed, layer.path, "lora_kernel_a")
         layer.enable_lora(
-            rank,
+            int(rank),
             lora_alpha=rank if alpha is None else alpha,
             a_initializer=keras.initializers.HeUniform(seed=a_seed),
         )
@@ -139,6 +143,7 @@ def save_adapters(model: keras.Model, path: str | Path) -> None:
 
     Raises:
         ConfigError: The model has no adapters.
+        ArtifactError: The folder is not there, or the disk refuses.
 
     Example:
     >>> import tempfile
@@ -154,12 +159,16 @@ def save_adapters(model: keras.Model, path: str | Path) -> None:
     64
     """
     layers = _adapted(model)
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ArtifactError(f"{path}: no folder {path.parent}; make it first")
     tensors = {}
     for name, layer in layers.items():
         tensors[f"{name}/a"] = ops.convert_to_numpy(layer.lora_kernel_a)
         tensors[f"{name}/b"] = ops.convert_to_numpy(layer.lora_kernel_b)
     alphas = {name: layer.lora_alpha for name, layer in layers.items()}
-    save_file(tensors, path, {"format": FORMAT, "alpha": json.dumps(alphas)})
+    about = {"format": FORMAT, "alpha": json.dumps(alphas)}
+    write_atomically(path, save(tensors, about))
 
 
 def load_adapters(model: keras.Model, path: str | Path) -> ParameterCount:

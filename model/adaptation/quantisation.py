@@ -43,7 +43,8 @@ def quantise(
 
     Raises:
         ConfigError: Another mode, a pattern that fits no layer, or a layer that is
-            quantised already or has an adapter.
+            quantised already, has an adapter, or computes in float16, for
+            which Keras makes no int8 weights.
 
     Example:
     >>> from configs.model import EncoderConfig
@@ -73,7 +74,7 @@ def quantise(
     }
     chosen = matching(layers, targets, "layer that can be quantised")
     for path in chosen:
-        _check(path, layers[path])
+        _check(path, layers[path], mode)
     model.quantize(mode, config=config, filters=lambda layer: layer.path in chosen)
     forget_training(model)
 
@@ -89,7 +90,14 @@ def weight_bytes(model: keras.Model) -> int:
     return sum(ops.convert_to_numpy(weight).nbytes for weight in model.weights)
 
 
-def _check(path: str, layer: keras.layers.Layer) -> None:
+def _check(path: str, layer: keras.layers.Layer, mode: str) -> None:
+    int8 = mode == "int8" or isinstance(layer, Int8Table)
+    if int8 and layer.compute_dtype == "float16":
+        raise ConfigError(
+            f"{path} computes in float16, and Keras makes no int8 weights for that; "
+            "build the model with dtype=float32 or mixed_bfloat16, load its "
+            "weights, and quantise that"
+        )
     if layer.quantization_mode is not None:
         raise ConfigError(
             f"{path} is quantised already ({layer.quantization_mode}); build the model "

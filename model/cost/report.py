@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from configs.attention import Attention, FullAttention
+from configs.errors import ConfigError
 from configs.model import EncoderConfig
 from configs.run import RunConfig
 from model.cost.attention import reach
@@ -44,12 +45,18 @@ def count_cost(
         What `transbeam cost --json` prints. Work is in FLOPs, memory in bytes.
 
     Raises:
-        ConfigError: A length the model cannot read, or a tokenizer that is not there.
+        ConfigError: A length the model cannot read, a tokenizer that is not there, or a
+            vocabulary for images.
         ArtifactError: A tokenizer's file is damaged.
     """
     lengths = lengths_of(run, length)
     batch_size = batch_size or run.training.batch_size
     if isinstance(run.model, EncoderConfig) and run.model.patches is not None:
+        if vocabulary_size is not None:
+            raise ConfigError(
+                f"vocabulary_size={vocabulary_size}: the model reads images "
+                "(model.patches), which have no vocabulary. Leave it out"
+            )
         vocabulary_size = 0
     elif vocabulary_size is None:
         vocabulary_size = count_pieces(run.tokenizer)

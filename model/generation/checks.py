@@ -8,7 +8,7 @@ from keras import ops
 from configs.errors import DataError
 from configs.generation import GenerationConfig
 from model.generation.interface import Steps
-from model.layers.checks import check_integers, check_rank
+from model.layers.checks import check_integers, check_rank, dtype_of, known_values
 
 
 def check_prompts(token_ids: Any, padding_mask: Any) -> None:
@@ -37,7 +37,7 @@ def check_prompts(token_ids: Any, padding_mask: Any) -> None:
             f"padding_mask has shape {tuple(padding_mask.shape)}; expected that of "
             f"token_ids, {tuple(token_ids.shape)}"
         )
-    mask = _values(padding_mask)
+    mask = known_values(padding_mask)
     if mask is not None:
         _check_mask(mask != 0)
 
@@ -61,12 +61,9 @@ def check_room(steps: Steps, config: GenerationConfig, prompt_length: Any) -> No
     """Refuses texts longer than the model can read.
 
     Raises:
-        ValueError: No new token is asked for.
         DataError: The prompt and the new tokens are more than `steps.max_length`.
     """
     new = config.max_new_tokens
-    if new < 1:
-        raise ValueError(f"max_new_tokens={new}: expected at least 1")
     longest = steps.max_length
     if longest is None or not isinstance(prompt_length, int):
         return
@@ -80,16 +77,22 @@ def check_room(steps: Steps, config: GenerationConfig, prompt_length: Any) -> No
 
 
 def check_seeds(seeds: Any, token_ids: Any) -> Any:
-    """Refuses seeds that do not belong to the rows.
+    """Refuses seeds that do not belong to the rows, or that would lose bits.
+
+    Returns:
+        The seeds, as a tensor of 32 bits.
 
     Raises:
-        ValueError: There are none, or not one for each row.
+        ValueError: There are none, or not one for each row; or one does not fit 32
+            bits, or may not: in a graph, where values are not known, 64-bit seeds.
     """
     if seeds is None:
         raise ValueError("seeds is None; sampling needs an int32 (batch,) tensor")
-    seeds = ops.convert_to_tensor(seeds)
+    if not hasattr(seeds, "dtype"):
+        seeds = np.asarray(seeds)  # of 64 bits, which JAX would cut
     check_integers(seeds, "seeds")
     check_rank(seeds, 1, "seeds", "(batch,)")
+    seeds = _narrowed(seeds)
     known = seeds.shape[0] is not None and token_ids.shape[0] is not None
     if known and seeds.shape[0] != token_ids.shape[0]:
         raise ValueError(
@@ -99,8 +102,21 @@ def check_seeds(seeds: Any, token_ids: Any) -> Any:
     return seeds
 
 
-def _values(tensor: Any) -> np.ndarray | None:
-    try:
-        return ops.convert_to_numpy(tensor)
-    except (NotImplementedError, TypeError, AttributeError):
-        return None  # a tensor of a function being traced
+def _narrowed(seeds: Any) -> Any:
+    """The seeds in 32 bits, with a sign or without: only the bits count."""
+    values = known_values(seeds)
+    expected = "expected whole numbers of 32 bits, such as int32"
+    if values is not None and values.size:
+        low, high = values.min(), values.max()
+        if low < -(2**31) or high >= 2**32 or (low < 0 and high >= 2**31):
+            raise ValueError(
+                f"seeds, of shape {tuple(values.shape)}, go from {low} to {high}; "
+                f"{expected}"
+            )
+        return ops.convert_to_tensor(values, "uint32" if high >= 2**31 else "int32")
+    if dtype_of(seeds) in ("int64", "uint64"):
+        raise ValueError(
+            f"seeds has dtype {dtype_of(seeds)} and shape {tuple(seeds.shape)}; "
+            f"{expected}"
+        )
+    return ops.convert_to_tensor(seeds)

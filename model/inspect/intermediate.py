@@ -2,6 +2,8 @@
 
 import keras
 
+from model.checked import CheckedModel
+
 
 def with_hidden_states(model: keras.Model) -> keras.Model:
     """The same model, on the same weights, with the output of every block.
@@ -30,4 +32,4 @@ def with_hidden_states(model: keras.Model) -> keras.Model:
             outputs[layer.name.removesuffix("_dropout")] = layer.output
         elif "_layer_" in layer.name:
             outputs[layer.name] = layer.output
-    return keras.Model(model.input, outputs, name=f"{model.name}_with_hidden_states")
+    return CheckedModel(model.input, outputs, name=f"{model.name}_with_hidden_states")

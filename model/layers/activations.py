@@ -32,7 +32,7 @@ def gelu(x):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 def gelu_tanh(x):
-    """GELU with the tanh approximation, as in the first BERT and GPT-2 code.
+    """GELU by a tanh: `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
 
     Args:
         x: float tensor of any shape.
@@ -46,7 +46,8 @@ def gelu_tanh(x):
     array([-0.1588,  0.    ,  0.8412], dtype=float32)
 
     References:
-        - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
+        - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2, the
+          approximation
     """
     return activations.gelu(x, approximate=True)
 

@@ -1,4 +1,12 @@
-"""What a layer says when it is called with something it cannot read."""
+"""What a layer says when it is called with something it cannot read.
+
+Ranks, dtypes and lengths are known while a graph is drawn, and cost nothing when it
+runs. Numbers are known only outside of graphs: there they are looked at, and inside
+they are not, so that no compiled model pays for it.
+"""
+
+import numpy as np
+from keras import ops
 
 
 def check_rank(tensor, rank: int, name: str, expected: str) -> None:
@@ -14,7 +22,6 @@ def check_rank(tensor, rank: int, name: str, expected: str) -> None:
         ValueError: It has more axes, or fewer.
 
     Example:
-    >>> import numpy as np
     >>> check_rank(np.ones((2, 3)), 3, "attention: inputs", "(batch, length, width)")
     Traceback (most recent call last):
     ValueError: attention: inputs has shape (2, 3); expected (batch, length, width)
@@ -31,13 +38,107 @@ def check_integers(tensor, name: str) -> None:
         ValueError: The dtype is not an integer one.
 
     Example:
-    >>> import numpy as np
     >>> check_integers(np.ones(2), "token_ids")
     Traceback (most recent call last):
-    ValueError: token_ids has dtype float64; expected whole numbers, such as int32
+    ValueError: token_ids has dtype float64 (and shape (2,)); expected whole numbers...
     """
-    dtype = str(getattr(tensor.dtype, "name", tensor.dtype))
+    dtype = dtype_of(tensor)
     if "int" not in dtype:
         raise ValueError(
-            f"{name} has dtype {dtype}; expected whole numbers, such as int32"
+            f"{name} has dtype {dtype} (and shape {tuple(tensor.shape)}); expected "
+            "whole numbers, such as int32"
         )
+
+
+def check_rows(tensor, inputs, name: str) -> None:
+    """Refuses what does not have one number for each token of the inputs.
+
+    Lengths that are not known yet fit any other.
+
+    Args:
+        tensor: int or bool, to be `(B, T)`.
+        inputs: `(B, T, ...)`.
+        name: What to call the tensor in the error.
+
+    Raises:
+        ValueError: Another shape, or not whole numbers. bool is let through.
+
+    Example:
+    >>> check_rows(np.ones((2, 3), "int32"), np.ones((2, 4, 8)), "padding_mask")
+    Traceback (most recent call last):
+    ValueError: padding_mask has shape (2, 3); expected (2, 4), a number for each token
+    """
+    shape, expected = tuple(tensor.shape), tuple(inputs.shape[:2])
+    if not fits(shape, expected):
+        axes = ", ".join("any" if axis is None else str(axis) for axis in expected)
+        raise ValueError(
+            f"{name} has shape {shape}; expected ({axes}), a number for each token"
+        )
+    if dtype_of(tensor) != "bool":
+        check_integers(tensor, name)
+
+
+def fits(shape: tuple, expected: tuple) -> bool:
+    """Whether two shapes can be the same; None fits every number.
+
+    Example:
+    >>> fits((2, None), (None, 3)), fits((2, 3), (1, 3)), fits((2,), (2, 1))
+    (True, False, False)
+    """
+    return len(shape) == len(expected) and all(
+        None in (here, there) or here == there
+        for here, there in zip(shape, expected, strict=True)
+    )
+
+
+def check_range(ids, limit: int, name: str, advice: str = "") -> None:
+    """Refuses ids that no row of a table belongs to, where their values are known.
+
+    Past a table, TensorFlow reads zeros on a GPU and the last row under XLA, and JAX
+    the last row or NaN.
+
+    Args:
+        ids: int, any shape.
+        limit: How many rows there are, from 0 on.
+        name: What to call the ids in the error.
+        advice: What to do, for the error.
+
+    Raises:
+        ValueError: An id is below 0, or not below `limit`. In a graph nothing is said.
+
+    Example:
+    >>> check_range(np.array([[3, 10]]), 10, "token_ids")
+    Traceback (most recent call last):
+    ValueError: token_ids, of shape (1, 2), go from 3 to 10; expected from 0 to 9
+    """
+    values = known_values(ids)
+    if values is None or not values.size:
+        return
+    if values.min() < 0 or values.max() >= limit:
+        raise ValueError(
+            f"{name}, of shape {tuple(ids.shape)}, go from {values.min()} to "
+            f"{values.max()}; expected from 0 to {limit - 1}{advice}"
+        )
+
+
+def known_values(tensor) -> np.ndarray | None:
+    """The numbers of a tensor; None where it stands for numbers yet to come.
+
+    Example:
+    >>> known_values(ops.array([1, 2]))
+    array([1, 2], dtype=int32)
+    """
+    try:
+        return ops.convert_to_numpy(tensor)
+    except (NotImplementedError, TypeError, AttributeError):
+        return None  # in a graph of TensorFlow's, in a trace of JAX's
+
+
+def dtype_of(tensor) -> str:
+    """The name of a dtype, whichever library the tensor is of.
+
+    Example:
+    >>> dtype_of(np.ones(2, "int64"))
+    'int64'
+    """
+    return str(getattr(tensor.dtype, "name", tensor.dtype))

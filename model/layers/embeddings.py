@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from model.initializers import seeded
-from model.layers.checks import check_integers
+from model.initializers import InitializerLike, initializer_or_normal, seeded
+from model.layers.checks import check_integers, check_range, check_rank, check_rows
 from model.layers.int8_table import Int8Table
 
 
@@ -29,7 +29,7 @@ class TokenEmbedding(Int8Table):
             and no gradient.
         scale: bool. Multiply what is looked up by `sqrt(D)`, not what is projected:
             a table that starts small enough for scores gives vectors of size one.
-        embeddings_initializer: Keras initializer of the table.
+        embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
@@ -40,7 +40,9 @@ class TokenEmbedding(Int8Table):
         `(B, T, D)` in the compute dtype; when `reverse`, float32 `(B, T, V)`.
 
     Raises:
-        ValueError: when the ids are not whole numbers.
+        ValueError: when the ids are not `(B, T)` or not whole numbers; and when one is
+            not below `V`, where values are known, that is outside of graphs. Inside,
+            nothing is checked, and what such an id reads depends on the processor.
 
     Example:
     >>> embedding = TokenEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -61,7 +63,7 @@ class TokenEmbedding(Int8Table):
         hidden_dim: int,
         vocabulary_multiple: int = 1,
         scale: bool = False,
-        embeddings_initializer="truncated_normal",
+        embeddings_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
@@ -70,7 +72,7 @@ class TokenEmbedding(Int8Table):
         self.hidden_dim = hidden_dim
         self.vocabulary_multiple = vocabulary_multiple
         self.scale = scale
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.embeddings_initializer = initializer_or_normal(embeddings_initializer)
         self.seed = seed
         self.supports_masking = True
 
@@ -92,7 +94,10 @@ class TokenEmbedding(Int8Table):
 
     def look_up(self, token_ids):
         """From ids `(B, T)` to vectors `(B, T, D)`."""
-        check_integers(token_ids, f"{self.name}: token_ids")
+        name = f"{self.name}: token_ids"
+        check_rank(token_ids, 2, name, "(batch, length)")
+        check_integers(token_ids, name)
+        check_range(token_ids, self.vocabulary_size, name, ", the vocabulary")
         vectors = ops.take(self.embeddings, token_ids, axis=0)  # (B, T, D)
         vectors = self.rescale(vectors, token_ids)
         if self.scale:
@@ -139,7 +144,7 @@ class SegmentEmbedding(keras.layers.Layer):
 
     Args:
         num_segments: int. How many kinds of segment there are.
-        embeddings_initializer: Keras initializer of the table.
+        embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
@@ -151,7 +156,8 @@ class SegmentEmbedding(keras.layers.Layer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ValueError: when the ids are not whole numbers.
+        ValueError: when the ids are not whole numbers, or not one for each token; and
+            when one is out of range, where values are known, that is outside of graphs.
 
     Example:
     >>> segments = SegmentEmbedding(num_segments=2)
@@ -167,13 +173,13 @@ class SegmentEmbedding(keras.layers.Layer):
     def __init__(
         self,
         num_segments: int,
-        embeddings_initializer="truncated_normal",
+        embeddings_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.num_segments = num_segments
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.embeddings_initializer = initializer_or_normal(embeddings_initializer)
         self.seed = seed
         self.supports_masking = True
 
@@ -186,7 +192,8 @@ class SegmentEmbedding(keras.layers.Layer):
 
     def call(self, inputs, segment_ids=None):
         if segment_ids is not None:
-            check_integers(segment_ids, f"{self.name}: segment_ids")
+            check_rows(segment_ids, inputs, f"{self.name}: segment_ids")
+            check_range(segment_ids, self.num_segments, f"{self.name}: segment_ids")
             return inputs + ops.take(self.embeddings, segment_ids, axis=0)
         return inputs + self.embeddings[0]
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from model.initializers import seeded
+from model.initializers import InitializerLike, initializer_or_normal, seeded
 from model.layers.activations import ACTIVATIONS
 from model.layers.dense import Dense
 from model.layers.policies import part_options, policy_config
@@ -24,7 +24,7 @@ class FeedForward(keras.layers.Layer):
         activation: `"gelu"`, `"gelu_tanh"`, `"relu"` or `"silu"`.
         use_bias: bool. Whether the dense layers add a bias.
         dropout: float in `[0, 1)`. Share of the wide vector dropped in training.
-        kernel_initializer: Keras initializer of the kernels.
+        kernel_initializer: Keras initializer of the kernels; None for BERT's.
         output_initializer: That of the last kernel; None for the same.
         seed: int or None. Seed of the initial weights and of the dropout.
 
@@ -55,8 +55,8 @@ class FeedForward(keras.layers.Layer):
         activation: str = "gelu",
         use_bias: bool = True,
         dropout: float = 0.0,
-        kernel_initializer="truncated_normal",
-        output_initializer=None,
+        kernel_initializer: InitializerLike = None,
+        output_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
@@ -66,9 +66,9 @@ class FeedForward(keras.layers.Layer):
         self.activation = activation
         self.use_bias = use_bias
         self.dropout = dropout
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.output_initializer = keras.initializers.get(
-            output_initializer or kernel_initializer
+        self.kernel_initializer = initializer_or_normal(kernel_initializer)
+        self.output_initializer = initializer_or_normal(
+            output_initializer or self.kernel_initializer
         )
         self.seed = seed
         self.supports_masking = True
@@ -151,7 +151,7 @@ class GatedFeedForward(FeedForward):
             GEGLU, `"relu"` ReGLU.
         use_bias: bool. Whether the dense layers add a bias.
         dropout: float in `[0, 1)`. Share of the wide vector dropped in training.
-        kernel_initializer: Keras initializer of the kernels.
+        kernel_initializer: Keras initializer of the kernels; None for BERT's.
         output_initializer: That of the last kernel; None for the same.
         seed: int or None. Seed of the initial weights and of the dropout.
 
@@ -181,8 +181,8 @@ class GatedFeedForward(FeedForward):
         activation: str = "silu",
         use_bias: bool = False,
         dropout: float = 0.0,
-        kernel_initializer="truncated_normal",
-        output_initializer=None,
+        kernel_initializer: InitializerLike = None,
+        output_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from model.initializers import seeded
-from model.layers.checks import check_integers, check_rank
+from model.initializers import InitializerLike, initializer_or_normal, seeded
+from model.layers.checks import check_integers, check_range, check_rank, fits
 from model.layers.int8_table import Int8Table
 
 
@@ -31,7 +31,10 @@ class GatherTokens(keras.layers.Layer):
     array([30., 10.], dtype=float32)
 
     Raises:
-        ValueError: when a rank is another, or the positions are not whole numbers.
+        ValueError: when a rank is another, the positions are not whole numbers or not
+            for as many rows; and when one is not in `[0, T)`, where values are known,
+            that is outside of graphs. Inside, the nearest token of its own row is
+            picked.
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
     Keras warns of it.
@@ -41,11 +44,20 @@ class GatherTokens(keras.layers.Layer):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
         check_rank(positions, 2, f"{self.name}: positions", "(batch, picked)")
         check_integers(positions, f"{self.name}: positions")
+        if not fits(tuple(positions.shape[:1]), tuple(inputs.shape[:1])):
+            raise ValueError(
+                f"{self.name}: positions has shape {tuple(positions.shape)}; expected "
+                f"{inputs.shape[0]} rows, as inputs has"
+            )
+        if inputs.shape[1] is not None:
+            check_range(positions, inputs.shape[1], f"{self.name}: positions")
         batch, length, hidden_dim = ops.shape(inputs)
         num_picked = ops.shape(positions)[1]
         # One gather from all rows laid end to end is several times faster than
         # `ops.take_along_axis`, which compares shapes at run time.
         starts = ops.expand_dims(ops.arange(batch, dtype=positions.dtype) * length, 1)
+        # What lies outside of its row must not be read from another one.
+        positions = ops.clip(positions, 0, length - 1)
         indices = ops.reshape(starts + positions, (-1,))  # (B P,)
         tokens = ops.reshape(inputs, (-1, hidden_dim))  # (B T, D)
         picked = ops.take(tokens, indices, axis=0)  # (B P, D)
@@ -66,7 +78,7 @@ class VocabularyProjection(Int8Table):
 
     Args:
         vocabulary_size: int. `V`.
-        kernel_initializer: Keras initializer of the table.
+        kernel_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
@@ -91,13 +103,13 @@ class VocabularyProjection(Int8Table):
     def __init__(
         self,
         vocabulary_size: int,
-        kernel_initializer="truncated_normal",
+        kernel_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.kernel_initializer = initializer_or_normal(kernel_initializer)
         self.seed = seed
         self.supports_masking = True
 

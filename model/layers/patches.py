@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from model.initializers import seeded
-from model.layers.checks import check_rank
+from model.initializers import InitializerLike, initializer_or_normal, seeded
+from model.layers.checks import check_rank, fits
 
 IMAGE_AXES = "(batch, height, width, channels)"
 
@@ -23,7 +23,8 @@ class PatchEmbedding(keras.layers.Layer):
     Args:
         patch_size: int. `p`, in pixels.
         hidden_dim: int. `D`.
-        kernel_initializer: Keras initializer of the kernel `(p p C, D)`.
+        kernel_initializer: Keras initializer of the kernel `(p p C, D)`; None for
+            BERT's.
         seed: int or None. Seed of the initial kernel.
 
     Call arguments:
@@ -35,7 +36,8 @@ class PatchEmbedding(keras.layers.Layer):
 
     Raises:
         ValueError: when the rank is another, the dtype neither uint8 nor a float one,
-            or a side, where it is known, no multiple of `patch_size`.
+            the channels not as many as the kernel was built for, or a side, where it is
+            known, no multiple of `patch_size`.
 
     Example:
     >>> patches = PatchEmbedding(patch_size=2, hidden_dim=5)
@@ -52,14 +54,14 @@ class PatchEmbedding(keras.layers.Layer):
         self,
         patch_size: int,
         hidden_dim: int,
-        kernel_initializer="truncated_normal",
+        kernel_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.patch_size = patch_size
         self.hidden_dim = hidden_dim
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.kernel_initializer = initializer_or_normal(kernel_initializer)
         self.seed = seed
 
     def build(self, inputs_shape):
@@ -100,6 +102,12 @@ class PatchEmbedding(keras.layers.Layer):
                 f"{self.name}: inputs has shape {shape}; expected {IMAGE_AXES} with a "
                 f"height and a width that are multiples of {self.patch_size}"
             )
+        channels = self.kernel.shape[0] // self.patch_size**2
+        if not fits(shape[3:], (channels,)):
+            raise ValueError(
+                f"{self.name}: inputs has shape {shape}; expected {IMAGE_AXES} with "
+                f"{channels} channels, for which it was built"
+            )
 
     def compute_output_shape(self, inputs_shape):
         batch, height, width, _ = inputs_shape
@@ -128,7 +136,7 @@ class ClassToken(keras.layers.Layer):
     Shapes: `B` batch, `T` length, `D` hidden width.
 
     Args:
-        embeddings_initializer: Keras initializer of the vector.
+        embeddings_initializer: Keras initializer of the vector; None for BERT's.
         seed: int or None. Seed of the initial vector.
 
     Call arguments:
@@ -153,12 +161,12 @@ class ClassToken(keras.layers.Layer):
 
     def __init__(
         self,
-        embeddings_initializer="truncated_normal",
+        embeddings_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.embeddings_initializer = initializer_or_normal(embeddings_initializer)
         self.seed = seed
 
     def build(self, inputs_shape):

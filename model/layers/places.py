@@ -15,6 +15,8 @@ stack is not a `T x T` mask but these few tensors, int32 `(B, T)`:
 
 from keras import ops
 
+from model.layers.checks import check_rank, check_rows
+
 KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_table")
 
 
@@ -40,15 +42,21 @@ def real_tokens(places):
     return ops.not_equal(ids, 0)
 
 
-def check_places(places, name: str) -> None:
-    """Refuses places that contradict each other or that no layer reads.
+def check_places(places, inputs, name: str) -> None:
+    """Refuses places that contradict each other, or that are not those of the inputs.
+
+    Args:
+        places: See the module.
+        inputs: `(B, T, ...)`, the tokens that they are of.
+        name: What to call the layer in an error.
 
     Raises:
         ValueError: An unknown key, neither or both of `padding_mask` and
-            `document_ids`, or `document_ids` without `position_ids`.
+            `document_ids`, `document_ids` without `position_ids`; or a tensor that does
+            not have a whole number for each token.
 
     Example:
-    >>> check_places({"document_ids": ops.ones((1, 3))}, "block")
+    >>> check_places({"document_ids": ops.ones((1, 3))}, ops.ones((1, 3, 8)), "block")
     Traceback (most recent call last):
     ValueError: block: places has document_ids without position_ids; ...
     """
@@ -66,10 +74,7 @@ def check_places(places, name: str) -> None:
             "they begin at 0 in every document"
         )
     for key, value in places.items():
-        if len(value.shape) != 2:
-            expected = (
-                "(num_buckets, heads)" if key == "bias_table" else "(batch, length)"
-            )
-            raise ValueError(
-                f"{name}: {key} has shape {tuple(value.shape)}; expected {expected}"
-            )
+        if key == "bias_table":
+            check_rank(value, 2, f"{name}: {key}", "(num_buckets, heads)")
+        else:
+            check_rows(value, inputs, f"{name}: {key}")

@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from configs.errors import ConfigError
-from model.initializers import seeded
-from model.layers.checks import check_rank
+from model.initializers import InitializerLike, initializer_or_normal, seeded
+from model.layers.checks import check_rank, check_rows
 from model.layers.masks import FORBIDDEN
 
 KINDS = ("first", "mean", "max", "attention")
@@ -29,7 +29,7 @@ class Pooling(keras.layers.Layer):
     Args:
         kind: `"first"`, `"mean"`, `"max"` or `"attention"`.
         query_initializer: Keras initializer of `query`, the weight `(D,)` that
-            `"attention"` has; the other kinds have none.
+            `"attention"` has; the other kinds have none. None for BERT's.
         seed: int or None. Seed of the initial query.
 
     Call arguments:
@@ -42,7 +42,8 @@ class Pooling(keras.layers.Layer):
 
     Raises:
         ConfigError: when `kind` is none of the four.
-        ValueError: when a rank is another.
+        ValueError: when a rank is another, or the mask has not one whole number or bool
+            for each token.
 
     Example:
     >>> tokens = ops.array([[[1.0], [4.0], [100.0]]])
@@ -63,7 +64,7 @@ class Pooling(keras.layers.Layer):
     def __init__(
         self,
         kind: Literal["first", "mean", "max", "attention"] = "first",
-        query_initializer="truncated_normal",
+        query_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
@@ -71,7 +72,7 @@ class Pooling(keras.layers.Layer):
         if kind not in KINDS:
             raise ConfigError(f"{self.name}: kind={kind!r} is not one of {KINDS}")
         self.kind = kind
-        self.query_initializer = keras.initializers.get(query_initializer)
+        self.query_initializer = initializer_or_normal(query_initializer)
         self.seed = seed
 
     def build(self, inputs_shape, padding_mask_shape=None):
@@ -89,7 +90,7 @@ class Pooling(keras.layers.Layer):
             return inputs[:, 0]
         if padding_mask is None:
             padding_mask = ops.ones(ops.shape(inputs)[:2], "bool")
-        check_rank(padding_mask, 2, f"{self.name}: padding_mask", "(batch, length)")
+        check_rows(padding_mask, inputs, f"{self.name}: padding_mask")
         real = ops.expand_dims(ops.not_equal(padding_mask, 0), -1)  # (B, T, 1)
         x = ops.where(real, ops.cast(inputs, "float32"), 0.0)
         match self.kind:

@@ -130,6 +130,18 @@ SIZES = {
         ["num_segments: 2", "patches: {image_size: 32}"],
         "f:4: model: num_segments=2: images have no segments.",
     ),
+    "images of rounded vocabulary": (
+        ["vocabulary_multiple: 64", "patches: {image_size: 32}"],
+        "f:4: model: vocabulary_multiple=64 is of the table of tokens, and with",
+    ),
+    "images of scaled tokens": (
+        ["embedding_scale: true", "patches: {image_size: 32}"],
+        "f:4: model: embedding_scale=True is of tokens' vectors, and with patches",
+    ),
+    "activation of nothing": (
+        ["pooler:", "  kind: mean", "  activation: relu"],
+        "f:6: model.pooler: activation=relu is of the projection, and projection=False",
+    ),
 }  # fmt: skip
 
 PAIRS = {

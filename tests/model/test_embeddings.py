@@ -79,9 +79,33 @@ def test_only_the_lookup_is_scaled():
     assert np.asarray(scores).tolist() == [[[4.0] * 3]]
 
 
-def test_ids_that_are_no_whole_numbers_are_refused():
-    with pytest.raises(ValueError, match="token_ids has dtype float32"):
-        TokenEmbedding(3, 2, name="token_embedding")(np.array([[1.0]], "float32"))
+@pytest.mark.parametrize(
+    ("token_ids", "message"),
+    [
+        (np.array([[1.0]], "float32"), "token_ids has dtype float32"),
+        (np.array([1]), r"token_ids has shape \(1,\); expected \(batch, length\)"),
+        (np.array([[0, 3]]), r"\(1, 2\), go from 0 to 3; expected from 0 to 2"),
+        (np.array([[0, -1]]), r"\(1, 2\), go from -1 to 0; expected from 0 to 2"),
+    ],
+)
+def test_what_is_no_id_of_a_token_is_refused(token_ids, message):
+    # One row more than there are tokens: the last one is nobody's.
+    layer = TokenEmbedding(3, 2, vocabulary_multiple=4, name="token_embedding")
+    with pytest.raises(ValueError, match=f"token_embedding: .*{message}"):
+        layer(token_ids)
+
+
+@pytest.mark.parametrize(
+    ("segment_ids", "message"),
+    [
+        (np.array([[0, 1]]), r"segment_ids has shape \(1, 2\); expected \(1, 3\)"),
+        (np.array([[0, 1, 2]]), "go from 0 to 2; expected from 0 to 1"),
+        (np.array([[0.0, 1.0, 1.0]]), "segment_ids has dtype float"),
+    ],
+)
+def test_what_is_no_id_of_a_segment_is_refused(segment_ids, message):
+    with pytest.raises(ValueError, match=message):
+        SegmentEmbedding(2)(np.zeros((1, 3, 4), "float32"), segment_ids)
 
 
 def test_the_seed_decides():

@@ -6,6 +6,14 @@ import pytest
 from keras import ops
 
 from model.initializers import seeded
+from model.layers.attention.full import MultiHeadAttention
+from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
+from model.layers.feedforward import FeedForward, GatedFeedForward
+from model.layers.heads import VocabularyProjection
+from model.layers.patches import ClassToken, PatchEmbedding
+from model.layers.pooling import Pooling
+from model.layers.positions.learned import LearnedPositionEmbedding
+from model.layers.positions.relative_bias import RelativeBiasTable
 from model.seeds import derive_seed
 
 
@@ -54,3 +62,32 @@ def test_what_draws_nothing_is_only_copied():
 def test_an_unknown_name_is_refused():
     with pytest.raises(ValueError, match="glorot_uniforn"):
         seeded("glorot_uniforn", 5, "query")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        TokenEmbedding(3, 2),
+        SegmentEmbedding(2),
+        LearnedPositionEmbedding(3),
+        RelativeBiasTable(8, 2),
+        PatchEmbedding(2, 4),
+        ClassToken(),
+        VocabularyProjection(3),
+        Pooling("attention"),
+        FeedForward(4, 8),
+        GatedFeedForward(4, 8),
+        MultiHeadAttention(4, 2),
+    ],
+    ids=lambda layer: layer.name,
+)
+def test_all_layers_have_one_default(layer):
+    found = {
+        name: value
+        for name, value in vars(layer).items()
+        if name.endswith("_initializer")
+    }
+    assert found
+    for initializer in found.values():
+        assert isinstance(initializer, keras.initializers.TruncatedNormal)
+        assert (initializer.mean, initializer.stddev) == (0.0, 0.02)

@@ -80,6 +80,7 @@ def test_the_batch_may_be_free():
         (np.zeros((4, 4, 3), "uint8"), r"shape \(4, 4, 3\); expected \(batch, height"),
         (np.zeros((1, 4, 4, 3), "int32"), "dtype int32; expected uint8"),
         (np.zeros((1, 4, 5, 3), "uint8"), "multiples of 2"),
+        (np.zeros((1, 4, 4, 1), "uint8"), r"shape \(1, 4, 4, 1\); .* with 3 channels"),
     ],
 )
 def test_what_is_no_image_of_squares_is_refused(image, message):

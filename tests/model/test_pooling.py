@@ -107,6 +107,8 @@ def test_an_unknown_kind_is_refused():
     [
         (TOKENS[0], MASK, "inputs has shape"),
         (TOKENS, MASK[0], "padding_mask has shape"),
+        (TOKENS, MASK[:, :-1], "padding_mask has shape .*, a number for each token"),
+        (TOKENS, MASK.astype("float32"), "padding_mask has dtype float32"),
     ],
 )
 def test_another_rank_is_refused(tokens, mask, message):

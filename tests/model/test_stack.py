@@ -1,8 +1,11 @@
 """What a stack makes of its config, block by block."""
 
-from configs.model import EncoderConfig
-from configs.sockets import DropPathResidual
+import pytest
+
+from configs.model import EncoderConfig, Seq2SeqConfig
+from configs.sockets import DropPathResidual, NormalInitializer, ScaledResidual
 from model.encoder import build_encoder
+from model.seq2seq import build_seq2seq
 
 
 def drop_path_rates(num_layers: int) -> list[float]:
@@ -17,3 +20,21 @@ def drop_path_rates(num_layers: int) -> list[float]:
 def test_the_last_block_drops_most_paths_and_the_only_one_too():
     assert drop_path_rates(3) == [0.0, 0.25, 0.5]
     assert drop_path_rates(1) == [0.5]
+
+
+def test_updates_are_scaled_by_how_many_add_up():
+    config = Seq2SeqConfig(
+        num_layers=2,
+        num_decoder_layers=3,
+        hidden_dim=8,
+        residual=ScaledResidual(),
+        initializer=NormalInitializer(stddev=0.6, scale_residual=True),
+    )
+    model = build_seq2seq(config, 10)
+    # Two sub-layers in a block of the encoder; cross-attention is a third.
+    for name, updates in (("encoder_layer_0", 2 * 2), ("decoder_layer_0", 3 * 3)):
+        block = model.get_layer(name)
+        assert block.self_attention_residual.num_updates == updates
+        stddev = block.feedforward.output_initializer.stddev
+        assert stddev == pytest.approx(0.6 / updates**0.5)
+        assert block.feedforward.kernel_initializer.stddev == 0.6

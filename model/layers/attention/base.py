@@ -1,15 +1,16 @@
 """What every kind of attention has: projections, heads, and a place to plug in."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
 from configs.errors import ConfigError
-from model.initializers import seeded
+from model.initializers import InitializerLike, initializer_or_normal, seeded
+from model.kernels.dense import dense
+from model.layers.attention.joined import joined_projection
 from model.layers.attention.probabilities import Probabilities
 from model.layers.checks import check_rank
 from model.layers.dense import Dense
+from model.layers.places import check_places
 from model.layers.policies import part_options, policy_config
 from model.seeds import derive_seed
 
@@ -38,8 +39,7 @@ class Attention(keras.layers.Layer):
         dropout: float in `[0, 1)`. Share of the probabilities dropped in training.
         causal: bool. Whether a token is kept from seeing those after it.
         scale_scores: bool. Whether scores are divided by `sqrt(K)`.
-        kernel_initializer: Keras initializer of the projections; None for a normal of
-            deviation 0.02, truncated.
+        kernel_initializer: Keras initializer of the projections; None for BERT's.
         output_initializer: The output projection's; None for the same.
         rotary: layer or None. Called with `(B, T, H, K)` and the positions; turns
             queries and keys.
@@ -58,7 +58,7 @@ class Attention(keras.layers.Layer):
 
     Raises:
         ConfigError: The heads do not fit the width.
-        ValueError: `inputs` is not of rank 3.
+        ValueError: `inputs` is not of rank 3, or `places` are not those of its tokens.
 
     Masking: only `places` counts. A Keras mask on the inputs is not read, and Keras
     warns of it.
@@ -80,14 +80,16 @@ class Attention(keras.layers.Layer):
         dropout: float = 0.0,
         causal: bool = False,
         scale_scores: bool = True,
-        kernel_initializer: Any = None,
-        output_initializer: Any = None,
+        kernel_initializer: InitializerLike = None,
+        output_initializer: InitializerLike = None,
         rotary: keras.layers.Layer | None = None,
         score_bias: keras.layers.Layer | None = None,
         seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        # What `places` has of floats, a table of biases, stays float32; all else goes
+        # through layers that cast for themselves.
+        super().__init__(autocast=False, **kwargs)
         self.hidden_dim = hidden_dim
         self.num_heads = num_heads
         self.num_key_value_heads = num_key_value_heads or num_heads
@@ -97,9 +99,7 @@ class Attention(keras.layers.Layer):
         self.dropout = dropout
         self.causal = causal
         self.scale_scores = scale_scores
-        self.kernel_initializer = keras.initializers.get(
-            kernel_initializer or keras.initializers.TruncatedNormal(stddev=0.02)
-        )
+        self.kernel_initializer = initializer_or_normal(kernel_initializer)
         self.output_initializer = keras.initializers.get(
             output_initializer or self.kernel_initializer
         )
@@ -160,6 +160,7 @@ class Attention(keras.layers.Layer):
 
     def call(self, inputs, places, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
+        check_places(places, inputs, self.name)
         query, key, value = self.project(inputs, places.get("position_ids"))
         outputs = self.attend(query, key, value, places, training=training)
         return self.join(outputs)
@@ -174,14 +175,22 @@ class Attention(keras.layers.Layer):
         Returns:
             `(B, T, H, K)`, already scaled, and twice `(B, T, G, K)`.
         """
-        query = self.split(self.query(inputs))
-        key, value = self.split(self.key(inputs)), self.split(self.value(inputs))
+        query, key, value = map(self.split, self._dense(inputs))
         if self.rotary is not None:
             if position_ids is None:
                 position_ids = ops.arange(ops.shape(inputs)[1], dtype="int32")
             query = self.rotary(query, position_ids)
             key = self.rotary(key, position_ids)
         return self.scale(query), key, value
+
+    def _dense(self, inputs):
+        """The three products: `(B, T, H K)` and twice `(B, T, G K)`."""
+        joined = joined_projection(self)
+        if joined is None:
+            return self.query(inputs), self.key(inputs), self.value(inputs)
+        outputs = dense(ops.cast(inputs, self.compute_dtype), *joined)
+        ends = (self.query.units, self.query.units + self.key.units)
+        return ops.split(outputs, ends, axis=-1)
 
     @property
     def score_scale(self) -> float:

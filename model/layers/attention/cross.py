@@ -5,9 +5,9 @@ from keras import ops
 
 from model.layers.attention.cache import attend_to_cache
 from model.layers.attention.full import MultiHeadAttention
-from model.layers.checks import check_rank
+from model.layers.checks import check_rank, fits
 from model.layers.masks import mask_bias, same_document
-from model.layers.places import packed, real_tokens
+from model.layers.places import check_places, packed, real_tokens
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -29,8 +29,9 @@ class CrossAttention(MultiHeadAttention):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ValueError: `inputs` or `context` is not of rank 3, or one of the two is packed
-            and the other is not.
+        ValueError: `inputs` or `context` is not of rank 3, they are not as many rows,
+            `places` or `context_places` are not those of their tokens, or one of the
+            two is packed and the other is not.
 
     Example:
     >>> attention = CrossAttention(hidden_dim=4, num_heads=2)
@@ -58,6 +59,13 @@ class CrossAttention(MultiHeadAttention):
     def call(self, inputs, context, places, context_places, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
         check_rank(context, 3, f"{self.name}: context", "(batch, length, hidden_dim)")
+        check_places(places, inputs, self.name)
+        check_places(context_places, context, f"{self.name}: context")
+        if not fits(tuple(context.shape[:1]), tuple(inputs.shape[:1])):
+            raise ValueError(
+                f"{self.name}: context has shape {tuple(context.shape)}; expected "
+                f"{inputs.shape[0]} rows, as inputs has"
+            )
         if packed(places) != packed(context_places):
             raise ValueError(
                 f"{self.name}: one of the two sequences is packed with documents "

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from model.initializers import seeded
+from model.initializers import InitializerLike, initializer_or_normal, seeded
 from model.layers.positions.rows import add_position_rows
 
 
@@ -20,8 +20,7 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         max_sequence_length: int. How many positions have a vector.
         offset: int. Rows of the table before the first position. They are never used;
             RoBERTa has 2 of them.
-        embeddings_initializer: Keras initializer of the table, or its name. None for
-            BERT's: normal, of deviation 0.02, nothing beyond two deviations.
+        embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
@@ -33,9 +32,9 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        DataError: A position that has no vector, where it can be known: without
-            `position_ids` when `T` is, with them when no graph is being built.
-        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype.
+        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype; and a
+            position that has no vector, where it can be known: without `position_ids`
+            when `T` is, with them when no graph is being built.
 
     Example:
     >>> positions = LearnedPositionEmbedding(max_sequence_length=8)
@@ -53,16 +52,14 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         self,
         max_sequence_length: int,
         offset: int = 0,
-        embeddings_initializer: str | keras.initializers.Initializer | None = None,
+        embeddings_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
         self.offset = offset
-        self.embeddings_initializer = keras.initializers.get(
-            embeddings_initializer or keras.initializers.TruncatedNormal(stddev=0.02)
-        )
+        self.embeddings_initializer = initializer_or_normal(embeddings_initializer)
         self.seed = seed
         self.supports_masking = True
 

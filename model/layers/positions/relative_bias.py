@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from configs.errors import ConfigError
-from model.initializers import seeded
+from model.initializers import InitializerLike, initializer_or_normal, seeded
 from model.layers.checks import check_rank
 from model.layers.positions.pairs import keys_ahead, score_spec
 
@@ -34,7 +34,9 @@ class RelativeBias(keras.layers.Layer):
     Call arguments:
         query_positions: int `(..., Q)`.
         key_positions: int `(..., S)`; the axes before broadcast.
-        bias_table: float `(num_buckets, H)`.
+        bias_table: float32 `(num_buckets, H)`. Blocks and attention hand it on as it
+            is, in half precision too: rounded, it would not be what a decoder's `step`
+            reads.
 
     Returns:
         float32 `(..., H, Q, S)` in every dtype policy, to be added to the scores.
@@ -113,8 +115,7 @@ class RelativeBiasTable(keras.layers.Layer):
     Args:
         num_buckets: int. How many ranges of distance there are.
         num_heads: int. `H`.
-        embeddings_initializer: Keras initializer of the table, or its name. None for
-            BERT's: normal, of deviation 0.02, nothing beyond two deviations.
+        embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
@@ -138,16 +139,14 @@ class RelativeBiasTable(keras.layers.Layer):
         self,
         num_buckets: int,
         num_heads: int,
-        embeddings_initializer: str | keras.initializers.Initializer | None = None,
+        embeddings_initializer: InitializerLike = None,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.num_buckets = num_buckets
         self.num_heads = num_heads
-        self.embeddings_initializer = keras.initializers.get(
-            embeddings_initializer or keras.initializers.TruncatedNormal(stddev=0.02)
-        )
+        self.embeddings_initializer = initializer_or_normal(embeddings_initializer)
         self.seed = seed
 
     def build(self, inputs_shape):

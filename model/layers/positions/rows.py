@@ -1,10 +1,13 @@
 """What every absolute position does once it has its table of vectors."""
 
-import numpy as np
 from keras import ops
 
-from configs.errors import DataError
-from model.layers.checks import check_integers, check_rank
+from model.layers.checks import check_integers, check_range, check_rank, check_rows
+
+_TOO_LONG = (
+    "for which there are positions; shorten the input, or train a model with a larger "
+    "max_sequence_length"
+)
 
 
 def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
@@ -21,9 +24,9 @@ def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
         `(B, T, D)`.
 
     Raises:
-        DataError: A place outside of the table, where it can be known: without
-            `position_ids` when `T` is, with them when no graph is being built.
-        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype.
+        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype; and a
+            place outside of the table, where it can be known: without `position_ids`
+            when `T` is, with them when no graph is being built.
 
     Example:
     >>> table = ops.array([[10.0], [20.0], [30.0]])
@@ -38,10 +41,9 @@ def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
         return inputs + ops.take(table, position_ids + offset, axis=0)
     length = ops.shape(inputs)[1]
     if isinstance(length, int) and length > num_rows - offset:
-        raise DataError(
-            f"{name}: the input has {length} tokens, but there are positions for "
-            f"{num_rows - offset}; shorten the input, or train a model with a larger "
-            "max_sequence_length"
+        raise ValueError(
+            f"{name}: inputs has shape {tuple(inputs.shape)}; expected at most "
+            f"{num_rows - offset} tokens, {_TOO_LONG}"
         )
     # A slice of a length that is only known at run time fails when it is too long;
     # Python's brackets would quietly return fewer rows.
@@ -49,32 +51,7 @@ def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
 
 
 def _check_position_ids(position_ids, inputs, num_positions: int, name: str) -> None:
-    check_rank(position_ids, 2, f"{name}: position_ids", "(batch, length)")
-    check_integers(position_ids, f"{name}: position_ids")
-    shape, length = tuple(position_ids.shape), inputs.shape[1]
-    if None not in (shape[1], length) and shape[1] != length:
-        raise ValueError(
-            f"{name}: position_ids has shape {shape}; expected one place for each of "
-            f"the input's {length} tokens"
-        )
-    # Past the table, TensorFlow reads zeros on a GPU, and JAX reads NaN.
-    places = _numbers(position_ids)
-    if places is None or not places.size:
-        return
-    if places.min() < 0 or places.max() >= num_positions:
-        raise DataError(
-            f"{name}: position_ids, of shape {shape}, go from {places.min()} to "
-            f"{places.max()}, but there are positions from 0 to {num_positions - 1}; "
-            "shorten the input, or train a model with a larger max_sequence_length"
-        )
-
-
-def _numbers(tensor) -> np.ndarray | None:
-    """What is in the tensor; None for one that stands for numbers yet to come."""
-    try:
-        return ops.convert_to_numpy(tensor)
-    except (
-        NotImplementedError,
-        TypeError,
-    ):  # a graph of TensorFlow's, a trace of JAX's
-        return None
+    name = f"{name}: position_ids"
+    check_rows(position_ids, inputs, name)
+    check_integers(position_ids, name)
+    check_range(position_ids, num_positions, name, f", {_TOO_LONG}")

@@ -31,9 +31,9 @@ class SinusoidalPositionEmbedding(keras.layers.Layer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        DataError: A position past the last, where it can be known: without
-            `position_ids` when `T` is, with them when no graph is being built.
-        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype.
+        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype; and a
+            position past the last, where it can be known: without `position_ids` when
+            `T` is, with them when no graph is being built.
 
     Example:
     >>> positions = SinusoidalPositionEmbedding(max_sequence_length=8)

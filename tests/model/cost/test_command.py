@@ -153,3 +153,22 @@ def test_counting_imports_nothing_heavy():
         name.startswith(("model.cost", "model.__main__")) or name == "model"
         for name in rooms.split()
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("abc", "argument --length: 'abc' is not a whole number"),
+        ("1.5", "argument --length: '1.5' is not a whole number"),
+        ("0", "argument --length: 0 is less than 1"),
+    ],
+)
+def test_no_length_is_refused_in_words(capsys, option, said):
+    with pytest.raises(SystemExit):
+        transbeam.main(["cost", BERT, "--length", option])
+    assert said in capsys.readouterr().err
+
+
+def test_images_have_no_vocabulary(capsys):
+    said = error(capsys, VIT, "--vocabulary-size", "100")
+    assert "vocabulary_size=100: the model reads images" in said

@@ -156,8 +156,6 @@ def test_what_is_refused():
         generate(STEPS, one, np.array([[1, 0]]), config=config)
     with pytest.raises(DataError, match="make 102, but the model reads 100"):
         generate(STEPS, one, config=GenerationConfig(max_new_tokens=100))
-    with pytest.raises(ValueError, match="max_new_tokens=0: expected at least 1"):
-        generate(STEPS, one, config=GenerationConfig(max_new_tokens=0))
     with pytest.raises(ConfigError, match="stop_token_ids: there is no token 11"):
         generate(STEPS, one, config=GenerationConfig(stop_token_ids=(11,)))
     with pytest.raises(ValueError, match="seeds is None"):
@@ -165,9 +163,36 @@ def test_what_is_refused():
     sample = GenerationConfig(method=SampleConfig())
     with pytest.raises(ValueError, match=r"seeds has shape \(2,\); expected one for"):
         generate(STEPS, one, config=sample, seeds=np.array([1, 2]))
+    for seed in (2**32, -(2**31) - 1):
+        with pytest.raises(ValueError, match=f"seeds, .* to {seed}; expected .* 32"):
+            generate(STEPS, one, config=sample, seeds=np.array([seed]))
     with pytest.raises(ValueError, match="draft is None"):
         generate(STEPS, one, config=GenerationConfig(method=SpeculativeConfig()))
 
 
 def test_an_exact_fit_is_not_refused():
     assert len(write([[1, 2]], max_new_tokens=98)[0]) == 98
+
+
+def test_the_seeds_of_32_bits_are_all_different():
+    def text(seeds):
+        return write([[1]], method=SampleConfig(), seeds=seeds, max_new_tokens=5)
+
+    # With a sign or without one, a seed is its bits.
+    assert text([-1]) == text(np.array([2**32 - 1])) == text(np.array([-1], "int32"))
+    assert len({str(text([seed])) for seed in (0, 1, 2**31 - 1, 2**31, -1)}) > 1
+
+
+@tensorflow_only
+def test_seeds_that_a_graph_could_cut_are_refused():
+    import tensorflow as tf
+
+    sample = GenerationConfig(method=SampleConfig(), max_new_tokens=2)
+
+    @tf.function
+    def run(seeds):
+        return generate(STEPS, np.array([[1, 2]]), config=sample, seeds=seeds)
+
+    run(tf.constant([1], "int32"))
+    with pytest.raises(ValueError, match="seeds has dtype int64"):
+        run(tf.constant([1], "int64"))
