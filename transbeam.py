@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from configs.abilities import check_export, check_training
 from configs.command import (
     Invocation,
     add_common_arguments,
@@ -54,7 +55,7 @@ Write your own:
 
 Begin with a model that others trained (transformers, TensorFlow 1's BERT, KerasHub):
 
-  transbeam import bert-base-uncased --run runs/bert
+  transbeam import path/to/bert-base-uncased --run runs/bert
 
 Look at a tokenizer, ours or one in a file:
 
@@ -139,7 +140,9 @@ def _read_arguments(argv: Sequence[str]) -> Invocation:
         allow_abbrev=False,
     )
     add_common_arguments(parser, workers=True)
-    return read_invocation(parser.parse_args(argv), with_model=True)
+    # What a later stage refuses, hours of an earlier one must not go before.
+    rules = (check_training, check_export)
+    return read_invocation(parser.parse_args(argv), with_model=True, rules=rules)
 
 
 def _closing_screen(

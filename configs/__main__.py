@@ -4,7 +4,10 @@ import argparse
 import json
 from collections.abc import Sequence
 
+from configs.abilities import check_export, check_tokenizer, check_training
 from configs.command import add_config_arguments, run_main
+from configs.console import Console
+from configs.errors import ConfigError
 from configs.explain import explain, explain_json
 from configs.load import load_run
 from configs.model import Model, Seq2SeqConfig
@@ -31,7 +34,8 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser(
         "check",
         help="read a configuration and say what it asks for",
-        description="Reads a configuration, checks every key, says what it asks for.",
+        description="Reads a configuration, checks every key, says what it asks for, "
+        "and warns of what this version cannot do with it.",
         allow_abbrev=False,
     )
     add_config_arguments(check)
@@ -57,12 +61,28 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(arguments: argparse.Namespace) -> int:
     config = load_run(arguments.config, arguments.overrides, with_model=True)
+    console = Console(json=arguments.json)
+    for told in _cannot(arguments):
+        console.warn(told)
     if arguments.json:
         print(json.dumps(plain(config), indent=2))
     else:
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(_summary(config))
     return 0
+
+
+def _cannot(arguments: argparse.Namespace) -> list[str]:
+    """What stands in the way of a stage: no mistake, for not every run takes all."""
+    told: list[str] = []
+    for rule in (check_tokenizer, check_training, check_export):
+        try:
+            load_run(arguments.config, arguments.overrides, rules=[rule])
+        except ConfigError as error:
+            told.append(str(error))
+            if rule is check_training:  # so there is nothing to be exported either
+                break
+    return told
 
 
 def _summary(config: RunConfig) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from configs.console import Console
 from configs.errors import UserError
 from configs.files import os_problem
-from configs.load import load_run
+from configs.load import Rule, load_run
 from configs.run import RunConfig
 
 
@@ -83,7 +83,7 @@ def add_common_arguments(
         parser.add_argument(
             "--workers",
             metavar="N",
-            type=_at_least_one,
+            type=at_least_one,
             help="how many work at once; one for each usable core if left out",
         )
 
@@ -121,26 +121,45 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _at_least_one(text: str) -> int:
-    number = int(text)
+def at_least_one(text: str) -> int:
+    """Reads what an option counts.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no whole number, or less than 1.
+
+    Example:
+    >>> at_least_one("3")
+    3
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        message = f"{text!r} is not a whole number"
+        raise argparse.ArgumentTypeError(message) from None
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
 
 
 def read_invocation(
-    arguments: argparse.Namespace, *, with_model: bool = False
+    arguments: argparse.Namespace,
+    *,
+    with_model: bool = False,
+    rules: Sequence[Rule] = (),
 ) -> Invocation:
     """Loads the configuration that the parsed arguments ask for.
 
     Args:
         arguments: Of a parser that went through `add_common_arguments`.
         with_model: Whether the command uses the model, and not the records alone.
+        rules: What else it does with the run; see `configs.abilities`.
 
     Raises:
         ConfigError: The configuration is not right.
     """
-    config = load_run(arguments.config, arguments.overrides, with_model=with_model)
+    config = load_run(
+        arguments.config, arguments.overrides, with_model=with_model, rules=rules
+    )
     return Invocation(
         config=config,
         config_file=arguments.config,

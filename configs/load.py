@@ -7,7 +7,8 @@ goes the same way as the file and passes the same checks.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,9 +30,15 @@ from configs.yaml_nodes import (
     resolve,
 )
 
+Rule = Callable[[RunConfig], None]
+
 
 def load_run(
-    path: str | Path, overrides: Sequence[str] = (), *, with_model: bool = False
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    with_model: bool = False,
+    rules: Sequence[Rule] = (),
 ) -> RunConfig:
     r"""Reads a run's configuration.
 
@@ -41,6 +48,7 @@ def load_run(
             it would stand in the file. Later ones win.
         with_model: Whether the model is going to be used, and so must fit the
             records; see `configs.fitting`.
+        rules: What else the run is going to be used for; see `configs.abilities`.
 
     Raises:
         ConfigError: Anything about the file or an override that is not right.
@@ -58,7 +66,9 @@ def load_run(
     >>> run.model.num_layers, run.training.schedule.peak
     (2, 0.0006)
     """
-    return parse_run(_read(path), str(path), overrides, with_model=with_model)
+    return parse_run(
+        _read(path), str(path), overrides, with_model=with_model, rules=rules
+    )
 
 
 def parse_run(
@@ -67,9 +77,20 @@ def parse_run(
     overrides: Sequence[str] = (),
     *,
     with_model: bool = False,
+    rules: Sequence[Rule] = (),
+    lines: bool = True,
 ) -> RunConfig:
-    """The same for text at hand; `file` is its name in error messages."""
-    root = compose(text, lambda line: f"{file}:{line}")
+    """The same for text at hand.
+
+    Args:
+        text: The YAML.
+        file: Its name in error messages.
+        overrides: See `load_run`.
+        with_model: See `load_run`.
+        rules: See `load_run`.
+        lines: Whether messages name lines: no, if nobody can look at them.
+    """
+    root = compose(text, lambda line: f"{file}:{line}" if lines else file)
     if root is None:
         raise complain(
             file, "", "the file is empty; `transbeam explain` lists the keys"
@@ -80,8 +101,8 @@ def parse_run(
     for override in overrides:
         root = _override(root, override)
     config = bind_section(RunConfig, root, path="")
-    if with_model:
-        hold_rules(lambda: check_model(config), root, path="")
+    for rule in (*([check_model] if with_model else []), *rules):
+        hold_rules(partial(rule, config), root, path="")
     return config
 
 

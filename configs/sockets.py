@@ -235,7 +235,7 @@ class PlainResidual:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledResidual:
-    """x + dropout(f(x)) / sqrt(2 N), N blocks: the sum's variance does not grow."""
+    """x + dropout(f(x)) / sqrt(N), N sub-layers: the sum's variance does not grow."""
 
     kind: Literal["scaled"] = "scaled"
 
@@ -276,7 +276,8 @@ class NormalInitializer:
         "Nothing beyond two standard deviations (BERT).", default=True
     )
     scale_residual: bool = option(
-        "Divide the weights that end a sub-layer by sqrt(2 N), N blocks (GPT-2).",
+        "Divide the weights that end a sub-layer by sqrt(N), N sub-layers of the stack "
+        "(GPT-2).",
         default=False,
     )
 

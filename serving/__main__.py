@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from configs.abilities import check_export
 from configs.command import (
     Invocation,
     add_common_arguments,
@@ -61,9 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     # What is exported brings its model along.
-    with_model = arguments.command == "export"
-    invocation = read_invocation(arguments, with_model=with_model)
-    if arguments.command == "export":
+    exports = arguments.command == "export"
+    rules = (check_export,) if exports else ()
+    invocation = read_invocation(arguments, with_model=exports, rules=rules)
+    if exports:
         with lock(invocation.run_folder):
             result = export(invocation)
     else:

@@ -8,6 +8,7 @@ import h5py
 import keras
 import numpy as np
 
+from configs.abilities import check_export
 from configs.errors import ArtifactError
 from configs.fitting import WITH_SEGMENTS
 from configs.load import flatten, load_run
@@ -54,10 +55,12 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
     Raises:
         ArtifactError: Something is missing, cut off, damaged, not finite, or was made
             with another configuration or other records.
+        ConfigError: The run is of a kind that cannot be exported yet.
     """
     if config is None:
         Stage(run_folder, "training", _TRAIN).load()  # names what is missing
         config = load_run(run_folder / CONFIG)
+    check_export(config)
     training_record(run_folder, config)
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)

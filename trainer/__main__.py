@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from configs.abilities import check_training
 from configs.command import (
     Invocation,
     add_common_arguments,
@@ -54,7 +55,8 @@ def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.function is import_checkpoint:
         return import_checkpoint(arguments)
-    invocation = read_invocation(arguments, with_model=True)
+    rules = (check_training,)
+    invocation = read_invocation(arguments, with_model=True, rules=rules)
     with lock(invocation.run_folder):
         invocation.console.emit(arguments.function(invocation))
     return 0
@@ -92,13 +94,17 @@ def _parser() -> argparse.ArgumentParser:
         "import",
         help="make a run's folder of a checkpoint that others trained",
         description="Reads a folder with config.json and model.safetensors "
-        "(transformers), a TensorFlow 1 BERT or a KerasHub preset, and makes a run's "
-        "folder of it: run.yaml, the tokenizer and the weights.",
-        epilog="example: transbeam import bert-base-uncased --run runs/bert",
+        "(transformers), a TensorFlow 1 BERT or a KerasHub preset, with the "
+        "tokenizer's files beside, and makes a run's folder of it: run.yaml, the "
+        "tokenizer and the weights. Nothing is downloaded.",
+        epilog="example: transbeam import path/to/bert-base-uncased --run runs/bert",
         allow_abbrev=False,
     )
     command.add_argument(
-        "checkpoint", metavar="DIR", type=Path, help="the checkpoint's folder"
+        "checkpoint",
+        metavar="DIR",
+        type=Path,
+        help="the checkpoint's folder on this machine",
     )
     add_run_arguments(command)
     command.set_defaults(function=import_checkpoint)

@@ -7,8 +7,9 @@
     RUN/data, RUN/training             finished stages, for `transbeam export`: without
                                        records, and with the weights as they came
 
-The two stages are there only if nothing of the model is missing: neither its head nor
-its tokenizer. `transbeam data` and `transbeam train` put their own in their place.
+The two stages are there only if nothing of the model is missing, neither its head nor
+its tokenizer, and it is of a kind that can be exported. `transbeam data` and `transbeam
+train` put their own in their place.
 """
 
 import dataclasses
@@ -36,7 +37,8 @@ from configs.tokenizer import PretrainedConfig, WordPieceConfig
 from configs.training import CosineSchedule, TrainingConfig
 from model.build import build_model
 from model.weights.assign import assign, shapes_of, variables_of
-from model.weights.checkpoint import Checkpoint, read_checkpoint
+from model.weights.checkpoint import Checkpoint
+from model.weights.reading import read_checkpoint
 from model.weights.settings import Settings
 from model.weights.sources import PICKLES
 from model.weights.store import is_head, save_weights_by_path
@@ -47,6 +49,7 @@ from pipeline.tokenizers.artifact import (
     tokenizer_fingerprint,
 )
 from pipeline.tokenizers.imports import import_tokenizer
+from trainer.after_import import can_export, next_step
 from trainer.checkpoint import WEIGHTS, save_weights
 from trainer.run import training_inputs, training_stage
 
@@ -65,7 +68,7 @@ def import_run(
     """Makes a run's folder out of a checkpoint, or finds it made.
 
     Args:
-        folder: What `model.weights.checkpoint.read_checkpoint` reads, with the files of
+        folder: What `model.weights.reading.read_checkpoint` reads, with the files of
             the tokenizer.
         run_folder: The run's folder; `runs/` and the name of `folder` if left out.
         overrides: `KEY=VALUE`, for `run.yaml`.
@@ -127,6 +130,7 @@ def _load(
     checkpoint: Checkpoint, tokenizer: TokenizerModel | None, config: RunConfig
 ) -> _Loaded:
     """Builds the model and gives it the weights, all of which are checked."""
+    checkpoint.check_size(config.model)
     pieces = len(tokenizer.pieces) if tokenizer else checkpoint.vocabulary_size
     model = build_model(
         config.model,
@@ -163,25 +167,26 @@ def _import(
         console.say(f"left out, of heads that are not asked for: {', '.join(left_out)}")
     if new:
         console.say(f"new, not in the checkpoint: {', '.join(new)}")
-    is_whole = False
-    if tokenizer and not new:
-        is_whole = True
+    exportable = can_export(config, tokenizer)
+    if exportable and tokenizer and not new:
         _finish_stages(config, stage.run_folder, model, tokenizer)
     parameters = model.count_params()
-    file = stage.run_folder / "run.yaml"
+    run_folder = stage.run_folder
+    step = next_step(config, tokenizer, run_folder / RUN_FILE, run_folder)
     summary = (
         f"{checkpoint.family} from {checkpoint.format}, {parameters:,} parameters, in "
-        f"{file.parent}; edit data.source in {file}, then `transbeam run {file}`"
+        f"{run_folder}; {step}"
     )
     return {
         "summary": summary,
         "path": str(stage.path),
+        "tokenizer": str(stage.path / TOKENIZER) if tokenizer else None,
         "format": checkpoint.format,
         "family": checkpoint.family,
         "parameters": parameters,
         "left_out": left_out,
         "new": new,
-        "exportable": is_whole,
+        "exportable": exportable and not new,
     }
 
 
@@ -249,8 +254,13 @@ def _config(
             initial_weights=str(imported / INITIAL_WEIGHTS),
         ),
     )
+    # The text is nowhere yet: that it has lines helps nobody.
     return parse_run(
-        dump_run(config), str(run_folder / "run.yaml"), overrides, with_model=True
+        dump_run(config),
+        f"the run made of {checkpoint.where}",
+        overrides,
+        with_model=True,
+        lines=False,
     )
 
 
@@ -294,8 +304,8 @@ def _read_tokenizer(
         return _read_tokenizer_files(folder, checkpoint.family)
     except UserError as error:
         console.warn(
-            f"no tokenizer is imported: {error}. Put it where tokenizer.path says, "
-            "before records are made; without it the weights mean nothing"
+            f"no tokenizer is imported: {str(error).rstrip('.')}. Without the one it "
+            "was trained with, the model cannot read text"
         )
         return None
 
@@ -303,17 +313,24 @@ def _read_tokenizer(
 def _read_tokenizer_files(folder: Path, family: str) -> TokenizerModel:
     named = folder / "tokenizer_config.json"
     told = Settings.of_file(named) if named.is_file() else Settings({}, str(named))
-    sentinels = told.integer("extra_ids", _T5_SENTINELS) if family == "t5" else 0
+    sentinels = (
+        told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
+    )
     has_pieces = any(folder.glob("*.model")) or any(folder.glob("*.spm"))
     is_text = (folder / "vocab.txt").is_file() and not (
         has_pieces or (folder / "tokenizer.json").is_file()
     )
     return import_tokenizer(
         folder,
-        lowercase=told.values.get("do_lower_case") if is_text else None,
-        strip_accents=told.values.get("strip_accents") if is_text else None,
+        lowercase=_flag(told, "do_lower_case") if is_text else None,
+        strip_accents=_flag(told, "strip_accents") if is_text else None,
         num_sentinels=sentinels if has_pieces else 0,
     )
+
+
+def _flag(told: Settings, key: str) -> bool | None:
+    """True or false; None if it is left out."""
+    return told.flag(key, False) if key in told else None
 
 
 def _read_preset_tokenizer(folder: Path) -> TokenizerModel:

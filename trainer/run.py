@@ -9,11 +9,11 @@ from typing import Any
 
 import keras
 
+from configs.abilities import check_training
 from configs.command import Invocation
-from configs.errors import ArtifactError, ConfigError
+from configs.errors import ArtifactError
 from configs.files import write_atomically
 from configs.fitting import WITH_SEGMENTS
-from configs.language_modelling import MaskedConfig
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run import RunConfig
@@ -163,18 +163,9 @@ def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
     """The model on packed records, compiled, with a built optimizer.
 
     Raises:
-        ConfigError: The objective is one whose records cannot be trained on yet.
+        ConfigError: Its records cannot be trained on yet.
     """
-    if not isinstance(config.objective, MaskedConfig):
-        raise ConfigError(
-            f"objective.kind={config.objective.kind}: its records can be made, but "
-            "this version of Transbeam trains only on those of kind masked"
-        )
-    if config.data.layout.kind != "packed":
-        raise ConfigError(
-            f"data.layout.kind={config.data.layout.kind}: its records can be made, but "
-            "this version of Transbeam trains only on packed ones"
-        )
+    check_training(config)
     model = build_model(
         config.model,
         config.objective,

@@ -95,9 +95,7 @@ def read_encoder(
     settings.only("add_cross_attention", False)
     settings.only("tie_word_embeddings", True)
     segments = settings.integer("type_vocab_size", num_segments)
-    if segments < 1:
-        raise settings.refusal("type_vocab_size", "1 or more")
-    places = settings.integer("max_position_embeddings")
+    places = settings.integer("max_position_embeddings", minimum=position_offset + 1)
     pooler = Pooler(projection=True) if "pooler.dense.weight" in names else None
     config = EncoderConfig(
         num_layers=settings.integer("num_hidden_layers"),

@@ -1,19 +1,18 @@
 """A folder of weights that another program wrote, whatever the program."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from configs.errors import ArtifactError, ConfigError
+from configs.errors import ArtifactError
 from configs.model import Model, Seq2SeqConfig
 from configs.objective import Objective
-from model.weights.families import FAMILIES
+from model.cost.parameters import count_parameters
 from model.weights.family import Description
 from model.weights.names import Link, Row, link, parts_by_name
-from model.weights.settings import Settings
-from model.weights.sources import SafetensorsSource, Source
+from model.weights.sources import Source
 from model.weights.transforms import Shape
 
 Shapes = Mapping[str, Shape]
@@ -75,6 +74,27 @@ class Checkpoint:
         self._check(links)
         return self._read(links)
 
+    def check_size(self, config: Model) -> None:
+        """Refuses a model far too large for the tensors, before it is built.
+
+        A few numbers in a text can ask for more memory than there is.
+
+        Args:
+            config: The checkpoint's own, or what was made of it.
+
+        Raises:
+            ArtifactError: It has more than twice as many weights as there are numbers.
+        """
+        asked = sum(count_parameters(config, self.vocabulary_size).values())
+        there = sum(math.prod(shape) for shape in self.source.shapes.values())
+        if asked > 2 * there:
+            raise ArtifactError(
+                f"{self.where}: the configuration describes a model of {asked:,} "
+                f"weights ({config.num_layers:,} blocks, {config.hidden_dim:,} wide, "
+                f"{self.vocabulary_size:,} tokens), and the tensors are {there:,} "
+                "numbers. The configuration and the weights must be of one model"
+            )
+
     def left_out(self, shapes: Shapes) -> list[str]:
         """Tensors of heads and poolers that a model with these weights does not have.
 
@@ -106,8 +126,9 @@ class Checkpoint:
         ]
         if wrong:
             listed = "\n".join(f"  {line}" for line in wrong)
+            are = "1 tensor is" if len(wrong) == 1 else f"{len(wrong)} tensors are"
             raise ArtifactError(
-                f"{self.where}: {len(wrong)} tensors are not as the model asks for:\n"
+                f"{self.where}: {are} not as the model asks for:\n"
                 f"{listed}\nThe configuration and the weights must be of one model"
             )
         self._check_copies({found.theirs for found in links})
@@ -139,58 +160,3 @@ class Checkpoint:
                     "again, but the configuration has one table for both. If the model "
                     "has two, set tie_word_embeddings to false in config.json"
                 )
-
-
-def read_checkpoint(folder: str | Path) -> Checkpoint:
-    """Finds out what a folder holds, and reads all but the tensors.
-
-    | what                                                 | whose                   |
-    |------------------------------------------------------|-------------------------|
-    | `config.json`, `model.safetensors` or its shards     | Hugging Face            |
-    | `bert_config.json`, `*.ckpt.index`, `*.ckpt.data-*`  | the first BERT (TF1)    |
-    | `config.json`, `model.weights.h5`                    | KerasHub, a preset      |
-
-    Raises:
-        ArtifactError: It is none of them, is damaged, its weights are in a pickle, or
-            the model has something that ours do not.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise ArtifactError(
-            f"{folder}: is no folder; expected one with config.json and "
-            "model.safetensors"
-        )
-    try:
-        return _read(folder)
-    except ConfigError as error:  # sizes that do not fit each other
-        raise ArtifactError(f"{folder}: {error}") from error
-
-
-def _read(folder: Path) -> Checkpoint:
-    if (folder / "bert_config.json").is_file():
-        from model.weights.tf1_bert import read_tf1_bert
-
-        return read_tf1_bert(folder)
-    settings = Settings.of_file(folder / "config.json")
-    if "keras_hub" in str(settings.values.get("module", "")):
-        from model.weights.keras_hub import read_preset
-
-        return read_preset(folder)
-    return _read_hugging_face(folder, settings)
-
-
-def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
-    family = FAMILIES[settings.choice("model_type", {name: name for name in FAMILIES})]
-    source = SafetensorsSource(folder)
-    names = family.short_names(source.shapes, str(folder))
-    description = family.read(settings, names)
-    return Checkpoint(
-        where=str(folder),
-        format="hugging_face",
-        family=family.model_type,
-        description=description,
-        rows=family.rows(description),
-        source=source,
-        names=names,
-        copies=family.copies,
-    )

@@ -121,7 +121,7 @@ def _fit(
     family: Family, shapes: Shapes, description: Description
 ) -> tuple[dict[str, Any], list[Link], str]:
     """Writes a model's settings and reads them again: nothing may get lost."""
-    settings = family.write(description)
+    settings = {**family.write(description), **description.token_ids}
     links = link(family.rows(description), shapes, description.sizes, "its files")
     names = {found.theirs for found in links}
     again = family.read(Settings(settings, "its config.json"), names)

@@ -1,7 +1,7 @@
 """What is known of a family of models in Hugging Face's format."""
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,8 @@ from model.weights.names import Row
 from model.weights.settings import Settings
 from model.weights.transforms import Sizes
 
+TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
@@ -21,11 +23,17 @@ class Description:
         config: The `model` section of a run.
         vocabulary_size: How many tokens it knows; 0 for images.
         objective: What its head was trained for; None for a body alone.
+        token_ids: Ids that programs must know who write texts with the model, as
+            `config.json` calls them: some of `TOKEN_IDS`. Several may end a text.
     """
 
     config: Model
     vocabulary_size: int
     objective: Objective | None = None
+    token_ids: Mapping[str, int | Sequence[int]] = field(
+        default_factory=dict,
+        compare=False,  # the same model with others
+    )
 
     @property
     def sizes(self) -> Sizes:

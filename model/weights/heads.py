@@ -6,6 +6,7 @@ from typing import Any
 from configs.errors import ArtifactError, ConfigError
 from configs.objective import (
     ClassificationConfig,
+    ImageClassificationConfig,
     Objective,
     PairClassificationConfig,
     Seq2SeqConfig,
@@ -22,17 +23,26 @@ def read_objective(settings: Settings, heads: Heads) -> Objective | None:
     """What the head of a checkpoint was trained for; None if it has none.
 
     Raises:
-        ArtifactError: `architectures` is a class that we have no model for.
+        ArtifactError: `architectures` is a class that we have no model for, or its
+            scores are no classes of which one is right.
     """
     named = settings.values.get("architectures")
     if not named:
         return None
-    if not isinstance(named, list) or len(named) != 1 or named[0] not in heads:
+    if not isinstance(named, list) or named not in [[name] for name in heads]:
         raise settings.refusal("architectures", f"one of {', '.join(heads)}")
     try:
-        return heads[named[0]](_labels(settings))
+        objective = heads[named[0]](_labels(settings))
     except ConfigError as error:
         raise ArtifactError(f"{settings.where}: id2label: {error}") from error
+    if is_classifier(objective) or isinstance(objective, ImageClassificationConfig):
+        # The others are numbers to be guessed, or labels that each apply or not.
+        settings.only("problem_type", "single_label_classification")
+    return objective
+
+
+# Without names, we make them: so many that it takes no time.
+_MOST_LABELS = 100_000
 
 
 def _labels(settings: Settings) -> tuple[str, ...]:
@@ -40,13 +50,16 @@ def _labels(settings: Settings) -> tuple[str, ...]:
     named = settings.values.get("id2label")
     if named is None:
         number = settings.integer("num_labels", 2)
+        if number > _MOST_LABELS:
+            raise settings.refusal("num_labels", f"at most {_MOST_LABELS:,}")
         return tuple(f"LABEL_{index}" for index in range(number))
     try:
-        return tuple(str(named[key]) for key in sorted(named, key=int))
-    except (TypeError, ValueError, KeyError):
+        numbers = sorted(settings.section("id2label").values, key=int)
+    except ValueError:
         raise settings.refusal(
             "id2label", "names of classes by their numbers"
         ) from None
+    return tuple(str(named[number]) for number in numbers)
 
 
 # Objectives whose models have the same head as another's.

@@ -44,7 +44,7 @@ def _encoder(
         num_layers=settings.integer("num_layers"),
         hidden_dim=settings.integer("hidden_dim"),
         max_sequence_length=settings.integer("max_sequence_length"),
-        num_segments=settings.integer("num_segments", 0),
+        num_segments=settings.integer("num_segments", 0, minimum=0),
         dropout=dropout,
         attention=FullAttention(
             num_heads=settings.integer("num_heads"), dropout=dropout

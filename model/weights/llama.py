@@ -145,6 +145,9 @@ def write(description: Description) -> dict[str, Any]:
         "mlp_bias": config.feedforward.use_bias,
         "tie_word_embeddings": getattr(config, "tie_embeddings", True),
         "vocab_size": description.vocabulary_size,
+        # Left out, they would be those of the published models.
+        "bos_token_id": None,
+        "eos_token_id": None,
         **write_objective(description.objective or CausalConfig(), HEADS),
     }
 

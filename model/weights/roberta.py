@@ -39,7 +39,7 @@ HEADS: Heads = {
 
 def read(settings: Settings, names: Container[str]) -> Description:
     """Reads `config.json`. Positions begin behind the row of the padding token."""
-    offset = settings.integer("pad_token_id", 1) + 1
+    offset = settings.integer("pad_token_id", 1, minimum=0) + 1
     is_classifier = "classifier.dense.weight" in names
     pooled = {"pooler.dense.weight"} if is_classifier else names
     return read_encoder(settings, pooled, HEADS, position_offset=offset, num_segments=1)

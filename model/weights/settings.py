@@ -4,6 +4,7 @@ A setting that is passed over makes a model that answers nearly right.
 """
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -11,6 +12,9 @@ from typing import Any, Literal, TypeVar
 from configs.errors import ArtifactError
 
 T = TypeVar("T")
+
+# More, no tensor has of anything.
+_LARGEST = 2**31 - 1
 
 
 class Settings:
@@ -48,7 +52,9 @@ class Settings:
             raise ArtifactError(
                 f"{path}: no such file; it says what kind of model the weights are of"
             ) from None
-        except ValueError as error:
+        except OSError as error:
+            raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
+        except (ValueError, RecursionError) as error:
             raise ArtifactError(f"{path}: is not JSON ({error})") from error
         if not isinstance(values, dict):
             raise ArtifactError(f"{path}: is no JSON object")
@@ -57,11 +63,14 @@ class Settings:
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
-    def integer(self, key: str, default: int | None = None) -> int:
+    def integer(self, key: str, default: int | None = None, minimum: int = 1) -> int:
         """A whole number; the default if it is left out."""
-        value = self._value(key, default, "a whole number")
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.refusal(key, "a whole number")
+        expected = f"a whole number of at least {minimum}"
+        value = self._value(key, default, expected)
+        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+            raise self.refusal(key, expected)
+        if value > _LARGEST:
+            raise self.refusal(key, f"at most {_LARGEST:,}")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -69,6 +78,9 @@ class Settings:
         value = self._value(key, default, "a number")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refusal(key, "a number")
+        # JSON has no infinity, but Python reads one, and makes one of 1e999.
+        if not abs(value) <= sys.float_info.max:
+            raise self.refusal(key, "a finite number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -106,7 +118,7 @@ class Settings:
 
     def refusal(self, key: str, expected: str) -> ArtifactError:
         """The error for a setting that cannot be taken over."""
-        found = repr(self.values.get(key, "nothing"))
+        found = _shortened(repr(self.values.get(key, "nothing")))
         return ArtifactError(f"{self.where}: {key} is {found}, expected {expected}")
 
     def _value(self, key: str, default: Any, expected: str) -> Any:
@@ -114,6 +126,10 @@ class Settings:
         if value is None:
             raise ArtifactError(f"{self.where}: {key} is missing, expected {expected}")
         return value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]

@@ -57,7 +57,8 @@ class SafetensorsSource:
     def __init__(self, folder: Path):
         index = folder / INDEX
         named = _read_index(index) if index.is_file() else None
-        paths = {folder / n for n in named.values()} if named else {_single(folder)}
+        names = named.values() if named is not None else ()
+        paths = {folder / name for name in names} or {_single(folder)}
         self.files = sorted(paths)
         self._places: dict[str, Any] = {}
         for path in self.files:
@@ -107,10 +108,24 @@ def _read_index(path: Path) -> dict[str, str]:
     try:
         named = json.loads(path.read_bytes())["weight_map"]
         names = set(named.values())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise ArtifactError(
             f"{path}: no index of safetensors files ({error!r}). Fetch it again"
         ) from error
+    if not names:
+        raise ArtifactError(f"{path}: its weight_map is empty. Fetch it again")
+    for name in names:
+        if not isinstance(name, str) or not name.endswith(".safetensors"):
+            raise ArtifactError(
+                f"{path}: weight_map has {name!r}, expected the name of a safetensors "
+                "file. Fetch it again"
+            )
     if wrong := sorted(name for name in names if Path(name).name != name):
         raise ArtifactError(
             f"{path}: names files outside of its folder: {', '.join(wrong)}"
@@ -142,9 +157,10 @@ def refuse_pickles(folder: Path) -> None:
     """
     pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
     if pickles:
+        are = "is a pickle" if len(pickles) == 1 else "are pickles"
         raise ArtifactError(
-            f"{folder}: {', '.join(pickles)} is a pickle, and reading one runs the "
-            "program in it. Only safetensors files are read. Where you trust it, write "
-            "it anew, in transformers by `model.save_pretrained(folder, "
+            f"{folder}: {', '.join(pickles)} {are}, and reading one runs the program "
+            "in it. Only safetensors files are read. Where you trust it, write the "
+            "model anew, in transformers by `model.save_pretrained(folder, "
             "safe_serialization=True)`, and bring that folder"
         )

@@ -10,7 +10,6 @@ from configs.errors import ArtifactError, ConfigError
 from pipeline.tokenizers.artifact import METADATA_FILE, TokenizerModel, read_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel, parse_merges
 from pipeline.tokenizers.reading import (
-    REMEDY,
     decode_utf8,
     parse_json_object,
     pieces_in_order,
@@ -137,14 +136,10 @@ def _read_vocabulary(
     file: Path, lowercase: bool | None, strip_accents: bool | None
 ) -> WordPieceModel:
     lines = decode_utf8(read_bytes(file), str(file)).split("\n")
-    if lines[-1]:
-        raise ArtifactError(
-            f"{file}: the last line, {lines[-1][:40]!r}, has no end: the file is cut "
-            f"short. {REMEDY}"
-        )
     if all(line.endswith("\r") for line in lines[:-1]):  # written on Windows
         lines = [line.removesuffix("\r") for line in lines]
-    pieces = tuple(lines[:-1])
+    # The last line may do without an end, as in the files of some old BERTs.
+    pieces = tuple(lines if lines[-1] else lines[:-1])
     if lowercase is None:
         ordinary = (p for p in pieces if p not in SPECIAL_PIECES and not is_reserved(p))
         lowercase = not any(piece != piece.lower() for piece in ordinary)

@@ -43,10 +43,12 @@ def brought_along(config: TokenizerConfig) -> str | None:
     """The sha256 of the files of a tokenizer that is not learned; else None.
 
     Raises:
-        ArtifactError: A file cannot be read.
+        ArtifactError: It is not there or cannot be used, which had better be known
+            before a corpus is read.
     """
     if not isinstance(config, PretrainedConfig):
         return None
+    _import(config)
     path = Path(config.path)
     digest = hashlib.sha256()
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
@@ -95,17 +97,21 @@ def make_tokenizer(
     if (folder / METADATA_FILE).is_file():  # the last file to be written
         return
     if isinstance(config, PretrainedConfig):
-        from pipeline.tokenizers.imports import import_tokenizer
-
-        model = import_tokenizer(
-            config.path,
-            lowercase=config.lowercase,
-            strip_accents=config.strip_accents,
-            num_sentinels=config.num_sentinels,
-        )
+        model = _import(config)
     else:
         model = learn_model(counts, config)
     save_tokenizer(folder, model)
+
+
+def _import(config: PretrainedConfig) -> TokenizerModel:
+    from pipeline.tokenizers.imports import import_tokenizer
+
+    return import_tokenizer(
+        config.path,
+        lowercase=config.lowercase,
+        strip_accents=config.strip_accents,
+        num_sentinels=config.num_sentinels,
+    )
 
 
 def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerModel:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from configs.attention import KernelAttention
-from configs.errors import ArtifactError
+from configs.errors import ArtifactError, ConfigError
+from configs.objective import ClassificationConfig
 from model.build import build_model
 from pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
 from serving.trained import load_trained
@@ -108,6 +109,12 @@ def test_weights_of_another_model_are_told_apart_by_layer(
     monkeypatch.setattr("serving.trained.training_record", lambda *_: None)
     config = replace(TINY, model=replace(TINY.model, **keys))
     with pytest.raises(ArtifactError, match=difference):
+        load_trained(run, config)
+
+
+def test_an_objective_that_has_no_signatures_yet(run):
+    config = replace(TINY, objective=ClassificationConfig(labels=("no", "yes")))
+    with pytest.raises(ConfigError, match=r"objective\.kind=classification: this ver"):
         load_trained(run, config)
 
 

@@ -9,14 +9,16 @@ import pytest
 
 import transbeam
 from configs.errors import ArtifactError
-from configs.load import load_run
+from configs.load import load_run, parse_run
 from model.build import build_model
 from model.weights.assign import variables_of
 from model.weights.store import begin_with
 from pipeline.tokenizers.artifact import read_tokenizer
+from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from serving.trained import load_trained
 from tests.model.weights.hugging_face import CASES, Case
 from tests.small_run import WORDS, paragraphs
+from trainer.after_import import next_step
 
 PIECES = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -209,6 +211,8 @@ def test_how_text_is_folded_comes_with_the_vocabulary(checkpoint, command, tmp_p
     command("import", folder, "--run", tmp_path / "run")
     model = read_tokenizer(tmp_path / "run/imported/tokenizer").model
     assert model.lowercase is model.strip_accents is False
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": "no"}')
+    assert command("import", folder, "--run", tmp_path / "run")["tokenizer"] is None
 
 
 def test_without_a_tokenizer_there_is_a_warning(command, checkpoint, tmp_path, capsys):
@@ -216,8 +220,98 @@ def test_without_a_tokenizer_there_is_a_warning(command, checkpoint, tmp_path, c
     (folder / "vocab.txt").unlink()
     code = transbeam.main(["import", str(folder), "--run", str(tmp_path / "run")])
     assert code == 0
-    assert "no tokenizer is imported" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "no tokenizer is imported" in err
+    assert "`transbeam run" not in out
+    assert "without a tokenizer only Python can use it: put the tokenizer's" in out
     assert not (tmp_path / "run/training").exists()
+
+
+def test_without_a_tokenizer_no_stage_begins(command, checkpoint, tmp_path, capsys):
+    folder, run_folder = checkpoint("bert_masked"), tmp_path / "run"
+    text = (folder / "vocab.txt").read_text()
+    (folder / "vocab.txt").unlink()
+    (tmp_path / "corpus.txt").write_text("one\n\ntwo")
+    source = f"data.source={{kind: text, path: {tmp_path}/corpus.txt}}"
+    result = command("import", folder, "--run", run_folder, "--set", source)
+    assert result["tokenizer"] is None
+    assert not result["exportable"]
+    for stage in ("data", "run"):
+        told = command(stage, run_folder / "run.yaml", "--run", run_folder)
+        assert told["code"] == 2
+        assert f"{run_folder}/imported/tokenizer: no such file" in told["error"]
+        assert not (run_folder / "data").exists()
+    assert transbeam.main(["check", str(run_folder / "run.yaml")]) == 0
+    warning = f"tokenizer.path={run_folder}/imported/tokenizer: there is no such"
+    assert warning in capsys.readouterr().err
+    # The advice of the summary helps.
+    (folder / "vocab.txt").write_text(text)
+    result = command("import", folder, "--run", run_folder, "--set", source)
+    assert result["tokenizer"] == f"{run_folder}/imported/tokenizer"
+    assert result["exportable"]
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "said"),
+    [
+        ("bert_masked", "bert", "then `transbeam run {run}/run.yaml`"),
+        ("bert_masked", "other", "then `transbeam run {run}/run.yaml --run {run}`"),
+        (
+            "bert_classifier",
+            "bert",
+            "then `transbeam data {run}/run.yaml`; this version of Transbeam does not "
+            "train on its records (`transbeam check {run}/run.yaml` says why)",
+        ),
+    ],
+)
+def test_what_to_type_next(
+    checkpoint, command, tmp_path, monkeypatch, name, named, said
+):
+    folder = checkpoint(name)
+    monkeypatch.chdir(tmp_path)
+    run = f"runs/{named}"
+    result = command("import", folder, "--run", run, "--set", "name=bert")
+    assert result["summary"].endswith(said.format(run=run))
+    assert result["exportable"] == (name == "bert_masked")
+    assert Path(run, "training").exists() == result["exportable"]
+
+
+def test_what_to_type_next_with_another_tokenizer(tmp_path):
+    config = parse_run("name: x\ndata: {source: {kind: text, path: x}}\n", "f")
+    model = ByteBPEModel(pieces=(), merges=())
+    told = next_step(config, model, Path("runs/x/run.yaml"), Path("runs/x"))
+    assert told.startswith(
+        "edit data.source in runs/x/run.yaml, then `transbeam data runs/x/run.yaml` "
+        "and `transbeam train runs/x/run.yaml`; models with its kind of tokenizer"
+    )
+
+
+def test_no_place_is_named_where_nothing_is(checkpoint, command, tmp_path):
+    """`run.yaml` is not written when its keys do not fit each other."""
+    folder = checkpoint("bert_masked", max_position_embeddings=64)
+    told = command(
+        *("import", folder, "--run", tmp_path / "run"),
+        *("--set", "objective={kind: causal}"),
+    )
+    assert told["error"].startswith(
+        f"the run made of {folder}: model.kind=encoder does not go with objective.kind="
+    )
+    told = command(
+        *("import", folder, "--run", tmp_path / "run"),
+        *("--set", "data.layout={kind: bucketed, lengths: [32, 48]}"),
+    )
+    assert "run.yaml:" not in told["error"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_an_override_makes_far_too_large(checkpoint, command, tmp_path):
+    told = command(
+        *("import", checkpoint("bert_masked"), "--run", tmp_path / "run"),
+        *("--set", "model.num_layers=1000000"),
+    )
+    assert told["code"] == 2
+    assert "(1,000,000 blocks, 8 wide" in told["error"]
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_does_not_fit_is_refused(checkpoint, command, tmp_path):

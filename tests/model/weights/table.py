@@ -11,9 +11,9 @@ import numpy as np  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
 from model.weights.assign import variables_of  # noqa: E402
-from model.weights.checkpoint import read_checkpoint  # noqa: E402
 from model.weights.exporting import export_checkpoint  # noqa: E402
 from model.weights.keras_hub import read_backbone  # noqa: E402
+from model.weights.reading import read_checkpoint  # noqa: E402
 from tests.model.weights import test_keras_hub as hub  # noqa: E402
 from tests.model.weights.conftest import built  # noqa: E402
 from tests.model.weights.hugging_face import CASES  # noqa: E402

@@ -13,7 +13,7 @@ from configs.objective import MaskedConfig
 from configs.sockets import LinearStretch, NoStretch, YarnStretch
 from model.build import build_encoder
 from model.weights.assign import shapes_of
-from model.weights.checkpoint import read_checkpoint
+from model.weights.reading import read_checkpoint
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES, YARN
 
@@ -95,6 +95,14 @@ def test_pickles_are_refused_and_never_opened(name, tmp_path):
     assert not (tmp_path / "it_ran").exists()
 
 
+def test_pickles_are_told_of_without_a_config_too(tmp_path):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    assert f"{tmp_path}: pytorch_model.bin is a pickle" in refusal(tmp_path)
+    (tmp_path / "training_args.bin").write_bytes(b"")
+    told = "pytorch_model.bin, training_args.bin are pickles, and"
+    assert told in refusal(tmp_path)
+
+
 def test_safetensors_beside_a_pickle_are_read(tmp_path):
     folder = CASES["bert"].write(tmp_path)
     (folder / "pytorch_model.bin").write_bytes(b"not even a pickle")
@@ -132,8 +140,17 @@ def test_damaged_files(spoil, said, tmp_path):
 
 
 def test_nothing_there(tmp_path):
-    assert "is no folder" in refusal(tmp_path / "nowhere")
-    assert "config.json: no such file" in refusal(tmp_path)
+    assert "no such folder. Nothing is downloaded" in refusal(tmp_path / "nowhere")
+    (tmp_path / "model").write_bytes(b"")
+    assert "is a file. Give the folder it is in" in refusal(tmp_path / "model")
+    assert f"{tmp_path}: holds no checkpoint; expected config.json with model" in (
+        refusal(tmp_path)
+    )
+    (tmp_path / "config.json").mkdir()
+    assert "config.json: cannot be read (Is a directory)" in refusal(tmp_path)
+    (tmp_path / "config.json").rmdir()
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    assert "config.json: is not JSON" in refusal(tmp_path)
     (tmp_path / "config.json").write_text("{")
     assert "config.json: is not JSON" in refusal(tmp_path)
     (tmp_path / "config.json").write_text("[]")
@@ -161,6 +178,16 @@ def test_an_index_that_does_not_fit(tmp_path):
     assert "model-00002-of-00002.safetensors: no such file, but" in refusal(folder)
     index(folder, {"x": "../elsewhere/model.safetensors"})
     assert "names files outside of its folder" in refusal(folder)
+    index(folder, {"x": ".."})
+    assert "weight_map has '..', expected the name of a safetensors" in refusal(folder)
+    index(folder, {"x": "pytorch_model-00001-of-00001.bin"})
+    assert "weight_map has 'pytorch_model-00001-of-00001.bin'" in refusal(folder)
+    index(folder, {"x": 3, "y": file})
+    assert "weight_map has 3, expected" in refusal(folder)
+    index(folder, {"x": []})
+    assert "no index of safetensors files" in refusal(folder)
+    index(folder, {})  # the file beside it may be of something else
+    assert "its weight_map is empty" in refusal(folder)
     index(folder, ["x"])
     assert "no index of safetensors files" in refusal(folder)
 
@@ -177,7 +204,7 @@ def test_an_index_that_does_not_fit(tmp_path):
             "position_embedding_type is 'relative_key', expected 'absolute'",
         ),
         ("bert", {"is_decoder": True}, "is_decoder is True, expected False"),
-        ("bert", {"type_vocab_size": 0}, "type_vocab_size is 0, expected 1 or more"),
+        ("bert", {"type_vocab_size": 0}, "type_vocab_size is 0, expected a whole"),
         (
             "bert",
             {"architectures": ["BertForMultipleChoice"]},
@@ -217,13 +244,79 @@ def test_an_index_that_does_not_fit(tmp_path):
             "id2label is {'x': 'y'}, expected names of classes by their numbers",
         ),
         ("bert_classifier", {"id2label": {"0": "a"}}, "id2label: "),
+        (
+            "bert_classifier",
+            {"id2label": ["a", "b"]},
+            "id2label is ['a', 'b'], expected a JSON object",
+        ),
+        (
+            "bert_classifier",
+            {"problem_type": "multi_label_classification"},
+            "problem_type is 'multi_label_classification', expected 'single_label_cl",
+        ),
+        (
+            "vit_classifier",
+            {"problem_type": "regression"},
+            "problem_type is 'regression', expected 'single_label_classification'",
+        ),
         ("bert", {"num_attention_heads": 3}, "hidden_dim=8 is not a multiple of"),
+        (
+            "llama",
+            {"num_attention_heads": 0},
+            "num_attention_heads is 0, expected a whole number of at least 1",
+        ),
+        (
+            "roberta",
+            {"max_position_embeddings": 2},
+            "max_position_embeddings is 2, expected a whole number of at least 3",
+        ),
+        ("gpt2", {"n_layer": 10**30}, "expected at most 2,147,483,647"),
+        ("bert", {"hidden_dropout_prob": 1.5}, "dropout=1.5 is out of range"),
+        ("bert", {"layer_norm_eps": float("nan")}, "expected a finite number"),
+        ("bert", {"layer_norm_eps": 10**400}, "expected a finite number"),
+        ("gpt2", {"eos_token_id": "0"}, "eos_token_id is '0', expected the id of a"),
+        (
+            "bert",
+            {"num_hidden_layers": 1_000_000},
+            "describes a model of 532,000,272 weights (1,000,000 blocks, 8 wide, 11 "
+            "tokens), and the tensors are 1,336 numbers",
+        ),
+        ("bert", {"hidden_size": 2**30}, "(2 blocks, 1,073,741,824 wide, 11 tokens)"),
+        ("bert", {"vocab_size": 2**30}, "(2 blocks, 8 wide, 1,073,741,824 tokens)"),
     ],
 )
 def test_settings_that_our_models_do_not_have(case, changed, said, tmp_path):
     message = refusal(CASES[case].write(tmp_path, **changed))
     assert message.startswith(str(tmp_path))
     assert said in message
+
+
+HOSTILE = (
+    *(0, -1, 10**9, 1e308, float("nan"), True, None),
+    *("", [], [1], [[]], {}, {"1": "a"}, {"0": [], "1": {}}),
+)
+
+
+@pytest.mark.parametrize("case", ["bert_classifier", "llama_yarn", "t5", "vit"])
+def test_no_setting_breaks_more_than_a_rule(case, tmp_path):
+    folder = CASES[case].write(tmp_path)
+    keys = {*CASES[case].config, "rope_parameters", "problem_type", "eos_token_id"}
+    refused = 0
+    for key in keys:
+        for value in HOSTILE:
+            text = json.dumps({**CASES[case].config, key: value})
+            (folder / "config.json").write_text(text)
+            try:
+                read_checkpoint(folder)
+            except ArtifactError:
+                refused += 1
+    assert refused > 3 * len(keys)
+
+
+def test_one_tensor_alone(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    put(folder, {**CASES["bert"].tensors(), "adapter.weight": np.zeros(2, "float32")})
+    assert ": 1 tensor is not as the model asks for:" in refusal(folder)
 
 
 @pytest.mark.parametrize(

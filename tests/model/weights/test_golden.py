@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from model.weights.checkpoint import read_checkpoint
+from model.weights.reading import read_checkpoint
 from tests.model.compiling import compiled_on_jax
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES

@@ -9,10 +9,10 @@ import tensorflow as tf
 from configs.errors import ArtifactError
 from configs.sockets import LinearStretch
 from model.weights.assign import shapes_of, variables_of
-from model.weights.checkpoint import read_checkpoint
 from model.weights.exporting import export_checkpoint
 from model.weights.keras_hub import read_backbone
 from model.weights.names import link
+from model.weights.reading import read_checkpoint
 from tests.model.conftest import tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from configs.model import Pooler
 from model.build import build_embedder
 from model.weights.assign import assign, shapes_of
-from model.weights.checkpoint import read_checkpoint
+from model.weights.reading import read_checkpoint
 
 # From transformers, of the last sentence and of the first to all four.
 KNOWN = [0.06765684, 0.06349590, 0.04871311, 0.07930494, 0.03744800]
@@ -63,7 +63,7 @@ def vectors(folder, inputs) -> np.ndarray:
     config = dataclasses.replace(checkpoint.config, pooler=Pooler(kind="mean"))
     model = build_embedder(config, checkpoint.vocabulary_size)
     assign(model, checkpoint.weights(shapes_of(model)))
-    return model(inputs)["embedding"].numpy()
+    return np.asarray(model(inputs)["embedding"])
 
 
 def test_a_forward_pass_in_numpy(folder, inputs, vectors):

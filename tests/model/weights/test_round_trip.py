@@ -15,9 +15,9 @@ from configs.objective import MaskedConfig
 from configs.sockets import AlibiPosition
 from model.build import build_encoder
 from model.weights.assign import assign, shapes_of, variables_of
-from model.weights.checkpoint import read_checkpoint
 from model.weights.exporting import export_checkpoint
 from model.weights.family import Description
+from model.weights.reading import read_checkpoint
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES, numbers
 
@@ -263,3 +263,29 @@ def test_assign_refuses_what_is_not_the_models():
         assign(model, {**good, norm: np.ones(3)}.items())
     with pytest.raises(ArtifactError, match="gamma: 1 of 8 numbers are not finite"):
         assign(model, {**good, norm: np.array([np.nan, *range(7)])}.items())
+
+
+@pytest.mark.parametrize(
+    ("case", "given", "written"),
+    [
+        ("gpt2", {}, {"bos_token_id": None, "eos_token_id": None}),
+        ("llama", {}, {"bos_token_id": None, "eos_token_id": None}),
+        ("gpt2", {"eos_token_id": 7}, {"bos_token_id": None, "eos_token_id": 7}),
+        (
+            "llama",
+            {"bos_token_id": 1, "eos_token_id": [2, 9], "pad_token_id": -1},
+            {"bos_token_id": 1, "eos_token_id": [2, 9], "pad_token_id": -1},
+        ),
+        ("bert", {"pad_token_id": 3}, {"pad_token_id": 3}),
+        ("roberta", {"eos_token_id": 4}, {"bos_token_id": 0, "eos_token_id": 4}),
+    ],
+)
+def test_ids_that_begin_and_end_a_text(case, given, written, tmp_path):
+    """Left out, transformers would take those of the published models."""
+    unset = dict.fromkeys(("bos_token_id", "eos_token_id"))
+    folder = CASES[case].write(tmp_path / "in", **{**unset, **given})
+    checkpoint = read_checkpoint(folder)
+    weights = variables_of(built(checkpoint))
+    export_checkpoint(weights, checkpoint.description, tmp_path / "out")
+    theirs = json.loads((tmp_path / "out/config.json").read_text())
+    assert {key: theirs[key] for key in written} == written

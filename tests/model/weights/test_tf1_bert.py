@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError
 from configs.objective import SentencePairsConfig
-from model.weights.checkpoint import read_checkpoint
+from model.weights.reading import read_checkpoint
 from tests.model.conftest import tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES

@@ -106,7 +106,7 @@ def test_a_pretrained_tokenizer_becomes_a_folder_of_ours(tmp_path):
     artifact = read_tokenizer(tmp_path / "tokenizer")
     assert artifact.model.proto == train()
     assert len(artifact.special.sentinels) == 5
-    (tmp_path / "spiece.model").write_bytes(train() + b"\0")
+    (tmp_path / "spiece.model").write_bytes(train(model_type="bpe"))
     assert brought_along(config) != fingerprint
     # Ours can be brought along too.
     again = PretrainedConfig(path=str(tmp_path / "tokenizer"))
@@ -119,6 +119,12 @@ def test_a_pretrained_tokenizer_that_is_not_there(tmp_path):
     with pytest.raises(ArtifactError, match="nowhere"):
         make_tokenizer(tmp_path / "tokenizer", Counter(), config)
     assert not (tmp_path / "tokenizer").exists()
+    # The data stage asks this before it reads the corpus.
+    with pytest.raises(ArtifactError, match="nowhere: no such file or folder"):
+        brought_along(config)
+    (tmp_path / "nowhere").mkdir()
+    with pytest.raises(ArtifactError, match="nowhere: holds no tokenizer"):
+        brought_along(config)
     with pytest.raises(ConfigError, match="path: is empty"):
         PretrainedConfig(path="")
 

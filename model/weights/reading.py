@@ -1,0 +1,98 @@
+"""What a folder of weights is, and who reads it."""
+
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from configs.errors import ArtifactError, ConfigError
+from configs.fields import check_options
+from model.weights.checkpoint import Checkpoint
+from model.weights.families import FAMILIES
+from model.weights.family import TOKEN_IDS
+from model.weights.keras_hub import read_preset
+from model.weights.settings import Settings
+from model.weights.sources import SafetensorsSource, refuse_pickles
+from model.weights.tf1_bert import read_tf1_bert
+
+_KNOWN = (
+    "config.json with model.safetensors (transformers), bert_config.json with "
+    "*.ckpt.index (the first BERT), or config.json with model.weights.h5 (KerasHub)"
+)
+
+
+def read_checkpoint(folder: str | Path) -> Checkpoint:
+    """Finds out what a folder holds, and reads all but the tensors.
+
+    | what                                                 | whose                   |
+    |------------------------------------------------------|-------------------------|
+    | `config.json`, `model.safetensors` or its shards     | Hugging Face            |
+    | `bert_config.json`, `*.ckpt.index`, `*.ckpt.data-*`  | the first BERT (TF1)    |
+    | `config.json`, `model.weights.h5`                    | KerasHub, a preset      |
+
+    Raises:
+        ArtifactError: It is none of them, is damaged, its weights are in a pickle, or
+            the model has something that ours do not.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ArtifactError(
+            f"{folder}: is a file. Give the folder it is in"
+            if folder.exists()
+            else f"{folder}: there is no such folder. Nothing is downloaded: fetch the "
+            f"checkpoint first, and give the folder that holds {_KNOWN}"
+        )
+    try:
+        checkpoint = _read(folder)
+        _check_ranges(checkpoint.config)
+    except ConfigError as error:  # sizes that do not fit each other
+        raise ArtifactError(f"{folder}: {error}") from error
+    checkpoint.check_size(checkpoint.config)
+    return checkpoint
+
+
+def _check_ranges(section: Any) -> None:
+    """Refuses numbers that a run's configuration does not take either."""
+    check_options(section)
+    for key in fields(section):
+        if is_dataclass(value := getattr(section, key.name)):
+            _check_ranges(value)
+
+
+def _read(folder: Path) -> Checkpoint:
+    if (folder / "bert_config.json").is_file():
+        return read_tf1_bert(folder)
+    if not (folder / "config.json").exists():
+        refuse_pickles(folder)
+        raise ArtifactError(f"{folder}: holds no checkpoint; expected {_KNOWN}")
+    settings = Settings.of_file(folder / "config.json")
+    if "keras_hub" in str(settings.values.get("module", "")):
+        return read_preset(folder)
+    return _read_hugging_face(folder, settings)
+
+
+def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
+    family = FAMILIES[settings.choice("model_type", {name: name for name in FAMILIES})]
+    source = SafetensorsSource(folder)
+    names = family.short_names(source.shapes, str(folder))
+    description = family.read(settings, names)
+    token_ids = {key: _read_ids(settings, key) for key in TOKEN_IDS if key in settings}
+    description = replace(description, token_ids=token_ids)
+    return Checkpoint(
+        where=str(folder),
+        format="hugging_face",
+        family=family.model_type,
+        description=description,
+        rows=family.rows(description),
+        source=source,
+        names=names,
+        copies=family.copies,
+    )
+
+
+def _read_ids(settings: Settings, key: str) -> int | tuple[int, ...]:
+    """One id, or several of which each will do; -1 is some programs' word for none."""
+    given = settings.values[key]
+    ids = given if isinstance(given, list) else [given]
+    if not all(type(one) is int and one >= -1 for one in ids):
+        raise settings.refusal(key, "the id of a token, or several in a list")
+    return tuple(ids) if isinstance(given, list) else given

@@ -1,0 +1,90 @@
+"""What this version cannot do is said before anything is begun, by file and line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import transbeam
+from configs.abilities import check_export, check_tokenizer, check_training
+from configs.errors import ConfigError
+from configs.load import parse_run
+
+TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n"
+CAUSAL = TEXTS + "objective: {kind: causal}\nmodel: {kind: decoder}\n"
+BUCKETS = TEXTS + "  layout: {kind: bucketed, lengths: [64, 128]}\n"
+UNIGRAM = TEXTS + "tokenizer:\n  kind: unigram\n  specials: albert\n"
+NOWHERE = TEXTS + "tokenizer: {kind: pretrained, path: nowhere/vocab.txt}\n"
+
+UNTRAINED = "f:4: objective.kind=causal: its records can be made, but"
+IN_BUCKETS = "f:4: data.layout.kind=bucketed: its records can be made, but"
+UNEXPORTED = "f:4: objective.kind=causal: this version of Transbeam exports only"
+PIECES = "f:5: tokenizer.kind=unigram: this version of Transbeam exports only"
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "said"),
+    [
+        (check_training, CAUSAL, UNTRAINED),
+        (check_training, BUCKETS, IN_BUCKETS),
+        (check_export, CAUSAL, UNEXPORTED),
+        (check_export, UNIGRAM, PIECES),
+        (check_tokenizer, NOWHERE, "f:4: tokenizer.path=nowhere/vocab.txt: there is"),
+    ],
+)
+def test_refused_with_its_place(rule, text: str, said: str) -> None:
+    parse_run(text, "f", with_model=True)  # records can be made, a model be built
+    with pytest.raises(ConfigError) as caught:
+        parse_run(text, "f", with_model=True, rules=[rule])
+    assert str(caught.value).startswith(said)
+
+
+def test_allowed() -> None:
+    for text in (TEXTS, NOWHERE):  # what is in files, only they say
+        parse_run(text, "f", with_model=True, rules=[check_training, check_export])
+    parse_run(UNIGRAM, "f", rules=[check_training, check_tokenizer])
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("run", CAUSAL, UNTRAINED),
+        ("run", BUCKETS, IN_BUCKETS),
+        ("run", UNIGRAM, PIECES),
+        ("train", CAUSAL, UNTRAINED),
+        ("evaluate", BUCKETS, IN_BUCKETS),
+        ("export", CAUSAL, UNEXPORTED),
+        ("export", UNIGRAM, PIECES),
+    ],
+)
+def test_commands_refuse_before_they_begin(
+    tmp_path: Path, capsys, command: str, text: str, said: str
+) -> None:
+    file = tmp_path / "f"
+    file.write_text(text)
+    run_folder = tmp_path / "run"
+    assert transbeam.main([command, str(file), "--run", str(run_folder)]) == 2
+    assert f"error: {tmp_path}/{said}" in capsys.readouterr().err
+    assert not run_folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (CAUSAL, [UNTRAINED]),
+        (BUCKETS + UNIGRAM[len(TEXTS) :], [IN_BUCKETS]),
+        (UNIGRAM, [PIECES]),
+        (NOWHERE, ["f:4: tokenizer.path=nowhere/vocab.txt: there is"]),
+        (TEXTS, []),
+    ],
+)
+def test_check_warns(tmp_path: Path, capsys, text: str, said: list[str]) -> None:
+    file = tmp_path / "f"
+    file.write_text(text)
+    assert transbeam.main(["check", str(file), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["name"] == "x"
+    lines = err.splitlines()
+    assert len(lines) == len(said)
+    for line, begin in zip(lines, said, strict=True):
+        assert line.startswith(f"warning: {tmp_path}/{begin}")
