@@ -154,7 +154,7 @@ def build_residual(plan: Blueprint, name: str, index: int) -> keras.layers.Layer
         case kinds.PlainResidual():
             return Residual(**common)
         case kinds.ScaledResidual():
-            return ScaledResidual(plan.num_layers, **common)
+            return ScaledResidual(plan.num_updates, **common)
         case kinds.ReZeroResidual():
             return ReZeroResidual(**common)
         case kinds.DropPathResidual(rate=rate):

@@ -1,8 +1,9 @@
 """How much each kind of attention does and keeps: the part that grows with the length.
 
 Counted is what the layers in `model/layers/attention` compute for rows of one document,
-the scores that a mask throws away among them. In rows packed with several, global
-tokens and blocks drawn at random cost more.
+the scores that a mask throws away among them. Rows packed with several cost more with
+global tokens, block sparse, low rank and an encoder's kernel attention; `docs/cost.md`
+says how much.
 """
 
 import math
@@ -33,6 +34,7 @@ class Reach:
         products: Multiply-adds of all heads beside those of scores and values.
         drawn_products: Those with weights that are drawn and not trained.
         features: Numbers of all heads that stand for queries and keys.
+        pairs: Pairs of all heads that are products of features and not scores.
         kept: Numbers of all heads kept for the backward pass beside probabilities.
     """
 
@@ -40,6 +42,7 @@ class Reach:
     products: int = 0
     drawn_products: int = 0
     features: int = 0
+    pairs: int = 0
     kept: int = 0
 
     def multiply_adds(self, attention: Attention, head_dim: int) -> int:
@@ -126,20 +129,24 @@ def _kernel(
 ) -> Reach:
     """Features of keys times values are summed up, and read by features of queries.
 
-    A decoder does so in chunks, within which queries and keys are multiplied.
+    A decoder does so in chunks, within which queries and keys are multiplied. Softmax
+    features have there two sizes each, one for pairs and one for sums.
     """
     heads, groups = attention.num_heads, attention.key_value_heads
     width = kernel_features(attention, head_dim)
-    features = (heads + groups) * length * width
+    softmax = attention.feature_map == "softmax"
+    projected = (heads + groups) * length * width
+    features = projected * (2 if causal and softmax else 1)
     is_drawn = attention.feature_map != "elu"
     # With each value goes a one, whose sum is that of the weights.
     size = min(CHUNK, length)
     pairs = heads * _blocks(length, size) * size**2 if causal else 0
     return Reach(
         scores=0,
-        products=features * (head_dim + 1) + pairs * (width + head_dim + 1),
-        drawn_products=features * head_dim if is_drawn else 0,
+        products=projected * (head_dim + 1) + pairs * (width + head_dim + 1),
+        drawn_products=projected * head_dim if is_drawn else 0,
         features=features,
+        pairs=pairs if softmax else 0,
         kept=features,
     )
 

@@ -39,6 +39,7 @@ NORMS = {"layer_norm": (7, 13), "rms_norm": (4, 9)}
 ACTIVATIONS = {"gelu": (66, 10), "gelu_tanh": (8, 14), "relu": (1, 2), "silu": (4, 6)}
 SCORE = (5, 6)  # the mask and the softmax
 FEATURE = (4, 4)  # of kernel attention
+PAIR = (7, 1)  # of a decoder's
 ROTARY = (3, 3)
 RESIDUALS = {"plain": (1, 1), "drop_path": (1, 1), "scaled": (2, 2), "rezero": (2, 4)}
 
@@ -119,6 +120,7 @@ def self_attention(side: Side) -> Work:
     work += products("attention", reached.multiply_adds(attention, head_dim))
     work += products("attention", reached.drawn_products, gradients=1)
     work += elementwise(reached.features, FEATURE)
+    work += elementwise(reached.pairs, PAIR)
     work += elementwise(reached.scores * attention.num_heads, _score(config))
     if isinstance(config.position, RopePosition):
         work += elementwise(side.tokens * (side.queries + side.keys), ROTARY)

@@ -232,8 +232,10 @@ def cache_bytes(config: Model, number: int) -> dict[str, int]:
     }
     if isinstance(attention, KernelAttention):
         features = kernel_features(attention, config.head_dim(attention))
-        # Sums of values and of ones, and the largest logarithm of each feature.
-        sums = features * (side.keys + 2 * attention.key_value_heads)
+        # Sums of values and of ones, and the largest logarithm of each feature that is
+        # an exponential.
+        ones = 2 if attention.feature_map == "softmax" else 1
+        sums = features * (side.keys + ones * attention.key_value_heads)
         cache.update(per_token=0, fixed=FLOAT32 * side.num_layers * sums)
     growing = cache["per_token"] + cache["per_context_token"]
     return {**cache, "longest": cache["fixed"] + longest * growing}

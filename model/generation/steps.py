@@ -7,6 +7,7 @@ from keras import ops
 
 from model.generation.caches import CONTEXT, add_slots, has_slots
 from model.generation.interface import Steps
+from model.layers.attention.joined import join_projections, joined_projections
 from model.layers.embeddings import TokenEmbedding
 from model.stack import LayerStack
 
@@ -114,14 +115,30 @@ class _Walk:
 
         def begin():
             weights = self._cast_weights()
+            joined = with_weights(self._join_projections, weights)()
+
+            def prepared(function):
+                def call(*arguments):
+                    with joined_projections(joined):
+                        return function(*arguments)
+
+                return with_weights(call, weights)
+
             return Steps(
-                with_weights(prefill, weights),
-                with_weights(self.step, weights),
+                prepared(prefill),
+                prepared(self.step),
                 self.max_length,
                 can_rewind,
             )
 
         return Steps(prefill, self.step, self.max_length, can_rewind, begin)
+
+    def _join_projections(self):
+        joined = {
+            id(block.self_attention): join_projections(block.self_attention)
+            for block in self.stack.blocks
+        }
+        return {layer: pair for layer, pair in joined.items() if pair is not None}
 
     def _cast_weights(self):
         """Weights that every step would cast anew, in the dtype of the products.

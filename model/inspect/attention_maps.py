@@ -7,6 +7,10 @@ import keras
 
 from model.layers.attention.probabilities import Probabilities
 
+# Of a layer's path, in the order of its seam's calls: those of all queries; and of the
+# few that see all, the global tokens or outermost blocks.
+ENDINGS = ("", "/global")
+
 
 def attention_probabilities(
     model: keras.Model, inputs: dict[str, Any]
@@ -16,7 +20,8 @@ def attention_probabilities(
     The model is called once, eagerly, and nothing of it is changed: the layers named
     `probabilities` are watched for the time of the call.
 
-    Shapes: `B` batch, `H` heads, `T` queries, `S` keys.
+    Shapes: `B` batch, `H` heads, `T` queries, `S` keys; of kinds that cut the row into
+    blocks, `N` blocks of `b` tokens.
 
     Args:
         model: Any model of ours.
@@ -24,8 +29,14 @@ def attention_probabilities(
 
     Returns:
         The probabilities by the path of their attention layer, such as
-        `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention.
-        Kinds that see fewer keys give their own shapes; kernel attention makes none and
+        `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention, and
+        for low rank with its sums as `S`. A sliding window's are `(N, B, H, b, S)`,
+        with the keys of a block's window as `S`. Global window and block sparse
+        attention give two, since a few queries see their whole document: under the
+        path, those of all queries, `(N, B, H, b, S)`, of which rows of the few do not
+        count; `S` are the keys of a window, then those far away. And under the path
+        with `/global`, those of the few, `(N, B, H, T, b)`, which look at one block of
+        keys after the other and add up to one over all. Kernel attention makes none and
         is left out.
 
     Example:
@@ -47,4 +58,8 @@ def attention_probabilities(
             if isinstance(layer, Probabilities)
         }
         model(inputs, training=False)
-    return {path: maps[0] for path, maps in seen.items() if maps}
+    return {
+        path + ending: probabilities
+        for path, maps in seen.items()
+        for ending, probabilities in zip(ENDINGS, maps, strict=False)
+    }

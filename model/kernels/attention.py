@@ -40,6 +40,7 @@ def scaled_dot_product_attention(
             table of relative positions. Nothing else in `row_bias` gets a gradient.
         scale: What the scores are multiplied by before the bias is added. TensorFlow
             does both inside the matrix product, so it costs less here than before.
+            Scale float16 before: its products may pass the 65,504 at which it ends.
 
     Returns:
         `(B, T, H, K)` in the dtype of `query`. The softmax is computed in float32. A

@@ -173,15 +173,23 @@ class _Call:
                 groups.add_columns(total, number, share)
                 for total, share in zip(to_columns, shares[1], strict=True)
             ]
-            to_trained = [a + b for a, b in zip(to_trained, shares[2], strict=True)]
+            to_trained = [
+                total + tf.cast(share, "float32")
+                for total, share in zip(to_trained, shares[2], strict=True)
+            ]
             return number + 1, to_rows, to_columns, to_trained
 
         to_rows, to_columns, to_trained = groups.each(
             step,
             [groups.gather(x) for x in rows],
             [tf.zeros_like(x) for x in columns],
-            [tf.zeros_like(x) for x in trained],
+            # All groups add to these, and bfloat16 soon has no room for one more.
+            [tf.zeros_like(x, "float32") for x in trained],
         )
+        to_trained = [
+            tf.cast(total, x.dtype)
+            for total, x in zip(to_trained, trained, strict=True)
+        ]
         return [*map(groups.join, to_rows), *to_columns, *to_trained]
 
     def _part(self, number, rows, columns, trained):

@@ -91,7 +91,8 @@ class TransformerBlock(keras.layers.Layer):
         norm_placement: Literal["pre", "post"] = "post",
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        # As in `Attention`: the table of biases stays float32 on its way.
+        super().__init__(autocast=False, **kwargs)
         if norm_placement not in ("pre", "post"):
             raise ConfigError(
                 f"{self.name}: norm_placement={norm_placement!r} is not one of "

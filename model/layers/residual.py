@@ -70,13 +70,14 @@ class Residual(keras.layers.Layer):
 class ScaledResidual(Residual):
     """Divides every update by the square root of how many there are.
 
-    The sum of `2 N` updates of variance one would have the variance `2 N`; divided
-    like this it has one, whatever the depth.
+    The sum of `N` updates of variance one would have the variance `N`; divided like
+    this it has one, whatever the depth.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
     Args:
-        num_layers: int. `N`, the blocks of the model, of two sub-layers each.
+        num_updates: int. `N`, the sub-layers that add to the same sum: two in each
+            block, and three where blocks have cross-attention.
         dropout: float in `[0, 1)`. Share of the update that is dropped in training.
         seed: int or None. Seed of the dropout.
 
@@ -88,7 +89,7 @@ class ScaledResidual(Residual):
         `(B, T, D)` in the compute dtype.
 
     Example:
-    >>> residual = ScaledResidual(num_layers=2)
+    >>> residual = ScaledResidual(num_updates=4)
     >>> ops.convert_to_numpy(residual(ops.array([[[1.0]]]), ops.array([[[2.0]]])))
     array([[[2.]]], dtype=float32)
 
@@ -101,19 +102,19 @@ class ScaledResidual(Residual):
 
     def __init__(
         self,
-        num_layers: int,
+        num_updates: int,
         dropout: float = 0.0,
         seed: int | None = None,
         **kwargs,
     ):
         super().__init__(dropout, seed, **kwargs)
-        self.num_layers = num_layers
+        self.num_updates = num_updates
 
     def temper(self, update, training):
-        return super().temper(update, training) * (1 / math.sqrt(2 * self.num_layers))
+        return super().temper(update, training) * (1 / math.sqrt(self.num_updates))
 
     def get_config(self):
-        return {**super().get_config(), "num_layers": self.num_layers}
+        return {**super().get_config(), "num_updates": self.num_updates}
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -1,9 +1,11 @@
 """The order of things in a block, before and after the norm, in NumPy."""
 
+import keras
 import numpy as np
 import pytest
 
 from configs.errors import ConfigError
+from configs.sockets import RelativeBiasPosition
 from model.blueprint import Blueprint
 from model.layers.block import PARTS, TransformerBlock
 from model.stack import build_block
@@ -37,7 +39,7 @@ def test_against_numpy(placement, randomise):
 
     def attention(x):
         x = x.astype("float32")
-        return block.self_attention(x, EVERYONE).numpy()
+        return np.asarray(block.self_attention(x, EVERYONE))
 
     def feedforward(x):
         layers = ("intermediate", "output")
@@ -70,9 +72,31 @@ def test_dropout_everywhere_by_seeds_of_its_own(randomise):
         block.feedforward_residual.seed,
     }
     assert len(seeds) == 3
-    trained = block(X, EVERYONE, training=True).numpy()
+    trained = np.asarray(block(X, EVERYONE, training=True))
     np.testing.assert_array_equal(trained, fresh()(X, EVERYONE, training=True))
-    assert np.abs(trained - block(X, EVERYONE).numpy()).max() > 0.1
+    assert np.abs(trained - np.asarray(block(X, EVERYONE))).max() > 0.1
+
+
+def test_the_table_of_biases_is_not_rounded_on_its_way():
+    config = small_config(position=RelativeBiasPosition(num_buckets=4, max_distance=8))
+    plan = Blueprint(
+        config=config,
+        attention=config.attention,
+        num_layers=1,
+        dtype="mixed_bfloat16",
+    )
+    block = build_block(plan, "encoder_layer_0", 0)
+    block.build(X.shape)
+    query = block.self_attention.query
+    query.set_weights([0.0 * weight for weight in query.get_weights()])
+    # Two tokens, and the bucket of one ahead is the last. In bfloat16, both are 100.
+    table = np.array([[100.0], [100.0], [100.0], [100.2]], "float32").repeat(2, axis=1)
+    places = {"padding_mask": np.ones((2, 2), "int32"), "bias_table": table}
+    with block.self_attention.probabilities.watch() as seen:
+        outputs = block(X[:, :2], places)
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    # e ** 0.2 to 1.
+    np.testing.assert_allclose(seen[0][:, :, 0, 1], 0.549834, rtol=0, atol=1e-5)
 
 
 def test_an_unknown_placement_is_refused():

@@ -20,7 +20,7 @@ UPDATE = np.ones((400, 2, 3), "float32")
     ("residual", "expected"),
     [
         (Residual(dropout=0.5), 11.0),
-        (ScaledResidual(num_layers=8, dropout=0.5), 10.25),
+        (ScaledResidual(num_updates=16, dropout=0.5), 10.25),
         (ReZeroResidual(dropout=0.5), 10.0),
         (DropPathResidual(rate=0.5, dropout=0.5), 11.0),
     ],
@@ -35,7 +35,7 @@ def test_outside_of_training_nothing_is_dropped(residual, expected):
     ("residual", "kept"),
     [
         (Residual(dropout=0.75, seed=1), 4.0),
-        (ScaledResidual(num_layers=8, dropout=0.75, seed=1), 1.0),
+        (ScaledResidual(num_updates=16, dropout=0.75, seed=1), 1.0),
     ],
 )
 def test_dropout_of_single_numbers(residual, kept):
@@ -81,7 +81,7 @@ def test_rezero_learns_how_much_to_add():
 
 def test_the_scaled_sum_keeps_its_variance():
     rng = np.random.default_rng(0)
-    residual = ScaledResidual(num_layers=8)
+    residual = ScaledResidual(num_updates=16)
     x = np.zeros((64, 4, 64), "float32")
     for _ in range(2 * 8):
         x = residual(x, rng.normal(size=x.shape).astype("float32"))

@@ -282,7 +282,8 @@ def last_blocks(documents: Documents, size: int):
     """
     positions = ops.where(ops.not_equal(documents.ids, 0), documents.positions, 0)
     if documents.aligned:
-        last = ops.max(positions, axis=1, keepdims=True) + ops.zeros_like(positions)
+        last = ops.max(positions, axis=1, keepdims=True, initial=0)
+        last = last + ops.zeros_like(positions)
         return last // size
     batch, length = ops.shape(positions)
     starts = ops.expand_dims(documents.starts, 0)  # as of one block

@@ -65,7 +65,26 @@ def block_starts(ids, size: int):
 
 def cut_ids(ids, size: int, before: int = 0, after: int = 0):
     """Cuts what each token has one number of: `(B, T)` to `(N, B, b)`."""
-    return ops.moveaxis(cut(ids, size, before, after), 1, 0)
+    blocks = cut(ids, size, before, after)
+    batch, number, _ = ops.shape(blocks)
+    # Taken and not transposed: of whole numbers oneDNN does that with AVX-512 only, and
+    # says so on all other machines.
+    rows = ops.expand_dims(ops.arange(number, dtype="int32"), 1)
+    rows = rows + ops.arange(batch, dtype="int32") * number  # (N, B)
+    return rows_at(ops.reshape(blocks, (batch * number, size)), rows)
+
+
+def rows_at(x, index):
+    """Takes rows by their index: `(M, ...)` at `(N, B, ...)` gives `(N, B, ..., ...)`.
+
+    Example:
+    >>> ops.convert_to_numpy(rows_at(ops.array([5, 6, 7]), ops.array([[2], [0]])))
+    array([[7],
+           [5]], dtype=int32)
+    """
+    taken = ops.take(x, index, axis=0)
+    # Where there are none to take from, JAX forgets the shape of the index.
+    return ops.reshape(taken, (*ops.shape(index), *ops.shape(x)[1:]))
 
 
 def cut_heads(x, size: int, before: int = 0, after: int = 0):

@@ -8,6 +8,8 @@ Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` he
 keys and values, `F` features, `V` numbers of a value.
 """
 
+from typing import Any, NamedTuple
+
 from keras import ops
 
 from model.layers.attention.blocks import (
@@ -23,6 +25,20 @@ from model.layers.attention.blocks import (
 CHUNK = 128
 # As many as are reckoned with where the length is only known at run time.
 MOST_CHUNKS = 2**13
+
+
+class Links(NamedTuple):
+    """Which tokens have to do with those of other chunks.
+
+    Attributes:
+        leaving: bool `(N, B, C)`, whose document goes on in the next chunk.
+        through: bool `(N, B, 1)`, which chunks are one document that does so.
+        reading: bool `(N, B, C)`, whose document is that of the chunk's first token.
+    """
+
+    leaving: Any
+    through: Any
+    reading: Any
 
 
 def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
@@ -47,7 +63,7 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
     ids = None if ids is None else cut_ids(ids, size)  # (N, B, C)
 
     pairs = by_head(ops.matmul(rows, ops.swapaxes(keys, -1, -2)), size)
-    pairs = ops.where(_seen(size, ids, causal), pairs, 0.0)  # (N, B, H, C, C)
+    pairs = ops.where(seen_in_chunk(size, ids, causal), pairs, 0.0)  # (N, B, H, C, C)
     outputs = ops.matmul(by_group(pairs, groups), values)  # (N, B, G, R C, V)
 
     if ids is None:
@@ -60,7 +76,7 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
     return join_queries(outputs, length, size), None
 
 
-def _seen(size: int, ids, causal: bool):
+def seen_in_chunk(size: int, ids, causal: bool):
     """Which keys of its chunk a query sees, broadcastable to `(N, B, H, C, C)`."""
     index = ops.arange(size, dtype="int32")
     seen = ops.expand_dims(index, 1) >= (index if causal else 0)
@@ -97,14 +113,7 @@ def _from_other_chunks(rows, keys, values, ids, reverse: bool):
     Returns:
         `(N, B, G, R C, V)`.
     """
-    enter, leave = ids[:, :, :1], ids[:, :, -1:]  # (N, B, 1)
-    if reverse:
-        enter, leave = leave, enter
-    next_enter = _shifted(enter, 1, not reverse)
-    goes_on = ops.logical_and(ops.equal(leave, next_enter), ops.not_equal(leave, 0))
-    leaving = ops.logical_and(ops.equal(ids, leave), goes_on)  # (N, B, C)
-    through = ops.logical_and(ops.equal(enter, leave), goes_on)  # (N, B, 1)
-    reading = ops.logical_and(ops.equal(ids, enter), ops.not_equal(ids, 0))
+    leaving, through, reading = follow_documents(ids, reverse)
 
     def mark(flags):  # (N, B, S) to (N, B, 1, S, 1)
         return ops.expand_dims(ops.expand_dims(ops.cast(flags, "float32"), 2), 4)
@@ -113,7 +122,26 @@ def _from_other_chunks(rows, keys, values, ids, reverse: bool):
     sums = _carry(own, mark(through), reverse)
     shared = rows.shape[3] // ids.shape[2]
     rows = rows * ops.tile(mark(reading), (1, 1, 1, shared, 1))
-    return ops.matmul(rows, _shifted(sums, 1, reverse))
+    return ops.matmul(rows, shifted(sums, 1, reverse))
+
+
+def follow_documents(ids, reverse: bool) -> Links:
+    """Says which documents go on from chunk to chunk.
+
+    Args:
+        ids: int32 `(N, B, C)`.
+        reverse: Whether sums are carried from the last chunk to the first.
+    """
+    enter, leave = ids[:, :, :1], ids[:, :, -1:]  # (N, B, 1)
+    if reverse:
+        enter, leave = leave, enter
+    next_enter = shifted(enter, 1, not reverse)
+    goes_on = ops.logical_and(ops.equal(leave, next_enter), ops.not_equal(leave, 0))
+    return Links(
+        leaving=ops.logical_and(ops.equal(ids, leave), goes_on),
+        through=ops.logical_and(ops.equal(enter, leave), goes_on),
+        reading=ops.logical_and(ops.equal(ids, enter), ops.not_equal(ids, 0)),
+    )
 
 
 def _carry(own, through, reverse: bool):
@@ -134,17 +162,17 @@ def _carry(own, through, reverse: bool):
     step = 1
     chunks = own.shape[0] or MOST_CHUNKS
     while step < chunks:
-        own = own + through * _shifted(own, step, reverse)
-        through = through * _shifted(through, step, reverse)
+        own = own + through * shifted(own, step, reverse)
+        through = through * shifted(through, step, reverse)
         step *= 2
     return own
 
 
-def _shifted(x, steps: int, reverse: bool):
-    """Moves everything some chunks on, or back in reverse; what is missing is 0.
+def shifted(x, steps: int, reverse: bool, fill: float = 0):
+    """Moves everything some chunks on, or back in reverse; `fill` is put in.
 
     Example:
-    >>> ops.convert_to_numpy(_shifted(ops.array([1, 2, 3]), 1, False))
+    >>> ops.convert_to_numpy(shifted(ops.array([1, 2, 3]), 1, False))
     array([0, 1, 2], dtype=int32)
     """
     chunks = ops.shape(x)[0]
@@ -153,5 +181,5 @@ def _shifted(x, steps: int, reverse: bool):
     )
     none = [(0, 0)] * (len(x.shape) - 1)
     if reverse:
-        return ops.pad(x[steps:], [(0, steps), *none])
-    return ops.pad(x[: chunks - steps], [(steps, 0), *none])
+        return ops.pad(x[steps:], [(0, steps), *none], constant_values=fill)
+    return ops.pad(x[: chunks - steps], [(steps, 0), *none], constant_values=fill)

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.layers.attention.blocks import cut_ids
-from model.layers.checks import check_integers
-from model.layers.places import check_places, packed
+from model.layers.attention.blocks import cut_ids, rows_at
+from model.layers.places import packed
 
 
 class Documents(NamedTuple):
@@ -22,8 +21,9 @@ class Documents(NamedTuple):
 
     Attributes:
         ids: The number of a token's document in its row; 0 for padding.
-        positions: A token's place in its document.
-        starts: The index in the row of its document's first token.
+        positions: A token's place in its document; 0 in padding, unless aligned.
+        starts: The index in the row of its document's first token; in padding the
+            token's own, unless aligned.
         packed: Whether rows may hold several documents.
         aligned: Whether every row is one document that begins with the row.
     """
@@ -61,13 +61,12 @@ def read_places(places, length, name: str) -> Documents:
     """Reads what `model.layers.places` describes.
 
     Args:
-        places: The dict of tensors.
+        places: The dict of tensors, which `check_places` has let through.
         length: `T`.
         name: What to call the layer in an error.
 
     Raises:
-        ValueError: Places that contradict each other, that are not whole numbers, that
-            are not as many as the tokens, or with a prefix, which takes full attention.
+        ValueError: There is a prefix, which takes full attention.
 
     Example:
     >>> import numpy as np
@@ -76,15 +75,11 @@ def read_places(places, length, name: str) -> Documents:
     >>> ops.convert_to_numpy(read_places(places, 4, "attention").starts)
     array([[0, 0, 2, 2]], dtype=int32)
     """
-    check_places(places, name)
     if "prefix_mask" in places:
         raise ValueError(
             f"{name}: places has prefix_mask; only full attention lets a whole "
             "document see its prefix"
         )
-    for key in ("padding_mask", "document_ids", "position_ids"):
-        if key in places:
-            _check_ids(places[key], length, f"{name}: {key}")
     ids = ops.cast(
         places["document_ids" if packed(places) else "padding_mask"], "int32"
     )
@@ -93,20 +88,11 @@ def read_places(places, length, name: str) -> Documents:
         starts = ops.zeros_like(ids)
         return Documents(ids, index, starts, packed=False, aligned=True)
     positions = ops.cast(places["position_ids"], "int32")
-    # What stands in padding is nobody's business: it may not lead out of the row.
-    starts = ops.maximum(index - positions, 0)
+    # What stands in padding is nobody's business: it gets places of no meaning.
+    real = ops.not_equal(ids, 0)
+    positions = ops.where(real, positions, 0)
+    starts = ops.where(real, ops.maximum(index - positions, 0), index)
     return Documents(ids, positions, starts, packed(places), aligned=False)
-
-
-def _check_ids(ids, length, name: str) -> None:
-    if str(getattr(ids.dtype, "name", ids.dtype)) != "bool":
-        check_integers(ids, name)
-    known = isinstance(length, int) and isinstance(ids.shape[1], int)
-    if known and ids.shape[1] != length:
-        raise ValueError(
-            f"{name} has shape {tuple(ids.shape)}; expected (batch, {length}), a "
-            "number for each token of the inputs"
-        )
 
 
 def look_up(x, index):
@@ -127,10 +113,17 @@ def look_up(x, index):
     """
     batch, length, *rest = ops.shape(x)
     tokens = ops.reshape(x, (batch * length, *rest))
-    return ops.take(tokens, flat_index(index, batch, length), axis=0)
+    return rows_at(tokens, flat_index(index, batch, length))
 
 
 def flat_index(index, batch, length):
-    """From the index in a row to the index in all rows one after the other."""
-    rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, -1)  # (B, 1)
+    """From the index in a row to the index in all rows one after the other.
+
+    Args:
+        index: int32 `(N, B, ...)`.
+        batch: `B`.
+        length: `T`.
+    """
+    rows = ops.arange(batch, dtype="int32") * length
+    rows = ops.reshape(rows, (-1, *[1] * (len(index.shape) - 2)))  # (B, 1, ...)
     return rows + ops.clip(index, 0, length - 1)

@@ -47,30 +47,39 @@ class MultiHeadAttention(Attention):
 
     def _attend(self, query, key, value, row_bias, tables=(), training=None):
         """Fused if it can be: nobody watches, and no probability is dropped."""
+        scale = self.score_scale
+        if self.compute_dtype == "float16":
+            # It ends at 65,504, which a score may pass before it is scaled.
+            query, scale = query * scale, 1.0
         dropping = bool(training) and self.dropout > 0
         if not dropping and not self.probabilities.watched:
             return scaled_dot_product_attention(
-                query, key, value, row_bias, tables, self.score_scale
+                query, key, value, row_bias, tables, scale
             )
-        return self._attend_in_the_open(query, key, value, row_bias, tables, training)
+        scores = self._scores(query, key) * scale
+        scores = scores + row_bias(0, ops.shape(query)[1], *tables)
+        return self._attend_in_the_open(scores, value, training)
 
-    def _attend_in_the_open(self, query, key, value, row_bias, tables, training):
-        """The same step by step, with the probabilities where they can be seen."""
+    def _scores(self, query, key):
+        """Products of all queries and keys: float32 `(B, H, T, S)`."""
         batch, length, heads, width = ops.shape(query)
         groups, shared = key.shape[2], heads // key.shape[2]
         query = ops.transpose(query, (0, 2, 1, 3))  # (B, H, T, K)
         query = ops.reshape(query, (batch, groups, shared * length, width))
         key = ops.transpose(key, (0, 2, 3, 1))  # (B, G, K, S)
-        value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
-
         scores = ops.cast(ops.matmul(query, key), "float32")  # (B, G, H/G T, S)
-        scores = ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
-        scores = scores * self.score_scale + row_bias(0, length, *tables)
+        return ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
+
+    def _attend_in_the_open(self, scores, value, training):
+        """The same step by step, with the probabilities where they can be seen."""
+        batch, heads, length, keys = ops.shape(scores)
+        groups, width = value.shape[2:]
+        value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
         probabilities = self.probabilities(softmax(scores))
         probabilities = ops.cast(probabilities, self.compute_dtype)  # (B, H, T, S)
         probabilities = self.probabilities_dropout(probabilities, training=training)
         probabilities = ops.reshape(
-            probabilities, (batch, groups, shared * length, ops.shape(key)[-1])
+            probabilities, (batch, groups, heads // groups * length, keys)
         )
         outputs = ops.matmul(probabilities, value)  # (B, G, H/G T, K)
         outputs = ops.reshape(outputs, (batch, heads, length, width))

@@ -10,6 +10,7 @@ from model.layers.attention.scattered import Scattered, attend_from_scattered
 from model.layers.attention.sliding_window import SlidingWindowAttention
 from model.layers.attention.window import Far, Window, attend_to_window, window_of
 from model.layers.checks import check_rank
+from model.layers.places import check_places
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -80,6 +81,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
 
     def call(self, inputs, places, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
+        check_places(places, inputs, self.name)
         documents = read_places(places, ops.shape(inputs)[1], self.name)
         everyone = self._everyone(inputs, places, documents, training)
         some = self._global_ones(inputs, places, documents, training)
@@ -141,8 +143,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
             first = ops.arange(self.num_global_tokens, dtype="int32")
             first = ops.minimum(first, ops.shape(inputs)[1] - 1)
             query = self.global_query(ops.take(inputs, first, axis=1))  # (B, g, H K)
-            query = ops.expand_dims(self._turned(query, None), 0)
-            query = ops.repeat(query, ops.shape(index)[0], axis=0)
+            query = self._turned(query, None)
+            query = ops.broadcast_to(query, (ops.shape(index)[0], *ops.shape(query)))
         else:
             query = look_up(self._turned(self.global_query(inputs), positions), index)
         ids = ops.expand_dims(ids, 3)  # (N, B, Q, 1)

@@ -9,14 +9,18 @@ from configs.errors import ConfigError
 from model.layers.attention.base import Attention
 from model.layers.attention.carried import attend_in_chunks
 from model.layers.attention.documents import Documents, flat_index, read_places
+from model.layers.attention.exponents import (
+    LOWEST,
+    NOTHING,
+    Sums,
+    attend_by_exponents,
+)
 from model.layers.attention.orthogonal import orthogonal_features
 from model.seeds import derive_seed
 
 FEATURE_MAPS = ("softmax", "relu", "elu")
 # What a relu feature has when nothing excites it: no token may be like none at all.
 RELU_EPSILON = 1e-3
-# The logarithm of a feature of padding, and the lowest that one is measured against.
-NOTHING, LOWEST = -1e30, -1e20
 # The smallest sum of weights; a gradient has one over its square.
 TINY = 1e-18
 
@@ -32,8 +36,8 @@ class KernelAttention(Attention):
     The exponential of a product has random features whose products come near to it on
     average, the nearer the more there are: `exp(w q - |q|^2 / 2)` for normal vectors
     `w`, here orthogonal ones, which are nearer still. What is added in the exponent is
-    chosen for each feature and document such that the largest is one. It cancels out,
-    and no sum is empty or overflows.
+    chosen such that the largest feature, of those that a query can see, is one. It
+    cancels out, and no sum is empty or overflows.
 
     Shapes: as in `Attention`, and `F` features.
 
@@ -100,21 +104,43 @@ class KernelAttention(Attention):
 
     def attend(self, query, key, value, places, training=None):
         documents = read_places(places, ops.shape(query)[1], self.name)
-        real = ops.not_equal(documents.ids, 0)
-        log_key = self._log_features(key, real)
-        peak = None if log_key is None else _peaks(log_key, documents)
-        query, key = self._features(query, key, real, log_key, peak)
-        value = with_ones(value)
-        if documents.packed or self.causal:
-            ids = documents.ids if documents.packed else None
-            outputs, _ = attend_in_chunks(query, key, value, ids, causal=self.causal)
+        heads = query, key, with_ones(value)
+        if self.causal:
+            outputs, _ = self._attend_before(*heads, documents.ids, documents.packed)
             return self._mean(outputs)
+        return self._mean(self._attend_both_ways(*heads, documents))
+
+    def _attend_both_ways(self, query, key, value, documents: Documents):
+        """Sums over whole documents: `(B, T, H, K + 1)`."""
+        query, key = self._features(query, key, documents)
+        if documents.packed:
+            return attend_in_chunks(query, key, value, documents.ids, causal=False)[0]
         batch, length, heads, features = ops.shape(query)
         groups = key.shape[2]
         sums = ops.einsum("btgf,btgv->bgfv", key, value)
         query = ops.reshape(query, (batch, length, groups, heads // groups, features))
         outputs = ops.einsum("btgrf,bgfv->btgrv", query, sums)
-        return self._mean(ops.reshape(outputs, (batch, length, heads, -1)))
+        return ops.reshape(outputs, (batch, length, heads, self.head_dim + 1))
+
+    def _attend_before(self, query, key, value, ids, packed: bool, cache=None):
+        """Sums over the keys up to a query's own: `(B, T, H, K + 1)`, and the cache."""
+        if self.feature_map == "softmax":
+            log_query, log_key = self._log_features(query, key)
+            before = None if cache is None else Sums(**cache)
+            outputs, sums = attend_by_exponents(
+                log_query, log_key, value, ids, packed=packed, before=before
+            )
+            return outputs, sums._asdict()
+        query, key = self._plain_features(query, key, ops.not_equal(ids, 0))
+        outputs, sums = attend_in_chunks(
+            query,
+            key,
+            value,
+            ids if packed else None,
+            causal=True,
+            sums=None if cache is None else cache["sums"],
+        )
+        return outputs, {"sums": sums}
 
     def _mean(self, outputs):
         """Divides the sums of values by those of ones: `(B, T, H, K)`.
@@ -140,42 +166,53 @@ class KernelAttention(Attention):
         x = ops.cast(x, "float32") * scale
         return ops.tensordot(x, self.random_features.T, axes=1), x
 
-    def _log_features(self, key, real):
-        """Logarithms of the softmax features of keys; None for other features.
-
-        Args:
-            key: `(B, T, G, K)`.
-            real: bool `(B, T)`, which keys are not padding.
-
-        Returns:
-            float32 `(B, T, G, F)`.
-        """
-        if self.feature_map != "softmax":
-            return None
-        excited, key = self._excited(key)
-        lengths = ops.sum(ops.square(key), axis=-1, keepdims=True) / 2.0
-        return ops.where(_marks(real), excited - lengths, NOTHING)
-
-    def _features(self, query, key, real, log_key, peak):
-        """Features of queries and keys; padding's are zero.
+    def _log_features(self, query, key):
+        """Logarithms of the softmax features.
 
         Args:
             query: `(B, T, H, K)`.
             key: `(B, T, G, K)`.
-            real: bool `(B, T)`, which keys are not padding.
-            log_key: As `_log_features` gives it.
-            peak: float32 `(B, 1|T, G, F)`, what to take from it; queries get it back.
 
         Returns:
             float32 `(B, T, H, F)` and `(B, T, G, F)`.
         """
-        if self.feature_map == "softmax":
-            # A query's length is the same for all of its features: it cancels out.
-            excited, _ = self._excited(query)
-            log_query = excited + ops.repeat(peak, self._shared, axis=2)
-            highest = ops.max(log_query, axis=-1, keepdims=True)
-            log_query = log_query - ops.stop_gradient(highest)
-            return ops.exp(log_query), ops.exp(log_key - peak)
+        # A query's length is the same for all of its features: it cancels out.
+        log_query, _ = self._excited(query)
+        excited, key = self._excited(key)
+        return log_query, excited - ops.sum(ops.square(key), -1, keepdims=True) / 2.0
+
+    def _features(self, query, key, documents: Documents):
+        """Features of queries and keys that see each other; padding's are zero.
+
+        Args:
+            query: `(B, T, H, K)`.
+            key: `(B, T, G, K)`.
+            documents: `Documents`.
+
+        Returns:
+            float32 `(B, T, H, F)` and `(B, T, G, F)`.
+        """
+        real = ops.not_equal(documents.ids, 0)
+        if self.feature_map != "softmax":
+            return self._plain_features(query, key, real)
+        log_query, log_key = self._log_features(query, key)
+        log_key = ops.where(_marks(real), log_key, NOTHING)
+        peak = _peaks(log_key, documents)
+        # What keys are divided by, their queries get back.
+        shared = self.num_heads // self.num_key_value_heads
+        log_query = log_query + ops.repeat(peak, shared, axis=2)
+        highest = ops.max(log_query, axis=-1, keepdims=True, initial=LOWEST)
+        log_query = log_query - ops.stop_gradient(highest)
+        return ops.exp(log_query), ops.exp(log_key - peak)
+
+    def _plain_features(self, query, key, real):
+        """Features that are no exponentials; those of keys that are not real are zero.
+
+        Args:
+            query: `(B, T, H, K)`.
+            key: `(B, T, G, K)`.
+            real: bool `(B, T)`.
+        """
         if self.feature_map == "relu":
             query, key = (
                 ops.relu(self._excited(x)[0]) + RELU_EPSILON for x in (query, key)
@@ -184,24 +221,20 @@ class KernelAttention(Attention):
             query, key = (ops.elu(ops.cast(x, "float32")) + 1.0 for x in (query, key))
         return query, ops.where(_marks(real), key, 0.0)
 
-    @property
-    def _shared(self) -> int:
-        return self.num_heads // self.num_key_value_heads
-
     def make_cache(self, batch_size, length):
         """Empty sums of keys and values, however many there will be.
 
         Returns:
-            dict of float32 tensors: `sums` `(B, G, F, K + 1)` and `peak`
-            `(B, 1, G, F)`, the largest logarithm of each feature of a key.
+            dict of float32 tensors: `sums` `(B, G, F, K + 1)`; and of softmax features
+            `peak` `(B, G, F)`, the largest logarithm of each feature of a key.
         """
         groups = self.num_key_value_heads
         features = self.head_dim if self.feature_map == "elu" else self.num_features
-        shape = (batch_size, groups, features, self.head_dim + 1)
-        return {
-            "sums": ops.zeros(shape, "float32"),
-            "peak": ops.full((batch_size, 1, groups, features), LOWEST, "float32"),
-        }
+        shape = (batch_size, groups, features)
+        cache = {"sums": ops.zeros((*shape, self.head_dim + 1), "float32")}
+        if self.feature_map == "softmax":
+            cache["peak"] = ops.full(shape, LOWEST, "float32")
+        return cache
 
     def step(self, inputs, places, cache, index):
         """Attends from new tokens to all before them, by their sums.
@@ -218,18 +251,10 @@ class KernelAttention(Attention):
         query, key, value = self.project(inputs, places["position_ids"])
         batch, length = ops.shape(inputs)[:2]
         real = ops.slice(places["padding_mask"], (0, index), (batch, length))
-        real = ops.not_equal(real, 0)
-        log_key = self._log_features(key, real)
-        peak, sums = cache["peak"], cache["sums"]
-        if log_key is not None:
-            peak = ops.maximum(peak, ops.max(log_key, axis=1, keepdims=True))
-            smaller = ops.exp(cache["peak"] - peak)  # (B, 1, G, F)
-            sums = sums * ops.expand_dims(smaller[:, 0], -1)
-        query, key = self._features(query, key, real, log_key, peak)
-        outputs, sums = attend_in_chunks(
-            query, key, with_ones(value), causal=True, sums=sums
+        outputs, cache = self._attend_before(
+            query, key, with_ones(value), real, packed=False, cache=cache
         )
-        return self.join(self._mean(outputs)), {"sums": sums, "peak": peak}
+        return self.join(self._mean(outputs)), cache
 
     def get_config(self):
         return {
@@ -252,7 +277,7 @@ def _peaks(log_key, documents: Documents):
     # What is chosen cancels out: it needs no gradient.
     log_key = ops.maximum(ops.stop_gradient(log_key), LOWEST)
     if not documents.packed:
-        return ops.max(log_key, axis=1, keepdims=True)
+        return ops.max(log_key, axis=1, keepdims=True, initial=LOWEST)
     batch, length, groups, features = ops.shape(log_key)
     starts = ops.expand_dims(documents.starts, 0)
     tokens = ops.reshape(flat_index(starts, batch, length), (-1,))

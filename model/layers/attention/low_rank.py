@@ -161,7 +161,7 @@ class LowRankAttention(Attention):
     def _spoil_crowded_rows(self, outputs, documents: Documents):
         if not documents.packed:
             return outputs
-        crowded = ops.max(documents.ids, axis=1) > self.max_documents
+        crowded = ops.any(documents.ids > self.max_documents, axis=1)
         crowded = ops.reshape(crowded, (-1, 1, 1, 1))
         nan = ops.cast(float("nan"), outputs.dtype)
         return ops.where(crowded, nan, outputs)

@@ -2,9 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
+
+# Who watches which layer: a thread sees its own watchers only, so that a model can be
+# looked into in one and serve in another.
+_watching: ContextVar[tuple[tuple["Probabilities", list[Any]], ...]] = ContextVar(
+    "watching", default=()
+)
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -12,7 +19,8 @@ class Probabilities(keras.layers.Layer):
     """Does nothing: its name is where attention probabilities can be read.
 
     An attention layer that nobody watches is free never to make them: its fused path
-    gives the same outputs without a `T x T` tensor.
+    gives the same outputs without a `T x T` tensor. Watching is a matter of one thread:
+    calls in others stay fused and are not seen.
 
     Call arguments:
         inputs: float32, the probabilities; their shape is the attention kind's.
@@ -30,14 +38,10 @@ class Probabilities(keras.layers.Layer):
     Masking: the Keras mask means nothing here.
     """
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self._watchers: list[list[Any]] = []
-
     @property
     def watched(self) -> bool:
-        """Whether someone wants to see the probabilities."""
-        return bool(self._watchers)
+        """Whether someone in this thread wants to see the probabilities."""
+        return any(layer is self for layer, _ in _watching.get())
 
     @contextmanager
     def watch(self) -> Iterator[list[Any]]:
@@ -47,16 +51,19 @@ class Probabilities(keras.layers.Layer):
         trace anew.
         """
         seen: list[Any] = []
-        self._watchers.append(seen)
+        _watching.set((*_watching.get(), (self, seen)))
         try:
             yield seen
         finally:
             # By identity: two lists that have seen nothing are equal.
-            self._watchers = [other for other in self._watchers if other is not seen]
+            _watching.set(
+                tuple(pair for pair in _watching.get() if pair[1] is not seen)
+            )
 
     def call(self, inputs):
-        for seen in self._watchers:
-            seen.append(inputs)
+        for layer, seen in _watching.get():
+            if layer is self:
+                seen.append(inputs)
         return inputs
 
     def compute_output_shape(self, inputs_shape):

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.layers.attention.blocks import block_starts, cut_heads
+from model.layers.attention.blocks import block_starts, cut_heads, rows_at
 from model.layers.attention.documents import flat_index
 from model.layers.attention.window import forbid, pair_bias, pass_seam
+
+# Below all scores.
+LOWEST = -1e30
 
 
 class Scattered(NamedTuple):
@@ -86,12 +89,14 @@ def _softmax_by_token(scores, tokens, num_tokens):
     """
 
     def of_each_query(per_token):  # (tokens, H) to (N, B, H, Q, 1)
-        per_query = ops.swapaxes(ops.take(per_token, tokens, axis=0), -1, -2)
+        per_query = ops.swapaxes(rows_at(per_token, tokens), -1, -2)
         return ops.expand_dims(per_query, -1)
 
     ids = ops.reshape(tokens, (-1,))
-    peaks = ops.swapaxes(ops.max(scores, axis=-1), -1, -2)  # (N, B, Q, H)
-    peaks = ops.reshape(peaks, (-1, scores.shape[2]))
+    # With a lowest one, for a batch of no rows.
+    peaks = ops.max(scores, axis=-1, initial=LOWEST)
+    peaks = ops.swapaxes(peaks, -1, -2)  # (N, B, Q, H)
+    peaks = _one_by_one(peaks)
     # A common shift changes no softmax and needs no gradient.
     peaks = ops.stop_gradient(ops.segment_max(peaks, ids, num_tokens))
     scores = ops.exp(scores - of_each_query(peaks))
@@ -101,6 +106,10 @@ def _softmax_by_token(scores, tokens, num_tokens):
 
 def _add_up(x, tokens, num_tokens):
     """The sum for each token: `(N, B, Q, ...)` to `(tokens, ...)`."""
-    rest = ops.shape(x)[3:]
-    x = ops.reshape(x, (-1, *rest))
-    return ops.segment_sum(x, ops.reshape(tokens, (-1,)), num_tokens)
+    return ops.segment_sum(_one_by_one(x), ops.reshape(tokens, (-1,)), num_tokens)
+
+
+def _one_by_one(x):
+    """All queries one after the other: `(N, B, Q, ...)` to `(N B Q, ...)`."""
+    blocks, batch, queries, *rest = ops.shape(x)
+    return ops.reshape(x, (blocks * batch * queries, *rest))

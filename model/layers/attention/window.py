@@ -18,6 +18,7 @@ from model.layers.attention.blocks import (
     cut_ids,
     cut_queries,
     join_queries,
+    rows_at,
     window_mean,
     window_scores,
     windows,
@@ -200,10 +201,9 @@ def look_up_heads(x, index):
     batch, length, groups, width = ops.shape(x)
     num_heads = index.shape[2]
     group = ops.arange(num_heads, dtype="int32") // (num_heads // groups)
-    index = ops.swapaxes(index, 1, 2)  # (N, H, B, S)
-    index = ops.swapaxes(flat_index(index, batch, length), 1, 2) * groups
+    index = flat_index(index, batch, length) * groups
     index = index + ops.expand_dims(group, -1)  # (N, B, H, S)
-    return ops.take(ops.reshape(x, (batch * length * groups, width)), index, axis=0)
+    return rows_at(ops.reshape(x, (batch * length * groups, width)), index)
 
 
 def pair_bias(attention, ahead, length, bias_table=None):

@@ -11,6 +11,7 @@ from model.layers.attention.full import MultiHeadAttention
 from tests.model.gradients import value_and_gradients
 
 D, H = 12, 4
+POLICIES = ["float32", "mixed_bfloat16", "mixed_float16"]
 
 PROJECTIONS = ("query", "key", "value", "output_projection")
 

@@ -12,6 +12,7 @@ from model.layers.positions.linear_bias import LinearBias
 from model.layers.positions.relative_bias import RelativeBias
 from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.attention.dense import (
+    POLICIES,
     D,
     H,
     check_packed_is_alone,
@@ -27,7 +28,8 @@ from tests.model.attention.dense import (
     randomised,
     same_document,
 )
-from tests.model.conftest import tensorflow_only, without_jax
+from tests.model.compiling import compiled_on_jax
+from tests.model.conftest import fewer_on_jax, tensorflow_only, without_jax
 
 
 def attention(
@@ -101,7 +103,7 @@ def check_against_all_pairs(layer, places):
     compare(layer, floats(rows, length, D), places, expected)
 
 
-@pytest.mark.parametrize("num_random_blocks", [0, 1, 3])
+@pytest.mark.parametrize("num_random_blocks", fewer_on_jax([0, 1, 3], [3]))
 @pytest.mark.parametrize(
     "places",
     [
@@ -132,10 +134,14 @@ def test_a_short_text_is_full_attention():
     layer = attention(8, 0)
     full = full_twin(layer)
     x, places = floats(2, 24, D), packed([10, 14], [24])
-    np.testing.assert_allclose(layer(x, places), full(x, places), rtol=0, atol=1e-5)
+    here, there = (
+        compiled_on_jax(lambda x, kind=kind: kind(x, places))(x)
+        for kind in (layer, full)
+    )
+    np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("num_random_blocks", [0, 2])
+@pytest.mark.parametrize("num_random_blocks", fewer_on_jax([0, 2], [2]))
 def test_packed_is_alone(num_random_blocks):
     check_packed_is_alone(attention(4, num_random_blocks), 50, 3, 1, 61)
 
@@ -147,7 +153,7 @@ POSITIONS = {
 }
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", fewer_on_jax(POSITIONS, ["relative"]))
 @pytest.mark.parametrize("places", [packed([75, 30], padding=2), padded(100, to=100)])
 def test_positions(position, places):
     places = dict(places)
@@ -206,11 +212,12 @@ def test_dropout_is_of_the_probabilities_and_in_training_only():
     assert (np.abs(trained - at_rest).max(axis=(0, 2)) > 0.01).all()
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("policy", fewer_on_jax(POLICIES, ["mixed_bfloat16"]))
 @pytest.mark.parametrize("places", [padded(0, to=40), packed([], padding=40)])
 def test_an_empty_row_is_finite(policy, places):
     layer = attention(4, 2, dtype=policy)
-    outputs = ops.convert_to_numpy(layer(floats(1, 40, D), places))
+    answer = compiled_on_jax(lambda x: layer(x, places))
+    outputs = ops.convert_to_numpy(answer(floats(1, 40, D)))
     assert np.isfinite(outputs.astype("float32")).all()
 
 

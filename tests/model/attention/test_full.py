@@ -202,3 +202,15 @@ def test_uneven_groups_are_refused():
 def test_a_wrong_rank_is_refused():
     with pytest.raises(ValueError, match=r"inputs has shape \(3, 8\); expected"):
         built(8, 2)(np.ones((3, 8), "float32"), real(1, 1, 1))
+
+
+@pytest.mark.parametrize("in_the_open", [False, True])
+def test_scores_that_float16_cannot_hold_unscaled(in_the_open):
+    layer = built(64, 1, dtype="float16")
+    layer.set_weights([np.eye(64), np.zeros(64)] * 4)
+    x = np.full((1, 3, 64), 40.0) * np.array([1.0, 0.999, -1.0])[:, None]
+    # Products are 102,400; scores an eighth of it. The largest takes all.
+    expected = x[:, [0, 0, 2]]
+    with layer.probabilities.watch() if in_the_open else nullcontext():
+        outputs = layer(x, real(1, 1, 1))
+    np.testing.assert_allclose(outputs, expected, rtol=1e-3)

@@ -14,6 +14,7 @@ from model.layers.attention.orthogonal import orthogonal_features
 from model.layers.positions.linear_bias import LinearBias
 from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.attention.dense import (
+    POLICIES,
     D,
     H,
     check_packed_is_alone,
@@ -27,7 +28,8 @@ from tests.model.attention.dense import (
     randomised,
     same_document,
 )
-from tests.model.conftest import tensorflow_only, without_jax
+from tests.model.compiling import compiled_on_jax
+from tests.model.conftest import fewer_on_jax, tensorflow_only, without_jax
 from tests.model.gradients import value_and_gradients
 
 MAPS = ("softmax", "relu", "elu")
@@ -70,7 +72,7 @@ def check_against_all_pairs(layer, places, atol=2e-5):
     compare(layer, floats(rows, length, D), places, expected, atol=atol)
 
 
-@pytest.mark.parametrize("feature_map", MAPS)
+@pytest.mark.parametrize("feature_map", fewer_on_jax(MAPS, ["softmax"]))
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     "places",
@@ -100,7 +102,7 @@ def test_any_chunks_and_any_documents(lengths, chunk, causal):
         check_against_all_pairs(layer, packed(lengths, padding=2))
 
 
-@pytest.mark.parametrize("feature_map", MAPS)
+@pytest.mark.parametrize("feature_map", fewer_on_jax(MAPS, ["softmax"]))
 @pytest.mark.parametrize("causal", [False, True])
 def test_packed_is_alone(monkeypatch, feature_map, causal):
     monkeypatch.setattr(carried, "CHUNK", 16)
@@ -131,7 +133,7 @@ def test_more_features_come_nearer_to_the_softmax():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("feature_map", MAPS)
+@pytest.mark.parametrize("feature_map", fewer_on_jax(MAPS, ["softmax"]))
 def test_large_keys_of_one_document_do_not_drown_those_of_another(feature_map, causal):
     layer = attention(feature_map, causal=causal)
     x, places = floats(1, 20, D), packed([10, 10])
@@ -154,10 +156,48 @@ def test_nothing_comes_from_what_a_decoder_may_not_see(monkeypatch, places):
     np.testing.assert_array_equal(np.flatnonzero(felt), np.arange(21))
 
 
-@pytest.mark.parametrize("feature_map", MAPS)
-def test_a_step_is_the_whole(feature_map):
+# One row of tokens that shrink and one of tokens that grow: their features lie hundreds
+# of powers of e apart.
+UNEVEN = np.geomspace(0.1, 30.0, 30, dtype="float32")
+UNEVEN = np.stack([UNEVEN[::-1], UNEVEN])[..., np.newaxis]
+
+
+@pytest.mark.parametrize("chunk", fewer_on_jax([8, 128], [8]))
+@pytest.mark.parametrize("late", [0.05, 20.0])
+@pytest.mark.parametrize(
+    "places", [padded(30, 25, to=30), packed([7, 23], [30])], ids=["padded", "packed"]
+)
+def test_what_comes_later_takes_nothing_from_what_was_before(
+    monkeypatch, chunk, late, places
+):
+    monkeypatch.setattr(carried, "CHUNK", chunk)
+    layer = attention(causal=True)
+    x = floats(2, 30, D) * UNEVEN
+    alone = layer(x[:, :20], {name: ids[:, :20] for name, ids in places.items()})
+    x[:, 20:] *= late
+    whole = ops.convert_to_numpy(layer(x, places))[:, :20]
+    np.testing.assert_allclose(whole, alone, rtol=1e-4, atol=1e-4)
+    # The first token of a row sees only itself.
+    own = layer.join(ops.repeat(layer.project(x)[2], H // 2, axis=2))
+    np.testing.assert_allclose(whole[:, 0], own[:, 0], rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_uneven_tokens_are_finite():
+    layer = attention(causal=True)
+    x = keras.Variable(floats(2, 30, D) * UNEVEN)
+    _, gradients = value_and_gradients(
+        lambda: layer(ops.convert_to_tensor(x), padded(30, 25, to=30)),
+        [x, *layer.trainable_variables],
+    )
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("feature_map", fewer_on_jax(MAPS, ["softmax"]))
+@pytest.mark.parametrize("uneven", [False, True])
+def test_a_step_is_the_whole(feature_map, uneven):
     layer = attention(feature_map, causal=True, rotary=RotaryEmbedding())
     x, places = floats(2, 12, D), left_padded(12, 5, to=12)
+    x = x * UNEVEN[:, ::2][:, :12] if uneven else x
     whole = ops.convert_to_numpy(layer(x, places))
 
     cache, parts = layer.make_cache(2, 12), []
@@ -170,21 +210,23 @@ def test_a_step_is_the_whole(feature_map):
         parts.append(ops.convert_to_numpy(part))
     stepped = np.concatenate(parts, axis=1)
     inside = places["padding_mask"] == 1
-    np.testing.assert_allclose(stepped[inside], whole[inside], rtol=0, atol=1e-5)
+    rtol, atol = (1e-4, 1e-4) if uneven else (0, 1e-5)
+    np.testing.assert_allclose(stepped[inside], whole[inside], rtol=rtol, atol=atol)
 
 
 def test_the_cache_does_not_grow():
     layer = attention(causal=True)
     sizes = {name: tuple(part.shape) for name, part in layer.make_cache(3, 99).items()}
-    assert sizes == {"sums": (3, 2, 10, 5), "peak": (3, 1, 2, 10)}
+    assert sizes == {"sums": (3, 2, 10, 5), "peak": (3, 2, 10)}
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("policy", fewer_on_jax(POLICIES, ["mixed_bfloat16"]))
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("places", [padded(0, to=20), packed([], padding=20)])
 def test_an_empty_row_is_finite(policy, causal, places):
     layer = attention(causal=causal, dtype=policy)
-    outputs = ops.convert_to_numpy(layer(floats(1, 20, D), places))
+    answer = compiled_on_jax(lambda x: layer(x, places))
+    outputs = ops.convert_to_numpy(answer(floats(1, 20, D)))
     assert np.isfinite(outputs.astype("float32")).all()
 
 

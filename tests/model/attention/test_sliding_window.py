@@ -13,6 +13,7 @@ from model.layers.positions.linear_bias import LinearBias
 from model.layers.positions.relative_bias import RelativeBias
 from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.attention.dense import (
+    POLICIES,
     D,
     H,
     attention_work,
@@ -28,7 +29,7 @@ from tests.model.attention.dense import (
     randomised,
     same_document,
 )
-from tests.model.conftest import tensorflow_only, without_jax
+from tests.model.conftest import fewer_on_jax, tensorflow_only, without_jax
 
 
 def attention(window_size: int, **options) -> SlidingWindowAttention:
@@ -111,7 +112,7 @@ POSITIONS = {
 }
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", fewer_on_jax(POSITIONS, ["relative"]))
 @pytest.mark.parametrize("causal", [False, True])
 def test_positions(position, causal):
     places = packed([40, 30], padding=2)
@@ -191,7 +192,7 @@ def test_dropout_is_of_the_probabilities_and_in_training_only():
     assert np.abs(trained - at_rest).max() > 0.1
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("policy", fewer_on_jax(POLICIES, ["mixed_bfloat16"]))
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_empty_row_is_finite(policy, causal):
     layer = attention(8, causal=causal, dtype=policy)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from configs.attention import FullAttention, KernelAttention
@@ -11,6 +12,7 @@ from configs.sockets import DenseFeedForward, GatedFeedForward, LayerNorm, RmsNo
 from configs.training import TrainingConfig
 from model.cost.lengths import Lengths
 from model.cost.memory import cache_bytes, kept_activations, training_memory
+from model.layers.attention import kernel
 
 ATTENTION = FullAttention(num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0)
 SMALL = {
@@ -103,11 +105,18 @@ def test_cache_of_two_stacks_has_the_context_too():
     assert cache["longest"] == 2 * 64 * cache["per_token"]
 
 
-def test_cache_of_kernel_attention_does_not_grow():
-    attention = KernelAttention(num_heads=2, num_features=16)
-    cache = cache_bytes(DecoderConfig(**{**SMALL, "attention": attention}), 4)
+@pytest.mark.parametrize("feature_map", ["softmax", "relu", "elu"])
+def test_cache_of_kernel_attention_does_not_grow(feature_map):
+    attention = KernelAttention(num_heads=2, num_features=16, feature_map=feature_map)
+    config = DecoderConfig(**{**SMALL, "attention": attention})
+    cache = cache_bytes(config, 4)
     assert cache["per_token"] == 0
-    assert cache["longest"] == cache["fixed"] > 0
+    assert cache["longest"] == cache["fixed"]
+    layer = kernel.KernelAttention(
+        config.hidden_dim, 2, num_features=16, feature_map=feature_map, causal=True
+    )
+    kept = sum(np.prod(part.shape) for part in layer.make_cache(1, 64).values())
+    assert cache["fixed"] == config.num_layers * 4 * kept
 
 
 def test_encoder_has_no_cache():

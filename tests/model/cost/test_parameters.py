@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -294,13 +295,13 @@ def test_parts_are_those_of_the_built_model(config: Model, objective):
     built: Counter[str] = Counter()
     for weight in model.trainable_weights:
         path = re.sub(r"^(\w+)_layer_\d+/(\w+)/.*", r"\1_layers/\2", weight.path)
-        built[path if "_layers/" in path else path.split("/")[0]] += (
-            weight.shape.num_elements()
+        built[path if "_layers/" in path else path.split("/")[0]] += int(
+            np.prod(weight.shape)
         )
     counted = count_parameters(as_trained(config, objective), 40)
     assert {**counted, **count_head(config, objective, 40)} == built
     assert model.count_params() - sum(built.values()) == sum(
-        weight.shape.num_elements() for weight in model.non_trainable_weights
+        int(np.prod(weight.shape)) for weight in model.non_trainable_weights
     )
 
 

@@ -1,10 +1,16 @@
 """Attention probabilities: the right numbers, and a model that is left as it was."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import keras
 import numpy as np
 import pytest
 
-from configs.attention import FullAttention
+from configs.attention import (
+    BlockSparseAttention,
+    FullAttention,
+    GlobalWindowAttention,
+)
 from configs.model import Seq2SeqConfig
 from configs.sockets import AlibiPosition
 from model.build import build_encoder, build_seq2seq
@@ -110,3 +116,45 @@ def test_both_stacks_and_what_lies_between():
     causal = np.triu(np.ones((3, 3)), 1) == 1
     own = keras.ops.convert_to_numpy(maps["decoder_layer_0/self_attention"])
     assert (own[:, :, causal] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "num_global", "shape"),
+    [
+        # 40 tokens in 2 blocks of 32; 3 blocks of keys and 1 global token.
+        (GlobalWindowAttention(num_heads=2, window_size=40), 1, (2, 1, 2, 32, 97)),
+        # 40 tokens in 5 blocks of 8; 3 near, first, last, and one that is drawn.
+        (
+            BlockSparseAttention(num_heads=2, block_size=8, num_random_blocks=1),
+            16,
+            (5, 1, 2, 8, 48),
+        ),
+    ],
+    ids=["global window", "block sparse"],
+)
+def test_queries_that_see_everything_have_a_map_of_their_own(kind, num_global, shape):
+    config = small_config(
+        num_segments=0, num_layers=1, max_sequence_length=40, attention=kind
+    )
+    ids = np.ones((1, 40), "int32")
+    model = build_encoder(config, VOCABULARY_SIZE)
+    maps = attention_probabilities(model, {"token_ids": ids, "padding_mask": ids})
+    assert sorted(maps) == [FIRST, f"{FIRST}/global"]
+    some, whole = (keras.ops.convert_to_numpy(maps[path]) for path in sorted(maps))
+    assert some.shape == shape
+    np.testing.assert_allclose(some.sum(axis=-1), 1, rtol=1e-5)
+    blocks, _, _, size, _ = shape
+    assert whole.shape == (blocks, 1, 2, num_global, size)
+    np.testing.assert_allclose(whole.sum(axis=(0, 4)), 1, rtol=1e-5)
+
+
+def test_another_thread_does_not_see_the_watching(inputs):
+    model = build_encoder(small_config(num_segments=0), VOCABULARY_SIZE)
+    seam, _ = seams(model)
+    with ThreadPoolExecutor(1) as other, seam.watch() as seen:
+        assert seam.watched
+        assert not other.submit(lambda: seam.watched).result()
+        other.submit(model, inputs).result()
+        assert not seen
+        model(inputs)
+    assert len(seen) == 1

@@ -110,3 +110,23 @@ def test_xla_compiles_it(monkeypatch):
         gradients(*inputs), tape.gradient(total, inputs), strict=True
     ):
         np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
+
+
+def test_gradients_of_what_is_trained_add_up_in_float32(monkeypatch):
+    # In bfloat16 a sum of ones ends at 256.
+    monkeypatch.setattr(groups_tensorflow, "WORK_AT_ONCE", 1)
+    row = tf.ones((400, 1), "bfloat16")
+    weight = tf.ones((1,), "bfloat16")
+    with tf.GradientTape() as tape:
+        tape.watch(weight)
+        outputs = in_groups(
+            lambda rows, columns, marks, trained: rows[0] * trained[0],
+            [row],
+            [row],
+            [],
+            [weight],
+            work=1,
+        )
+    gradient = tape.gradient(outputs, weight)
+    assert gradient.dtype == tf.bfloat16
+    assert float(gradient[0]) == 400.0

@@ -1,0 +1,62 @@
+"""Queries, keys and values from one product instead of three.
+
+A token of a text that is being written takes as long as reading the weights takes, and
+one large matrix is read faster than three small ones. They are joined once for a whole
+text, outside of its loop; in training that would cost more than it saves.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+import keras
+from keras import ops
+
+Joined = tuple[Any, Any]  # kernel (D, (H + 2 G) K) and bias or None
+
+_NONE: Mapping[int, Joined] = MappingProxyType({})
+_joined: ContextVar[Mapping[int, Joined]] = ContextVar("joined", default=_NONE)
+
+
+def join_projections(attention: keras.layers.Layer) -> Joined | None:
+    """The three kernels side by side, and the biases, in the compute dtype.
+
+    Args:
+        attention: With the dense layers `query`, `key` and `value`.
+
+    Returns:
+        None if a kernel is rounded to whole numbers, which has a product of its own.
+
+    Example:
+    >>> from model.layers.attention.full import MultiHeadAttention
+    >>> attention = MultiHeadAttention(4, 2, num_key_value_heads=1)
+    >>> attention.build((None, None, 4))
+    >>> kernel, bias = join_projections(attention)
+    >>> tuple(kernel.shape), tuple(bias.shape)
+    ((4, 8), (8,))
+    """
+    layers = (attention.query, attention.key, attention.value)
+    if any(layer.quantization_mode for layer in layers):
+        return None
+    dtype = attention.compute_dtype
+    kernel = ops.concatenate([ops.cast(layer.kernel, dtype) for layer in layers], 1)
+    if not layers[0].use_bias:
+        return kernel, None
+    return kernel, ops.concatenate([ops.cast(layer.bias, dtype) for layer in layers], 0)
+
+
+@contextmanager
+def joined_projections(joined: Mapping[int, Joined]) -> Iterator[None]:
+    """Inside, attention layers use these: by the `id` of each."""
+    token = _joined.set(joined)
+    try:
+        yield
+    finally:
+        _joined.reset(token)
+
+
+def joined_projection(attention: keras.layers.Layer) -> Joined | None:
+    """What the layer is to use, if anything."""
+    return _joined.get().get(id(attention))
