@@ -1,6 +1,7 @@
 """Small models with weights large enough that a mistake shows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -22,10 +23,17 @@ VOCABULARY_SIZE = 40
 tensorflow_only = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="a test of TensorFlow's own"
 )
-# JAX compiles anew for every shape that hypothesis thinks of.
+# JAX compiles anew for every shape, such as hypothesis thinks of.
 without_jax = pytest.mark.skipif(
-    keras.backend.backend() == "jax", reason="minutes of compilation"
+    keras.backend.backend() == "jax", reason="JAX compiles it for too long"
 )
+
+
+def fewer_on_jax(cases: Iterable[Any], kept: Sequence[Any]) -> list[Any]:
+    """Parameters of a test, of which JAX takes only those that are kept."""
+    return [
+        pytest.param(case, marks=() if case in kept else without_jax) for case in cases
+    ]
 
 
 @pytest.fixture

@@ -124,6 +124,7 @@ def test_an_adapter_beside_bfloat16():
     [
         ({"rank": 0}, "rank=0 is not between 1 and 16"),
         ({"rank": 17}, "rank=17 is not between 1 and 16"),
+        ({"rank": 2.0}, "rank=2.0 is not a whole number"),
         ({"rank": 2, "targets": ["*/querry"]}, "fits the path of no dense layer"),
     ],
 )
@@ -173,3 +174,14 @@ def test_other_files_are_refused(tmp_path):
     }.items():
         with pytest.raises(ArtifactError, match=said):
             load_adapters(model, tmp_path / name)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    model = adapted()
+    path = tmp_path / "missing" / "adapters.safetensors"
+    with pytest.raises(
+        ArtifactError, match=r"adapters.safetensors: no folder .*missing"
+    ):
+        save_adapters(model, path)
+    with pytest.raises(ArtifactError, match="a folder is in the way"):
+        save_adapters(model, tmp_path)

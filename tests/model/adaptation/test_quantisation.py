@@ -14,6 +14,7 @@ from model.adaptation.lora import (
 from model.adaptation.quantisation import quantise, weight_bytes
 from model.layers.embeddings import TokenEmbedding
 from model.layers.heads import VocabularyProjection
+from tests.model.conftest import fewer_on_jax, without_jax
 from tests.model.stacks import (
     VOCABULARY_SIZE,
     logits,
@@ -22,7 +23,7 @@ from tests.model.stacks import (
 )
 
 MODES = ("int8", "int4")
-each_mode = pytest.mark.parametrize("mode", MODES)
+each_mode = pytest.mark.parametrize("mode", fewer_on_jax(MODES, ["int8"]))
 
 
 def quantised(mode="int8", **options) -> keras.Model:
@@ -59,7 +60,7 @@ def test_a_dense_layer_multiplies_by_what_its_whole_numbers_stand_for():
 # Of logits of size 4 (standard deviation 1.4); half a step of the largest weight is
 # 0.4% of it in int8, and 7% in int4, through eight products.
 @pytest.mark.parametrize(("mode", "furthest"), [("int8", 0.08), ("int4", 0.9)])
-@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("gated", fewer_on_jax([False, True], [False]))
 def test_answers_stay_close(mode, furthest, gated):
     exact = logits(small_model(num_heads=2, gated=gated))
     rounded = logits(quantised(mode, num_key_value_heads=2, gated=gated))
@@ -87,6 +88,7 @@ def test_saved_and_loaded_it_answers_the_same(mode, tmp_path):
     np.testing.assert_array_equal(logits(fresh), answers)
 
 
+@without_jax
 def test_what_is_rounded_and_what_is_not():
     found = dtypes(quantised("int4"))
     whole = {path for path, dtype in found.items() if dtype == "int8"}
@@ -162,6 +164,7 @@ def test_a_table_of_scores_is_rounded_by_token(tmp_path):
     np.testing.assert_array_equal(copy(x), model(x))
 
 
+@without_jax
 @each_mode
 def test_adapters_beside_whole_numbers(mode, tmp_path):
     model = quantised(mode)
@@ -182,6 +185,7 @@ def test_adapters_beside_whole_numbers(mode, tmp_path):
     np.testing.assert_array_equal(logits(fresh), logits(model))
 
 
+@without_jax
 def test_wrong_is_refused():
     model = small_model(num_heads=2)
     with pytest.raises(ConfigError, match="mode='int2' is not one of"):
@@ -193,3 +197,12 @@ def test_wrong_is_refused():
         quantise(model)
     with pytest.raises(ConfigError, match="is quantised already \\(int8\\)"):
         quantise(quantised("int8"))
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_float16_is_refused_before_anything_is_changed(mode):
+    model = small_model(num_heads=2, dtype="float16")
+    before = logits(model)
+    with pytest.raises(ConfigError, match="token_embedding computes in float16"):
+        quantise(model, mode)
+    np.testing.assert_array_equal(logits(model), before)
