@@ -3,12 +3,14 @@
     python -m bench.generation [--torch-python PATH]
 
 `PATH` is the Python of an environment with torch and transformers. Prompts of 32
-tokens, 64 new ones, weights at random, all in turns. First calls are shown as well.
+tokens, 64 new ones, weights at random, all in turns. First calls are shown as well, and
+what share of the memory's bandwidth reading the weights takes at batch 1.
 """
 
 import argparse
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import keras_hub
@@ -26,7 +28,10 @@ from model.generation.steps import decoder_steps
 PROMPT, NEW, VOCABULARY = 32, 64, 50_257
 PEER = Path(__file__).parent / "peers" / "hf_generation.py"
 PROMPTS = np.random.default_rng(0).integers(5, VOCABULARY, (8, PROMPT)).astype("int32")
+BYTES = {"float32": 4, "bfloat16": 2}
+WEIGHTS = 124_439_808 - 1_024 * 768  # what a token reads: all but the positions
 Run = Callable[[int], float]  # batch to seconds
+Name = tuple[str, str]  # who, and in what dtype
 
 
 def main() -> None:
@@ -35,33 +40,64 @@ def main() -> None:
     parser.add_argument("--torch-python", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
+    runs = writers(arguments.torch_python)
+    peers = sorted({who for who, _ in runs} - {"ours"})
     print(heading("work", "ours", "peer", "ratio"))
-    for dtype in ("float32", "bfloat16"):
-        runs: dict[str, Run] = {"ours": ours(dtype), "KerasHub": keras_hub_gpt2(dtype)}
-        if arguments.torch_python:
-            words = [arguments.torch_python, PEER, dtype]
-            runs["Hugging Face"] = Answering(words).seconds
-        for batch in (1, 8):
-            measure(dtype, batch, runs, arguments.rounds)
+    for batch in (1, 8):
+        first = {name: run(batch) for name, run in runs.items()}
+        seconds: dict[Name, list[float]] = {name: [] for name in runs}
+        for _ in range(arguments.rounds):
+            for name, run in runs.items():
+                seconds[name].append(run(batch))
+        for peer in peers:
+            for dtype in BYTES:
+                show(seconds, batch, dtype, (peer, dtype))
+        if batch == 1 and arguments.torch_python:
+            show(seconds, batch, "bfloat16", ("Hugging Face", "float32"))
+        for (who, dtype), taken in first.items():
+            print(f"(first call, batch {batch}, {dtype}, {who}: {taken:.1f} s)")
+        if batch == 1:
+            show_bandwidth(seconds)
 
 
-def measure(dtype: str, batch: int, runs: dict[str, Run], rounds: int) -> None:
-    """Prints a row for each peer."""
-    first = {name: run(batch) for name, run in runs.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            seconds[name].append(run(batch))
-    mine = seconds.pop("ours")
-    for peer, theirs in seconds.items():
-        work = f"GPT-2 124M, {PROMPT}+{NEW} tokens, batch {batch}, {dtype}"
-        print(
-            Pair(work, peer, mine, theirs, batch * NEW, "tokens").as_row(), flush=True
-        )
-    calls = ", ".join(
-        f"{name} {spread([taken], '.1f', ' s')}" for name, taken in first.items()
+def writers(torch_python: Path | None) -> dict[Name, Run]:
+    """All who take turns, each in both dtypes."""
+    runs: dict[Name, Run] = {}
+    for dtype in BYTES:
+        runs["ours", dtype] = ours(dtype)
+        runs["KerasHub", dtype] = keras_hub_gpt2(dtype)
+        if torch_python:
+            peer = Answering([torch_python, PEER, dtype])
+            runs["Hugging Face", dtype] = peer.seconds
+    return runs
+
+
+def show(
+    seconds: Mapping[Name, list[float]], batch: int, dtype: str, peer: Name
+) -> None:
+    """Prints our row beside a peer's."""
+    work = f"GPT-2 124M, {PROMPT}+{NEW} tokens, batch {batch}, {dtype}"
+    who, other = peer
+    name = who if other == dtype else f"{who} {other}"
+    pair = Pair(
+        work, name, seconds["ours", dtype], seconds[peer], batch * NEW, "tokens"
     )
-    print(f"(first call, batch {batch}, {dtype}: {calls})", flush=True)
+    print(pair.as_row(), flush=True)
+
+
+def show_bandwidth(seconds: Mapping[Name, Sequence[float]]) -> None:
+    """Prints how fast weights are read at batch 1, beside a plain sum over memory."""
+    numbers = tf.ones(2**28)  # 1 GiB, beyond any cache
+    add = tf.function(lambda: tf.reduce_sum(numbers))
+    rates = []
+    for _ in range(6):
+        began = time.perf_counter()
+        add().numpy()
+        rates.append(2**30 / 1e9 / (time.perf_counter() - began))
+    print(f"(memory: a sum over 1 GiB reads {spread(rates[1:], '.1f', ' GB/s')})")
+    for (who, dtype), taken in seconds.items():
+        rate = WEIGHTS * BYTES[dtype] * NEW / statistics.median(taken) / 1e9
+        print(f"(weights read, batch 1, {dtype}, {who}: {rate:.1f} GB/s)")
 
 
 def ours(dtype: str) -> Run:
