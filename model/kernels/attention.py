@@ -96,6 +96,9 @@ def plain_attention(
 
 
 def _attend_with_jax(query, key, value, row_bias, trained, scale):
+    if keras.backend.standardize_dtype(query.dtype) == "float16":
+        # JAX's own asks for a product that CPUs do not have.
+        return plain_attention(query, key, value, row_bias, trained, scale)
     bias = None if row_bias is None else row_bias(0, query.shape[1], *trained)
     # Keras rounds the bias to the dtype of the query: a mask may be, places may not.
     if bias is not None and bias.shape[1] > 1 and query.dtype != bias.dtype:
