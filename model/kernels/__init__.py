@@ -7,8 +7,12 @@ nobody else's business, but for an export, which must do without some.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import keras
+
+# With fewer tokens, starting XLA's kernel takes longer than the small ops it saves.
+FEWEST_TOKENS = 64
 
 _PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
 
@@ -42,3 +46,17 @@ def is_plain() -> bool:
 def on_tensorflow() -> bool:
     """Whether Keras's backend is TensorFlow."""
     return keras.backend.backend() == "tensorflow"
+
+
+def has_many_tokens(x: Any) -> bool:
+    """Whether a kernel of XLA's saves more than starting it takes.
+
+    Args:
+        x: float `(..., D)`, of any number of vectors.
+    """
+    count = 1
+    for size in x.shape[:-1]:
+        if size is None:
+            return True
+        count *= size
+    return count >= FEWEST_TOKENS

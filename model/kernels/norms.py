@@ -4,10 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import is_plain, on_tensorflow
-
-# With fewer tokens, starting XLA's kernel takes longer than the small ops it saves.
-FEWEST_TOKENS = 64
+from model.kernels import has_many_tokens, is_plain, on_tensorflow
 
 
 def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
@@ -34,7 +31,7 @@ def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     References:
         - [Ba et al., 2016](https://arxiv.org/abs/1607.06450), equation 3
     """
-    if on_tensorflow() and not is_plain() and _has_many_tokens(x):
+    if on_tensorflow() and not is_plain() and has_many_tokens(x):
         from model.kernels import islands_tensorflow
 
         return islands_tensorflow.layer_normalization(x, gamma, beta, epsilon)
@@ -49,12 +46,3 @@ def plain_layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> 
     normalised = centred * ops.rsqrt(variance + epsilon)
     gamma, beta = ops.cast(gamma, "float32"), ops.cast(beta, "float32")
     return ops.cast(normalised * gamma + beta, x.dtype)
-
-
-def _has_many_tokens(x) -> bool:
-    count = 1
-    for size in x.shape[:-1]:
-        if size is None:
-            return True
-        count *= size
-    return count >= FEWEST_TOKENS

@@ -8,7 +8,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.kernels import norms, plain
+from model import kernels
+from model.kernels import plain
 from model.kernels.activations import gelu, plain_gelu
 from model.kernels.norms import layer_normalization, plain_layer_normalization
 from tests.model.conftest import tensorflow_only
@@ -17,6 +18,14 @@ from tests.model.kernels.comparing import assert_same, in_graph
 pytestmark = tensorflow_only
 DTYPES = ["float32", "bfloat16", "float16"]
 EPSILON = 1e-6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_tokens():
+    """Islands for the few tokens of these tests as well."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(kernels, "FEWEST_TOKENS", 1)
+        yield
 
 
 def normal(rng, shape, dtype, spread=1.0):
@@ -46,17 +55,12 @@ def test_gelu(length, dtype, approximate, traced, spread, seed):
     assert_same(in_graph(ours, free=1) if traced else ours, exactly, [x], worth, dtype)
 
 
-@pytest.fixture
-def few_tokens(monkeypatch):
-    monkeypatch.setattr(norms, "FEWEST_TOKENS", 1)
-
-
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "weights"), [*((dtype, "float32") for dtype in DTYPES), ("bfloat16",) * 2]
 )
-def test_layer_normalization(few_tokens, dtype, weights, traced, seed):
+def test_layer_normalization(dtype, weights, traced, seed):
     rng = np.random.default_rng(seed)
     x = normal(rng, (3, 4, 8), dtype) + tf.cast(3 * seed, dtype)
     gamma, beta = normal(rng, (8,), weights), normal(rng, (8,), weights)
@@ -71,20 +75,30 @@ def test_layer_normalization(few_tokens, dtype, weights, traced, seed):
     assert_same(ours, reference, [x, gamma, beta], worth, dtype)
 
 
-@pytest.mark.parametrize(
+def compiled_calls(function, context) -> int:
+    def call(x):
+        with context:
+            return function(x)
+
+    traced = tf.function(call, autograph=False)
+    graph = traced.get_concrete_function(tf.TensorSpec((3, 8), "bfloat16")).graph
+    return str(graph.as_graph_def().library).count("_XlaMustCompile")
+
+
+each_function = pytest.mark.parametrize(
     "function",
     [gelu, lambda x: layer_normalization(x, tf.ones(8), tf.zeros(8), EPSILON)],
     ids=["gelu", "layer_normalization"],
 )
-def test_no_island_in_a_plain_graph(few_tokens, function):
-    def compiled_calls(context) -> int:
-        def call(x):
-            with context:
-                return function(x)
 
-        traced = tf.function(call, autograph=False)
-        graph = traced.get_concrete_function(tf.TensorSpec((3, 8), "bfloat16")).graph
-        return str(graph.as_graph_def().library).count("_XlaMustCompile")
 
-    assert compiled_calls(nullcontext()) > 0
-    assert compiled_calls(plain()) == 0
+@each_function
+def test_no_island_in_a_plain_graph(function):
+    assert compiled_calls(function, nullcontext()) > 0
+    assert compiled_calls(function, plain()) == 0
+
+
+@each_function
+def test_no_island_for_few_tokens(function, monkeypatch):
+    monkeypatch.setattr(kernels, "FEWEST_TOKENS", 4)
+    assert compiled_calls(function, nullcontext()) == 0
