@@ -7,7 +7,12 @@ from keras import ops
 
 from model.generation.caches import CONTEXT, add_slots, has_slots
 from model.generation.interface import Steps
-from model.layers.attention.joined import join_projections, joined_projections
+from model.kernels.shared_trace import share_trace
+from model.layers.attention.joined import (
+    join_projections,
+    joined_projection,
+    joined_projections,
+)
 from model.layers.embeddings import TokenEmbedding
 from model.stack import LayerStack
 
@@ -208,14 +213,23 @@ class _Walk:
 
         context = cache.get(CONTEXT)
         layers = []
-        for number, block in enumerate(self.stack.blocks):
+        blocks = self.stack.blocks
+        for number, step in enumerate(share_trace(blocks, _step)):
             kept, context_places = {"self_attention": cache["layers"][number]}, None
             if context is not None:
                 kept["cross_attention"] = context["layers"][number]
                 context_places = {"padding_mask": context["padding_mask"]}
-            x, kept = block.step(x, places, kept, index, context_places)
+            joined = joined_projection(blocks[number].self_attention)
+            x, kept = step(joined, x, places, kept, index, context_places)
             layers.append(kept["self_attention"])
         return self.stack.normalise(x), {**cache, "layers": tuple(layers)}
+
+
+def _step(block, joined, *arguments):
+    """A block's step with its joined projections, if there are any."""
+    pairs = {} if joined is None else {id(block.self_attention): joined}
+    with joined_projections(pairs):
+        return block.step(*arguments)
 
 
 def with_weights(function, weights):

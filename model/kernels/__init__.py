@@ -48,6 +48,15 @@ def on_tensorflow() -> bool:
     return keras.backend.backend() == "tensorflow"
 
 
+def in_tensorflow_graph() -> bool:
+    """Whether ops make nodes of a graph of TensorFlow's now, instead of being run."""
+    if not on_tensorflow():
+        return False
+    import tensorflow as tf
+
+    return not tf.executing_eagerly()
+
+
 def has_many_tokens(x: Any) -> bool:
     """Whether a kernel of XLA's saves more than starting it takes.
 

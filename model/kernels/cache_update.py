@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import keras
 from keras import ops
+
+from model.kernels import in_tensorflow_graph
 
 _in_place: ContextVar[bool] = ContextVar("in_place", default=False)
 
@@ -70,8 +71,7 @@ def loop_with_cache(
     >>> float(total)
     10.0
     """
-    runs_in_graph = keras.backend.backend() == "tensorflow" and _in_graph()
-    loop = _tensorflow_loop if runs_in_graph else _plain_loop
+    loop = _tensorflow_loop if in_tensorflow_graph() else _plain_loop
     return loop(condition, body, state, cache)
 
 
@@ -123,12 +123,6 @@ def _updates_in_place(allowed: bool):
         yield
     finally:
         _in_place.reset(token)
-
-
-def _in_graph() -> bool:
-    import tensorflow as tf
-
-    return not tf.executing_eagerly()
 
 
 def _compiled_by_xla() -> bool:
