@@ -5,51 +5,8 @@ from typing import Literal
 
 from configs.errors import ConfigError
 from configs.fields import option
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdamWConfig:
-    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019).
-
-    Biases, norms and embeddings are not decayed.
-    """
-
-    kind: Literal["adamw"] = "adamw"
-    beta_1: float = option(
-        "Decay of the mean.", default=0.9, minimum=0.0, maximum=0.9999
-    )
-    beta_2: float = option(
-        "Decay of the mean square.", default=0.98, minimum=0.0, maximum=0.99999
-    )
-    epsilon: float = option(
-        "Added to the root.", default=1e-6, minimum=1e-12, maximum=1.0
-    )
-    weight_decay: float = option(
-        "Share of a weight taken off per step, times the learning rate.",
-        default=0.01,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    clip_norm: float = option(
-        "Largest norm of all gradients together.", default=1.0, minimum=1e-6
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CosineSchedule:
-    """Linear warm-up to the peak, then half a cosine down."""
-
-    kind: Literal["cosine"] = "cosine"
-    peak: float = option(
-        "Largest learning rate.", default=1e-3, minimum=1e-9, maximum=10.0
-    )
-    warmup_steps: int = option("Steps to reach it.", default=100, minimum=0)
-    final_fraction: float = option(
-        "What is left of the peak at the last step.",
-        default=0.0,
-        minimum=0.0,
-        maximum=1.0,
-    )
+from configs.optimizers import AdamWConfig, Optimizer
+from configs.schedules import CosineSchedule, Schedule, WsdSchedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,23 +15,61 @@ class TrainingConfig:
 
     steps: int = option("Optimizer updates.", minimum=1)
     batch_size: int = option("Records per update.", default=32, minimum=1)
-    optimizer: AdamWConfig = option(
+    accumulation: int = option(
+        "Micro-batches that one update is made of: memory of batch_size/accumulation "
+        "records, numbers of batch_size.",
+        default=1,
+        minimum=1,
+    )
+    optimizer: Optimizer = option(
         "What turns gradients into updates.", default=AdamWConfig
     )
-    schedule: CosineSchedule = option(
-        "The learning rate over time.", default=CosineSchedule
+    schedule: Schedule = option("The learning rate over time.", default=CosineSchedule)
+    clip_norm: float | None = option(
+        "Largest norm of all gradients together; larger ones are scaled down to it. "
+        "null: they are left as they are.",
+        default=1.0,
+        minimum=1e-6,
+    )
+    label_smoothing: float = option(
+        "Share of a target's probability that is spread over all classes.",
+        default=0.0,
+        minimum=0.0,
+        maximum=0.5,
+    )
+    z_loss: float = option(
+        "Weight of log²(sum of exponentials), which keeps scores from drifting; PaLM "
+        "has 1e-4.",
+        default=0.0,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    ema_decay: float | None = option(
+        "Decay of a moving average of the weights, updated with them. Left out: there "
+        "is none.",
+        default=None,
+        minimum=0.0,
+        maximum=0.99999,
     )
     initial_weights: str | None = option(
         "A file of weights to begin with, as `transbeam import` leaves in a run's "
         "folder; a head that is not in it is new. Left out: random ones.",
         default=None,
     )
-    precision: Literal["float32", "mixed_bfloat16"] = option(
-        "Number format of the matrix products. Variables stay float32.",
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
+        "Number format of the matrix products. Variables stay float32. With "
+        "mixed_float16 the loss is scaled, so that small gradients are not lost.",
         default="float32",
+    )
+    deterministic: bool = option(
+        "The same numbers every time on one machine, bit for bit; somewhat slower.",
+        default=False,
     )
     shuffle_records: int = option(
         "Records held in memory to shuffle among.", default=16_384, minimum=1
+    )
+    log_every: int = option(
+        "Steps between lines of the log (metrics.jsonl).", default=10, minimum=1
     )
     evaluate_every: int = option(
         "Steps between validations; a checkpoint is written with each.",
@@ -89,10 +84,30 @@ class TrainingConfig:
     keep_checkpoints: int = option(
         "How many of the last to keep.", default=2, minimum=1
     )
+    max_skipped_steps: int = option(
+        "Steps in a row whose loss or gradient is not finite before the run is given "
+        "up.",
+        default=20,
+        minimum=1,
+    )
 
     def __post_init__(self) -> None:
-        if self.schedule.warmup_steps > self.steps:
+        if self.batch_size % self.accumulation:
             raise ConfigError(
-                f"schedule.warmup_steps={self.schedule.warmup_steps} is more than "
+                f"accumulation={self.accumulation} does not divide "
+                f"batch_size={self.batch_size}: micro-batches are of one size"
+            )
+        schedule = self.schedule
+        if schedule.warmup_steps > self.steps:
+            raise ConfigError(
+                f"schedule.warmup_steps={schedule.warmup_steps} is more than "
                 f"steps={self.steps}"
             )
+        if isinstance(schedule, WsdSchedule):
+            decay_steps = schedule.decay_steps(self.steps)
+            if schedule.warmup_steps + decay_steps > self.steps:
+                raise ConfigError(
+                    f"schedule.decay_fraction={schedule.decay_fraction} of "
+                    f"steps={self.steps} is {decay_steps} steps, which leaves no room "
+                    f"for schedule.warmup_steps={schedule.warmup_steps}"
+                )

@@ -32,9 +32,10 @@ from configs.model import EncoderConfig, Model
 from configs.objective import ImageClassificationConfig, MaskedConfig, Objective
 from configs.run import RunConfig
 from configs.run_folder import Stage, fingerprint, lock, save_config
+from configs.schedules import CosineSchedule
 from configs.sources import ImagesSource, PythonDocsSource
 from configs.tokenizer import PretrainedConfig, WordPieceConfig
-from configs.training import CosineSchedule, TrainingConfig
+from configs.training import TrainingConfig
 from model.build import build_model
 from model.weights.assign import assign, shapes_of, variables_of
 from model.weights.checkpoint import Checkpoint

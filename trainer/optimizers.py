@@ -1,37 +1,113 @@
 """Optimizers, and which weights they may shrink."""
 
 import re
+from collections.abc import Sequence
+from typing import assert_never
 
 import keras
 
-from configs.training import AdamWConfig
+from configs.optimizers import (
+    AdafactorConfig,
+    AdamWConfig,
+    LionConfig,
+    MuonConfig,
+    Optimizer,
+)
+from trainer.adafactor import Adafactor
 
-# Weight decay would pull these towards values that mean something: a bias towards no
-# offset, a norm's scale towards silence, a rare token's vector towards the others.
-_NOT_DECAYED = re.compile(r"(bias|gamma|beta|scale|embeddings?)$")
+# Layers that give scores. Muon is for what lies between them and the embeddings, which
+# Keras knows by their paths.
+SCORING = ["logits/", "classifier/"]
 
 
-def is_decayed(variable: keras.Variable) -> bool:
-    """Whether weight decay applies: matrices yes; biases, norms and embeddings no."""
-    return _NOT_DECAYED.search(variable.path) is None
+def is_decayed(path: str, not_decayed: Sequence[str]) -> bool:
+    """Whether weight decay applies to a weight.
+
+    Args:
+        path: Its path, such as `encoder_layer_0/feedforward/output/kernel`.
+        not_decayed: Regular expressions; one that is found in the path says no.
+
+    Example:
+    >>> is_decayed("head_dense/kernel", ["bias$"]), is_decayed("query/bias", ["bias$"])
+    (True, False)
+    """
+    return not any(re.search(pattern, path) for pattern in not_decayed)
 
 
 def build_optimizer(
-    config: AdamWConfig,
+    config: Optimizer,
     schedule: keras.optimizers.schedules.LearningRateSchedule,
-    variables: list[keras.Variable],
+    variables: Sequence[keras.Variable],
 ) -> keras.optimizers.Optimizer:
-    """AdamW on a model's trainable variables, built and ready to be restored."""
-    optimizer = keras.optimizers.AdamW(
-        learning_rate=schedule,
-        beta_1=config.beta_1,
-        beta_2=config.beta_2,
-        epsilon=config.epsilon,
-        weight_decay=config.weight_decay,
-        global_clipnorm=config.clip_norm,
-    )
+    """An optimizer on a model's trainable variables, built and ready to be restored.
+
+    It neither clips gradients nor averages weights: it takes finished gradients.
+
+    Args:
+        config: The `training.optimizer` section of a run.
+        schedule: The learning rate of each step.
+        variables: What it is to update.
+
+    Example:
+    >>> from trainer.schedules import Warmup
+    >>> kernel = keras.Variable([8.0], name="kernel")
+    >>> bias = keras.Variable([8.0], name="bias")
+    >>> lion = LionConfig(weight_decay=0.5)
+    >>> optimizer = build_optimizer(lion, Warmup(0.5, 0), [kernel, bias])
+    >>> optimizer.apply([keras.ops.ones(1), keras.ops.ones(1)], [kernel, bias])
+    >>> kernel.numpy().item(), bias.numpy().item()
+    (5.5, 7.5)
+    """
+    optimizer = _make(config, schedule)
     optimizer.exclude_from_weight_decay(
-        var_list=[variable for variable in variables if not is_decayed(variable)]
+        var_list=[
+            variable
+            for variable in variables
+            if not is_decayed(variable.path, config.not_decayed)
+        ]
     )
-    optimizer.build(variables)
+    optimizer.build(list(variables))
     return optimizer
+
+
+def _make(
+    config: Optimizer, schedule: keras.optimizers.schedules.LearningRateSchedule
+) -> keras.optimizers.Optimizer:
+    match config:
+        case AdamWConfig():
+            return keras.optimizers.AdamW(
+                schedule,
+                beta_1=config.beta_1,
+                beta_2=config.beta_2,
+                epsilon=config.epsilon,
+                weight_decay=config.weight_decay,
+            )
+        case AdafactorConfig():
+            return Adafactor(
+                schedule,
+                decay_exponent=config.decay_exponent,
+                epsilon_1=config.epsilon_1,
+                epsilon_2=config.epsilon_2,
+                clip_threshold=config.clip_threshold,
+                weight_decay=config.weight_decay,
+            )
+        case LionConfig():
+            return keras.optimizers.Lion(
+                schedule,
+                beta_1=config.beta_1,
+                beta_2=config.beta_2,
+                weight_decay=config.weight_decay,
+            )
+        case MuonConfig():
+            return keras.optimizers.Muon(
+                schedule,
+                adam_beta_1=config.beta_1,
+                adam_beta_2=config.beta_2,
+                adam_weight_decay=config.weight_decay,
+                epsilon=config.epsilon,
+                weight_decay=config.weight_decay,
+                exclude_layers=SCORING,
+                momentum=config.momentum,
+            )
+        case _:
+            assert_never(config)

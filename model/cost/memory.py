@@ -1,7 +1,8 @@
 """How much memory training and generation take, without building the model.
 
-In training the weights, their gradients and AdamW's two moments are float32 whatever
-the precision; what the backward pass needs of the forward one grows with the batch.
+In training the weights, their gradients and what the optimizer keeps (two moments with
+AdamW) are float32 whatever the precision; what the backward pass needs of the forward
+one grows with the batch.
 
 Kept is, in a block of hidden width `D`, with `H K` numbers of queries, `G K` of keys
 and as many of values, and an inner width `F`, for each token:
@@ -37,6 +38,9 @@ from model.cost.parameters import scored_rows
 from model.cost.sides import Side, sides_of
 
 FLOAT32, BFLOAT16 = 4, 2
+# Numbers for each weight. Muon keeps the second for what it leaves to Adam: at most
+# this. Adafactor keeps one for each row and column, which is next to nothing.
+KEPT_BY_OPTIMIZER = {"adamw": 2, "adafactor": 0, "lion": 1, "muon": 2}
 # Numbers that an activation keeps beside its result; both GELUs are made in float32.
 KEPT_BY_ACTIVATION = {"gelu": 3, "gelu_tanh": 4, "relu": 0, "silu": 1}
 
@@ -60,13 +64,14 @@ def training_memory(
     >>> memory["optimizer"], memory["peak"]
     (8000, 16500)
     """
-    in_bfloat16 = compute_bytes(training) == BFLOAT16
+    in_half = compute_bytes(training) < FLOAT32
+    numbers = KEPT_BY_OPTIMIZER[training.optimizer.kind]
     parts = {
         "weights": FLOAT32 * parameters,
         # Products of matrices read a copy, which the backward pass reads again.
-        "weights_in_bfloat16": BFLOAT16 * parameters if in_bfloat16 else 0,
+        "weights_in_half_precision": BFLOAT16 * parameters if in_half else 0,
         "gradients": FLOAT32 * parameters,
-        "optimizer": 2 * FLOAT32 * parameters,
+        "optimizer": numbers * FLOAT32 * parameters,
         "activations": activations,
     }
     return {**parts, "peak": sum(parts.values())}
@@ -79,7 +84,7 @@ def compute_bytes(training: TrainingConfig) -> int:
     >>> compute_bytes(TrainingConfig(steps=100, precision="mixed_bfloat16"))
     2
     """
-    return BFLOAT16 if training.precision == "mixed_bfloat16" else FLOAT32
+    return FLOAT32 if training.precision == "float32" else BFLOAT16
 
 
 def kept_activations(

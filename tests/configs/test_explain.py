@@ -141,7 +141,7 @@ def test_json_of_a_plain_key_a_section_and_a_choice():
         "beta_2",
         "epsilon",
         "weight_decay",
-        "clip_norm",
+        "not_decayed",
     ]
     assert "minimum_characters" in explain_json("data.cleaning")["keys"]
     position = explain_json("model.position")

@@ -1,5 +1,6 @@
 """For random configurations and random text: the round trip, and no other error."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -40,7 +41,11 @@ CHOSEN = {
     "mask_fraction": st.floats(0, 0.5),
     "random_fraction": st.floats(0, 0.5),
     "steps": st.integers(100, 10**9),
-    "warmup_steps": st.integers(0, 100),
+    "batch_size": st.sampled_from([12, 96]),
+    "accumulation": st.sampled_from([1, 2, 12]),
+    "warmup_steps": st.integers(1, 50),
+    "decay_fraction": st.floats(0, 0.5),
+    "not_decayed": st.lists(TEXT.map(re.escape), max_size=3).map(tuple),
     "encoding": st.sampled_from(["utf-8", "detect", "utf-16", "cp1252"]),
     "delimiter": st.sampled_from([",", "\t", ";"]),
     "allowed": st.sets(st.sampled_from(["en", "de"]), min_size=1).map(tuple),

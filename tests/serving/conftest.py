@@ -20,10 +20,11 @@ from configs.load import flatten
 from configs.model import EncoderConfig
 from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
+from configs.schedules import CosineSchedule
 from configs.sockets import DenseFeedForward, NormalInitializer
 from configs.sources import TextSource
 from configs.tokenizer import WordPieceConfig
-from configs.training import CosineSchedule, TrainingConfig
+from configs.training import TrainingConfig
 from model.build import build_model
 from pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
 from pipeline.tokenizers.making import learn_model

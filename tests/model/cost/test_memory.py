@@ -8,6 +8,7 @@ import pytest
 from configs.attention import FullAttention, KernelAttention
 from configs.language_modelling import CausalConfig, MaskedConfig
 from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from configs.optimizers import AdafactorConfig, LionConfig
 from configs.sockets import DenseFeedForward, GatedFeedForward, LayerNorm, RmsNorm
 from configs.training import TrainingConfig
 from model.cost.lengths import Lengths
@@ -36,11 +37,20 @@ def test_training_in_float32_takes_sixteen_bytes_a_weight():
     assert memory["peak"] == 16 * 1_000
 
 
-def test_mixed_precision_keeps_a_copy_of_the_weights():
-    training = TrainingConfig(steps=100, precision="mixed_bfloat16")
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_keeps_a_copy_of_the_weights(precision):
+    training = TrainingConfig(steps=100, precision=precision)
     memory = training_memory(1_000, 7, training)
-    assert memory["weights_in_bfloat16"] == 2 * 1_000
+    assert memory["weights_in_half_precision"] == 2 * 1_000
     assert memory["peak"] == 18 * 1_000 + 7
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "numbers"), [(AdafactorConfig(), 0), (LionConfig(), 1)]
+)
+def test_optimizers_that_keep_less(optimizer, numbers):
+    memory = training_memory(1_000, 0, TrainingConfig(steps=100, optimizer=optimizer))
+    assert memory["peak"] == 4 * (2 + numbers) * 1_000
 
 
 def test_kept_by_a_decoder_by_hand():

@@ -1,0 +1,131 @@
+"""`training.schedule`: the learning rate over time."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from configs.fields import option
+
+
+def _peak() -> Any:
+    return option(
+        "Largest learning rate. Lion wants a tenth of what AdamW and Muon do; with "
+        "Adafactor it is the share of its own size that a weight moves by.",
+        default=1e-3,
+        minimum=1e-9,
+        maximum=10.0,
+    )
+
+
+def _warmup_steps(minimum: int = 0, default: int = 100) -> Any:
+    return option(
+        "Steps in which the rate rises in a line to its peak.",
+        default=default,
+        minimum=minimum,
+    )
+
+
+def _final_fraction() -> Any:
+    return option(
+        "What is left of the peak at the last step.",
+        default=0.0,
+        minimum=0.0,
+        maximum=1.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineSchedule:
+    """Linear warm-up to the peak, then half a cosine down."""
+
+    kind: Literal["cosine"] = "cosine"
+    peak: float = _peak()
+    warmup_steps: int = _warmup_steps()
+    final_fraction: float = _final_fraction()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSchedule:
+    """Linear warm-up to the peak, then a line down: BERT's."""
+
+    kind: Literal["linear"] = "linear"
+    peak: float = _peak()
+    warmup_steps: int = _warmup_steps()
+    final_fraction: float = _final_fraction()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantSchedule:
+    """Linear warm-up to the peak, which then stays."""
+
+    kind: Literal["constant"] = "constant"
+    peak: float = _peak()
+    warmup_steps: int = _warmup_steps()
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseSqrtSchedule:
+    """Linear warm-up, then peak · sqrt(warmup_steps / step): T5's, fairseq's."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    peak: float = _peak()
+    warmup_steps: int = _warmup_steps(minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoamSchedule:
+    """The Transformer's (Vaswani et al., 2017, eq. 3): the width sets the peak.
+
+    factor · hidden_dim^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
+    """
+
+    kind: Literal["noam"] = "noam"
+    factor: float = option(
+        "What the paper's rate is multiplied by.",
+        default=1.0,
+        minimum=1e-6,
+        maximum=1e3,
+    )
+    warmup_steps: int = _warmup_steps(minimum=1, default=4_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WsdSchedule:
+    """Warm-up, a stable peak, and a decay at the end (Hu et al., 2024; MiniCPM).
+
+    A run may be made longer from any checkpoint before the decay.
+    """
+
+    kind: Literal["wsd"] = "wsd"
+    peak: float = _peak()
+    warmup_steps: int = _warmup_steps()
+    decay_fraction: float = option(
+        "Share of all steps, at the end, in which the rate goes down.",
+        default=0.1,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    shape: Literal["linear", "sqrt"] = option(
+        "How it goes down: in a line, or as 1 - sqrt(progress), which is fast at first "
+        "(Hägele et al., 2024).",
+        default="sqrt",
+    )
+    final_fraction: float = _final_fraction()
+
+    def decay_steps(self, steps: int) -> int:
+        """How many of a run's steps the decay takes.
+
+        Example:
+        >>> WsdSchedule(decay_fraction=0.2).decay_steps(50)
+        10
+        """
+        return round(self.decay_fraction * steps)
+
+
+Schedule = (
+    CosineSchedule
+    | LinearSchedule
+    | ConstantSchedule
+    | InverseSqrtSchedule
+    | NoamSchedule
+    | WsdSchedule
+)
