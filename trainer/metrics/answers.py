@@ -1,0 +1,91 @@
+"""Answers to questions: SQuAD's exact match and F1.
+
+As in the [official script for version 2.0](https://rajpurkar.github.io/SQuAD-explorer/),
+where a question may have no answer; with an answer to each it is that of version 1.1.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.metrics.counts import mean
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normalize_answer(text: str) -> str:
+    """Without case, punctuation of ASCII, English articles and needless space.
+
+    Example:
+    >>> normalize_answer("The  U.S. Senate!")
+    'us senate'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def token_f1(prediction: str, target: str) -> float:
+    """The F1 of the words that two answers share; of two empty answers 1.
+
+    Example:
+    >>> round(token_f1("the red squirrel", "a squirrel"), 4)
+    0.6667
+    """
+    predicted = normalize_answer(prediction).split()
+    asked = normalize_answer(target).split()
+    if not predicted or not asked:
+        return float(predicted == asked)
+    shared = (Counter(predicted) & Counter(asked)).total()
+    return 2 * shared / (len(predicted) + len(asked))
+
+
+@dataclass(frozen=True)
+class SpanAnswers:
+    """Share of answers that are right to the letter, and mean F1 of their words."""
+
+    def statistics(
+        self, predictions: Sequence[str], targets: Sequence[Sequence[str]]
+    ) -> np.ndarray:
+        """Three for each question: exact match, F1 and 1.
+
+        Args:
+            predictions: An answer to each question, empty for none.
+            targets: All answers that are right, of which the nearest counts; none if
+                the text has no answer. Those of which nothing is left when normalised
+                do not count.
+
+        Returns:
+            float64 (n, 3).
+
+        Raises:
+            ValueError: There are not as many predictions as targets.
+        """
+        rows = []
+        for prediction, golds in zip(predictions, targets, strict=True):
+            asked = [gold for gold in golds if normalize_answer(gold)] or [""]
+            said = normalize_answer(prediction)
+            exact = any(said == normalize_answer(gold) for gold in asked)
+            f1 = max(token_f1(prediction, gold) for gold in asked)
+            rows.append((exact, f1, 1))
+        return np.array(rows, np.float64).reshape(-1, 3)
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """Makes `exact_match` and `f1`, between 0 and 1, of sums (..., 3).
+
+        Example:
+        >>> metric = SpanAnswers()
+        >>> statistics = metric.statistics(
+        ...     ["The Elbe.", "the river Spree"], [["Elbe"], ["Spree", "the Spree"]]
+        ... )
+        >>> scores = metric.scores(statistics.sum(axis=0))
+        >>> {name: round(score.item(), 4) for name, score in scores.items()}
+        {'exact_match': 0.5, 'f1': 0.8333}
+        """
+        return {
+            "exact_match": mean(sums[..., 0], sums[..., 2]),
+            "f1": mean(sums[..., 1], sums[..., 2]),
+        }

@@ -1,0 +1,145 @@
+"""Classification: of texts, pairs or images, or of each word of a sentence."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.metrics.counts import (
+    ClassScores,
+    Counts,
+    mean,
+    ratio,
+    real_pairs,
+    require_labels,
+    tally,
+)
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Accuracy, macro F1 and Matthews' correlation of one answer or many per unit.
+
+    They need no confusion matrix, only three counts per class: how often it was
+    predicted and right, predicted, and asked for.
+
+    Args:
+        labels: The names of the classes; an id is a place among them.
+    """
+
+    labels: tuple[str, ...]
+
+    def statistics(
+        self,
+        predictions: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The counts of each unit.
+
+        Args:
+            predictions: Ids of classes: (n,), or (n, T) with several answers per unit.
+            targets: Ids of the same shape.
+            weights: Of the same shape, 0 where nothing is asked for; None: all is real.
+
+        Returns:
+            float64 (n, 3C).
+
+        Raises:
+            DataError: An id has no label.
+            ValueError: The shapes differ.
+        """
+        pairs = real_pairs(predictions, targets, weights)
+        require_labels(pairs.predicted, self.labels, "predictions")
+        require_labels(pairs.asked, self.labels, "targets")
+        right = pairs.predicted == pairs.asked
+        shape = (len(targets), len(self.labels))
+        return np.hstack(
+            [
+                tally(pairs.unit[right], pairs.asked[right], shape),
+                tally(pairs.unit, pairs.predicted, shape),
+                tally(pairs.unit, pairs.asked, shape),
+            ]
+        )
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """Makes `accuracy`, `macro_f1` and `matthews_correlation` of sums (..., 3C).
+
+        Example:
+        >>> metric = Classification(("no", "yes"))
+        >>> statistics = metric.statistics([0, 0, 1, 1], [0, 0, 0, 1])
+        >>> scores = metric.scores(statistics.sum(axis=0))
+        >>> {name: round(score.item(), 4) for name, score in scores.items()}
+        {'accuracy': 0.75, 'macro_f1': 0.7333, 'matthews_correlation': 0.5774}
+        """
+        counts = Counts.of(sums)
+        together = counts.together()
+        return {
+            "accuracy": mean(together.correct, together.asked),
+            "macro_f1": macro_f1(counts),
+            "matthews_correlation": matthews_correlation(counts),
+        }
+
+    def per_class(self, sums: np.ndarray) -> dict[str, ClassScores]:
+        """Precision, recall, F1 and support of every class, of sums (3C,)."""
+        return Counts.of(sums).table(self.labels)
+
+
+def macro_f1(counts: Counts) -> np.ndarray:
+    """The mean F1 of the classes that were asked for or predicted at all."""
+    met = (counts.predicted + counts.asked > 0).sum(axis=-1)
+    return mean(counts.f1().sum(axis=-1), met)
+
+
+def matthews_correlation(counts: Counts) -> np.ndarray:
+    """How much predictions tell about targets: 1 all, 0 nothing, below 0 misleading.
+
+    For any number of classes the correlation coefficient of
+    [Gorodkin, 2004](https://doi.org/10.1016/j.compbiolchem.2004.09.006), for two
+    classes the one of Matthews. 0 where all predictions or all targets are of one
+    class.
+
+    Args:
+        counts: Counts per class, each (..., C).
+
+    Returns:
+        float64 (...).
+    """
+    correct, total, _ = counts.together()
+    agreed = (counts.predicted * counts.asked).sum(axis=-1)
+    guesses = total**2 - (counts.predicted**2).sum(axis=-1)
+    truths = total**2 - (counts.asked**2).sum(axis=-1)
+    return ratio(correct * total - agreed, np.sqrt(guesses * truths))
+
+
+def confusion(
+    predictions: np.ndarray,
+    targets: np.ndarray,
+    labels: tuple[str, ...],
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """How often each class was taken for each.
+
+    Args:
+        predictions: As for `Classification`.
+        targets: As there.
+        labels: As there.
+        weights: As there.
+
+    Returns:
+        int64 (C, C), targets in rows and predictions in columns. Those of parts of
+        the data add up.
+
+    Raises:
+        DataError: An id has no label.
+        ValueError: The shapes differ.
+
+    Example:
+    >>> confusion([0, 0, 1, 1], [0, 0, 0, 1], ("no", "yes"))
+    array([[2, 1],
+           [0, 1]])
+    """
+    pairs = real_pairs(predictions, targets, weights)
+    require_labels(pairs.predicted, labels, "predictions")
+    require_labels(pairs.asked, labels, "targets")
+    shape = (len(labels), len(labels))
+    return tally(pairs.asked, pairs.predicted, shape).astype(np.int64)
