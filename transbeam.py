@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from configs.abilities import check_export, check_training
+from configs.abilities import check_export
 from configs.command import (
     Invocation,
     add_common_arguments,
@@ -141,8 +141,8 @@ def _read_arguments(argv: Sequence[str]) -> Invocation:
     )
     add_common_arguments(parser, workers=True)
     # What a later stage refuses, hours of an earlier one must not go before.
-    rules = (check_training, check_export)
-    return read_invocation(parser.parse_args(argv), with_model=True, rules=rules)
+    arguments = parser.parse_args(argv)
+    return read_invocation(arguments, with_model=True, rules=(check_export,))
 
 
 def _closing_screen(

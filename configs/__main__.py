@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from configs.abilities import check_export, check_tokenizer, check_training
+from configs.abilities import check_export, check_tokenizer
 from configs.command import add_config_arguments, run_main
 from configs.console import Console
 from configs.errors import ConfigError
@@ -75,13 +75,11 @@ def _check(arguments: argparse.Namespace) -> int:
 def _cannot(arguments: argparse.Namespace) -> list[str]:
     """What stands in the way of a stage: no mistake, for not every run takes all."""
     told: list[str] = []
-    for rule in (check_tokenizer, check_training, check_export):
+    for rule in (check_tokenizer, check_export):
         try:
             load_run(arguments.config, arguments.overrides, rules=[rule])
         except ConfigError as error:
             told.append(str(error))
-            if rule is check_training:  # so there is nothing to be exported either
-                break
     return told
 
 

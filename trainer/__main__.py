@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.abilities import check_training
 from configs.command import (
     Invocation,
     add_common_arguments,
@@ -55,8 +54,7 @@ def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.function is import_checkpoint:
         return import_checkpoint(arguments)
-    rules = (check_training,)
-    invocation = read_invocation(arguments, with_model=True, rules=rules)
+    invocation = read_invocation(arguments, with_model=True)
     with lock(invocation.run_folder):
         invocation.console.emit(arguments.function(invocation))
     return 0

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from configs.abilities import check_export, check_training
+from configs.abilities import check_export
 from configs.errors import ConfigError
 from configs.run import RunConfig
 from configs.supervised import ImageClassificationConfig
@@ -42,16 +42,9 @@ def next_step(
         words += ["--run", str(run_folder)]
     rest = shlex.join(words)
     edit = f"edit data.source in {file}, then `transbeam"
-    try:
-        check_training(config)
-    except ConfigError:
-        return (
-            f"{edit} data {rest}`; this version of Transbeam does not train on its "
-            f"records (`transbeam check {shlex.quote(str(file))}` says why)"
-        )
     if can_export(config, tokenizer):
         return f"{edit} run {rest}`"
     return (
-        f"{edit} data {rest}` and `transbeam train {rest}`; models with its kind of "
-        "tokenizer cannot be exported so far"
+        f"{edit} data {rest}` and `transbeam train {rest}`; this version of Transbeam "
+        f"does not export it (`transbeam check {shlex.quote(str(file))}` says why)"
     )

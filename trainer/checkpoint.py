@@ -1,105 +1,159 @@
 """Checkpoints: the whole state of a training in one folder that appears at once.
 
-A checkpoint holds the weights (with the random state of every dropout), the optimizer
-and the position in the data. It is written under a temporary name and renamed when it
-is complete, so one that was cut off is never read.
+A checkpoint holds the weights with the random state of every dropout, the optimizer,
+the moving averages, the counters of the update, and the step; the position in the data
+is a function of that. It is written under a temporary name and renamed when it is
+complete, so one that was cut off is never read. Writing takes place beside the
+training: what a step waits for is a copy in memory.
 """
 
 import errno
+import hashlib
 import json
 import math
 import os
+import re
 import shutil
-import warnings
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
+import numpy as np
 
 from configs.errors import ArtifactError
 from configs.files import write_json, writing
+from trainer.step import TrainState
 
-FORMAT = 1
+FORMAT = 2
 WEIGHTS = "model.weights.h5"
-_WEIGHTS_AND_OPTIMIZER = "state.weights.h5"
+_TENSORS = "state.safetensors"
 _REST = "state.json"
+# What Keras puts behind the name of the second layer of a kind in one process.
+_COUNTER = re.compile(r"\b(dropout|seed_generator)_\d+\b")
 
 
 @dataclass(frozen=True)
-class Position:
-    """Where a training is.
+class Snapshot:
+    """A state at rest: what it holds does not change with the training.
 
     Attributes:
-        step: Optimizer updates done.
-        records_read: Records consumed, counted over all epochs.
+        step: Optimizer updates done, and batches read.
+        tensors: By a name that says the part and the place in it.
+        described: What each is called in the model, its shape and its dtype.
     """
 
     step: int
-    records_read: int
+    tensors: dict[str, np.ndarray]
+    described: dict[str, Any]
 
 
-def save_checkpoint(
-    folder: Path, model: keras.Model, position: Position, keep: int
-) -> Path:
-    """Writes `folder/step-…` and removes the oldest beyond `keep`.
+def take_snapshot(state: TrainState, step: int) -> Snapshot:
+    """Copies a state out of the training."""
+    tensors = {
+        name: np.array(keras.ops.convert_to_numpy(variable.value))
+        for name, variable in _named(state).items()
+    }
+    return Snapshot(step, tensors, _described(state))
+
+
+class Checkpoints:
+    """The checkpoints of a run: the last few, and the best.
 
     Args:
-        folder: Where checkpoints live.
-        model: Compiled; its optimizer is saved with it.
-        position: Where the training is.
-        keep: How many checkpoints to leave.
+        folder: Where they live.
+        keep: How many of the last to leave.
+    """
+
+    def __init__(self, folder: Path, keep: int):
+        self.folder = folder
+        self.keep = keep
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future | None = None
+        for left in folder.glob(".step-*.tmp"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def save(
+        self, state: TrainState, step: int, validation_loss: float | None = None
+    ) -> None:
+        """Begins to write `step-…`; waits for the one before it.
+
+        Args:
+            state: The training's.
+            step: Where it is.
+            validation_loss: If it was measured here; the least of all is kept.
+
+        Raises:
+            ArtifactError: The disk is full or the folder cannot be written; it may be
+                the write before this one that failed.
+        """
+        self.wait()
+        snapshot = take_snapshot(state, step)
+        self._writing = self._thread.submit(self._write, snapshot, validation_loss)
+
+    def wait(self) -> None:
+        """Until all is on the disk; raises what `save` raises."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def close(self) -> None:
+        """Waits, and lets the thread go."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+    def _write(self, snapshot: Snapshot, validation_loss: float | None) -> None:
+        write_checkpoint(self.folder, snapshot, validation_loss)
+        for old in self._superfluous():
+            shutil.rmtree(old)
+
+    def _superfluous(self) -> list[Path]:
+        paths = list_checkpoints(self.folder)
+        losses = {path: loss for path in paths if (loss := _loss(path)) is not None}
+        kept = set(paths[-self.keep :])
+        if losses:
+            kept.add(min(losses, key=losses.__getitem__))
+        return [path for path in paths if path not in kept]
+
+
+def write_checkpoint(
+    folder: Path, snapshot: Snapshot, validation_loss: float | None = None
+) -> Path:
+    """Writes `folder/step-…`, whole or not at all.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.
     """
-    final = folder / f"step-{position.step:08d}"
+    from safetensors.numpy import save_file
+
+    final = folder / f"step-{snapshot.step:08d}"
     temporary = folder / f".{final.name}.{os.getpid()}.tmp"
     try:
         with writing(folder):
             temporary.mkdir(parents=True)
-            _require_space(folder, [*model.variables, *model.optimizer.variables])
-            keras.saving.save_weights(model, temporary / _WEIGHTS_AND_OPTIMIZER)
-            write_json(
-                temporary / _REST,
-                {
-                    "format": FORMAT,
-                    "position": asdict(position),
-                    "shapes": _shapes(model),
-                    "random": [state.numpy().tolist() for state in _random(model)],
-                },
-            )
+            _require_space(folder, sum(x.nbytes for x in snapshot.tensors.values()))
+            path = temporary / _TENSORS
+            save_file(snapshot.tensors, path)
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+            rest = {
+                "format": FORMAT,
+                "step": snapshot.step,
+                "validation_loss": validation_loss,
+                "sha256": _sha256(path),
+                "tensors": snapshot.described,
+            }
+            write_json(temporary / _REST, rest)
             if final.exists():
                 shutil.rmtree(final)
             os.rename(temporary, final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for old in list_checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
     return final
-
-
-def save_weights(model: keras.Model, path: Path) -> None:
-    """The weights alone, without the optimizer if the model is compiled.
-
-    Raises:
-        ArtifactError: The disk is full or the folder cannot be written.
-    """
-    temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
-    try:
-        with writing(path):
-            _require_space(path.parent, model.variables)
-            skipped = [model.optimizer] if model.compiled else None
-            keras.saving.save_weights(model, temporary, objects_to_skip=skipped)
-            os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _require_space(folder: Path, variables: list[keras.Variable]) -> None:
-    """Looks before it writes: HDF5 crashes the process when the disk fills up."""
-    size = 4 * sum(math.prod(variable.shape) for variable in variables)  # float32
-    if shutil.disk_usage(folder).free < 1.1 * size + 1_000_000:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -107,42 +161,132 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"))
 
 
-def restore_checkpoint(path: Path, model: keras.Model) -> Position:
-    """Puts a checkpoint's state into a compiled model with a built optimizer.
+def restore_checkpoint(path: Path, state: TrainState) -> int:
+    """Puts what a checkpoint holds into a state.
+
+    Returns:
+        The step it was taken at.
 
     Raises:
-        ArtifactError: A file is missing or damaged, or it belongs to another model or
-            a newer version.
+        ArtifactError: A file is missing or damaged; or it belongs to another model or
+            optimizer, and then which tensors differ; or to a newer version; or a weight
+            is not finite. The state is as it was.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
     advice = (
         "Remove this folder to go on from the checkpoint before it, or the whole "
         "training folder to start afresh"
     )
     try:
-        state = json.loads((path / _REST).read_text("utf-8"))
-        if (found := state["format"]) != FORMAT:
+        rest = json.loads((path / _REST).read_text("utf-8"))
+        if (found := rest["format"]) != FORMAT:
             raise ArtifactError(
-                f"{path}: format {found!r}, this version of Transbeam reads {FORMAT}"
+                f"{path}: format {found!r}, this version of Transbeam reads {FORMAT}. "
+                f"{advice}"
             )
-        if state["shapes"] != _shapes(model):
-            raise ValueError("its weights have other shapes")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the shapes are known to be right
-            keras.saving.load_weights(model, path / _WEIGHTS_AND_OPTIMIZER)
-        for variable, value in zip(_random(model), state["random"], strict=True):
-            variable.assign(value)
-        return Position(**state["position"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if other := _differences(rest["tensors"], _described(state)):
+            raise ValueError("; ".join(other))
+        if _sha256(path / _TENSORS) != rest["sha256"]:
+            raise ValueError(f"{_TENSORS} is not what was written")
+        tensors = load_file(path / _TENSORS)
+        named = _named(state)
+        for name in named:
+            if not np.isfinite(tensors[name]).all():
+                raise ValueError(f"{rest['tensors'][name]['path']} is not finite")
+        for name, variable in named.items():
+            variable.assign(tensors[name])
+        return int(rest["step"])
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise ArtifactError(
             f"{path}: not a checkpoint of this run: {error}. {advice}"
         ) from error
 
 
-def _shapes(model: keras.Model) -> list[list[int]]:
-    variables = [*model.variables, *model.optimizer.variables]
-    return [list(variable.shape) for variable in variables]
+def save_weights(model: keras.Model, path: Path) -> None:
+    """The weights alone.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written.
+    """
+    temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
+    try:
+        with writing(path):
+            size = sum(4 * math.prod(variable.shape) for variable in model.variables)
+            _require_space(path.parent, size)
+            keras.saving.save_weights(model, temporary)
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def _random(model: keras.Model) -> list[keras.Variable]:
-    """The state of every dropout, which Keras leaves out of its weight files."""
-    return [v for v in model.variables if v.path.endswith("seed_generator_state")]
+def _require_space(folder: Path, size: int) -> None:
+    """Looks before it writes: HDF5 crashes the process when the disk fills up."""
+    if shutil.disk_usage(folder).free < 1.1 * size + 1_000_000:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _named(state: TrainState) -> dict[str, keras.Variable]:
+    """Every variable by its part and place: paths hold counters of the process."""
+    return {
+        f"{part}/{number:05d}": variable
+        for part, variables in state.variables.items()
+        for number, variable in enumerate(variables)
+    }
+
+
+def _described(state: TrainState) -> dict[str, Any]:
+    described = {
+        name: {
+            "path": _COUNTER.sub(r"\1", variable.path),
+            "shape": list(variable.shape),
+            "dtype": variable.dtype,
+        }
+        for name, variable in _named(state).items()
+    }
+    for number, weight in enumerate(
+        state.model.trainable_variables[: len(state.averages)]
+    ):
+        described[f"average/{number:05d}"]["path"] = f"the average of {weight.path}"
+    return described
+
+
+def _differences(found: dict[str, Any], expected: dict[str, Any]) -> Sequence[str]:
+    """In words, what two descriptions do not share; the first few."""
+    there, here = (
+        {of["path"]: of for name, of in described.items() if name.startswith("model/")}
+        for described in (found, expected)
+    )
+    told = [f"{path} is not there" for path in here if path not in there]
+    told += [f"{path} is there and not here" for path in there if path not in here]
+    if not told:
+        told = [
+            _difference(found.get(name), expected.get(name))
+            for name in sorted(found.keys() | expected.keys())
+        ]
+        told = [difference for difference in told if difference]
+    return [*told[:5], f"and {len(told) - 5} more"] if len(told) > 5 else told
+
+
+def _difference(there: dict[str, Any] | None, here: dict[str, Any] | None) -> str:
+    if there is None:
+        return f"{here['path']} is not there" if here else ""
+    if here is None:
+        return f"{there['path']} is there and not here"
+    kinds = [f"{of['dtype']} {of['shape']}" for of in (there, here)]
+    if kinds[0] == kinds[1]:
+        return ""
+    return f"{here['path']} is {kinds[0]} there and {kinds[1]} here"
+
+
+def _loss(path: Path) -> float | None:
+    try:
+        return json.loads((path / _REST).read_text("utf-8"))["validation_loss"]
+    except (OSError, ValueError, KeyError):
+        return None  # damaged; whoever restores it will say so
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

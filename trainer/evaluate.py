@@ -1,26 +1,73 @@
 """How good a model is on the validation split, beside what needs no model at all."""
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from trainer.asks import Ask
+from trainer.losses import Sums
+from trainer.metrics.intervals import Interval
+from trainer.scoring import Answers, Batch, Scorer
+
+Forward = Callable[[Batch], Any]  # answers, as the backend has them
+
+_SUMS = ("cost", "correct", "count")
+
+
+@dataclass(frozen=True)
+class Means:
+    """What sums over targets come to.
+
+    Attributes:
+        loss: Nats per target; if several things are asked, their losses added up.
+        accuracy: Share of first guesses that are right, of what is asked first.
+        parts: The loss of each thing asked, by the model's output, if several are.
+    """
+
+    loss: float
+    accuracy: float
+    parts: Mapping[str, float]
+
+    def as_json(self) -> dict[str, float]:
+        parts = {f"loss_{name}": loss for name, loss in self.parts.items()}
+        return {"loss": self.loss, "accuracy": self.accuracy, **parts}
+
+
+def means(sums: Sums) -> Means:
+    """Divides costs and hits by the targets there were.
+
+    Example:
+    >>> means({"logits": {"cost": 6.0, "correct": 1.0, "count": 4.0}}).as_json()
+    {'loss': 1.5, 'accuracy': 0.25}
+    """
+    found = {
+        name: [float(of[part]) / max(float(of["count"]), 1.0) for part in _SUMS[:2]]
+        for name, of in sums.items()
+    }
+    losses = {name: loss for name, (loss, _) in found.items()}
+    _, accuracy = next(iter(found.values()))
+    return Means(sum(losses.values()), accuracy, losses if len(losses) > 1 else {})
+
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Masked language modelling on the whole validation split.
+    """What a model reaches on a split.
 
     Attributes:
-        loss: Nats per asked-for token.
+        loss: Nats per target; if several things are asked, their losses added up.
         perplexity: exp(loss).
-        accuracy: Share of first guesses that are right.
-        unigram_entropy: Nats per asked-for token of the best guess that looks at no
-            context: the entropy of the targets' own frequencies.
-        nats_below_unigram: How much the context is worth to the model.
-        predictions: How many tokens were asked for.
+        accuracy: Share of first guesses that are right, of what is asked first.
+        unigram_entropy: Nats of the best guess that looks at no input: the entropy of
+            the targets' own frequencies, added up like the loss.
+        nats_below_unigram: How much the input is worth to the model.
+        predictions: How many targets there were, of what is asked first.
+        parts: The loss of each thing asked, if there are several.
+        scores: What the objective is judged by, each with its interval of 95%.
     """
 
     loss: float
@@ -29,35 +76,105 @@ class Evaluation:
     unigram_entropy: float
     nats_below_unigram: float
     predictions: int
+    parts: Mapping[str, float]
+    scores: Mapping[str, Interval]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Numbers by name; a bound that is not a number is None."""
+        values = asdict(self)
+        if not self.parts:
+            del values["parts"]
+        values["scores"] = {
+            name: {end: x if math.isfinite(x) else None for end, x in of.items()}
+            for name, of in ((n, i._asdict()) for n, i in self.scores.items())
+        }
+        return values
 
 
-def evaluate(model: keras.Model, batches: tf.data.Dataset) -> Evaluation:
-    """Evaluates a compiled model on every batch of a finite dataset."""
-    logs = model.evaluate(batches, return_dict=True, verbose=0)
-    counts = target_counts(batches)
-    entropy = unigram_entropy(counts)
+def on_host(batches: tf.data.Dataset) -> Iterator[Batch]:
+    """The batches of a dataset as arrays, which every backend takes."""
+    return cast("Iterator[Batch]", batches.as_numpy_iterator())
+
+
+def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
+    """What all answers cost, how many were right, and how many there were.
+
+    Args:
+        forward: From `trainer.step.build_evaluation`.
+        batches: Features by name.
+    """
+    total: dict[str, dict[str, float]] = {}
+    for batch in batches:
+        _add_sums(total, _fetch(forward(batch)))
+    return total
+
+
+def evaluate(
+    forward: Forward,
+    asks: Sequence[Ask],
+    scorers: Sequence[Scorer],
+    batches: tf.data.Dataset,
+    seed: int,
+) -> Evaluation:
+    """Evaluates a model on every batch of a finite dataset.
+
+    Args:
+        forward: From `trainer.step.build_evaluation`.
+        asks: What the records ask.
+        scorers: What the answers are judged by.
+        batches: Features by name.
+        seed: For the intervals.
+    """
+    total: dict[str, dict[str, float]] = {}
+    counts = {ask.output: np.zeros(1, np.int64) for ask in asks}
+    statistics: list[list[np.ndarray]] = [[] for _ in scorers]
+    for batch in on_host(batches):
+        answers = _fetch(forward(batch))
+        _add_sums(total, answers)
+        for ask in asks:
+            counts[ask.output] = _add(counts[ask.output], target_counts(ask, batch))
+        for scorer, rows in zip(scorers, statistics, strict=True):
+            rows.append(scorer.statistics(answers, batch))
+    found = means(total)
+    entropy = sum(unigram_entropy(of) for of in counts.values())
+    scores: dict[str, Interval] = {}
+    for scorer, rows in zip(scorers, statistics, strict=True):
+        scores |= scorer.intervals(rows, seed)
     return Evaluation(
-        loss=logs["loss"],
-        perplexity=math.exp(logs["loss"]),
-        accuracy=logs["accuracy"],
+        loss=found.loss,
+        perplexity=math.exp(min(found.loss, 700.0)),  # beyond it, a float ends
+        accuracy=found.accuracy,
         unigram_entropy=entropy,
-        nats_below_unigram=entropy - logs["loss"],
-        predictions=int(counts.sum()),
+        nats_below_unigram=entropy - found.loss,
+        predictions=int(counts[asks[0].output].sum()),
+        parts=found.parts,
+        scores=scores,
     )
 
 
-def target_counts(batches: tf.data.Dataset) -> np.ndarray:
-    """int64 (V',): how often each id is asked for."""
-    counts = np.zeros(1, np.int64)
-    for _, targets, weights in batches.as_numpy_iterator():
-        asked = targets["logits"][weights["logits"] > 0]
-        batch = np.bincount(asked, minlength=len(counts))
-        batch[: len(counts)] += counts
-        counts = batch
-    return counts
+def _fetch(answers: Any) -> Answers:
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, answers)
+
+
+def _add_sums(total: dict[str, dict[str, float]], answers: Answers) -> None:
+    """Adds what a batch comes to, in float64."""
+    for output, answer in answers.items():
+        sums = total.setdefault(output, dict.fromkeys(_SUMS, 0.0))
+        for name in _SUMS:
+            sums[name] += float(answer[name].sum(dtype=np.float64))
+
+
+def target_counts(ask: Ask, batch: Batch) -> np.ndarray:
+    """int64 (C',): how often each id is asked for.
+
+    Example:
+    >>> target_counts(Ask("logits", "label"), {"label": np.array([2, 0, 2])})
+    array([1, 0, 2])
+    """
+    targets = batch[ask.targets]
+    if ask.weights is not None:
+        targets = targets[batch[ask.weights] > 0]
+    return np.bincount(targets.reshape(-1))
 
 
 def unigram_entropy(counts: np.ndarray) -> float:
@@ -67,5 +184,13 @@ def unigram_entropy(counts: np.ndarray) -> float:
     >>> round(unigram_entropy(np.array([1, 1, 0, 2])), 4)  # 1.5 bits
     1.0397
     """
-    shares = counts[counts > 0] / counts.sum()
+    shares = counts[counts > 0] / max(counts.sum(), 1)
     return float(-(shares * np.log(shares)).sum())
+
+
+def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sum of two arrays, the shorter of which goes on with zeros."""
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    total = longer.copy()
+    total[: len(shorter)] += shorter
+    return total

@@ -1,31 +1,35 @@
-"""Batches of records, in an order that is a function of (seed, epoch) alone.
+"""Batches of records, in an order that is a function of the seed alone.
 
-The position in that order is one number, the records read so far, so a training that
-stopped can go on at exactly the next batch.
+The position in that order is one number, the batches read so far, so a training that
+stopped can go on at exactly the next batch, also with another number of workers.
+
+The records of each length in each data set are a stream of their own
+(`trainer.streams`); a batch is of one stream, and which one that is has been settled
+beforehand (`trainer.turns`).
 """
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import tensorflow as tf
 
-from configs.errors import ArtifactError
+from configs.errors import ArtifactError, ConfigError
 from pipeline.examples import parse_records
 from pipeline.features import Feature, differences
 from pipeline.manifest import FILE, Manifest
-from pipeline.shards import Shard
 from trainer.masking import DynamicMasking
+from trainer.streams import Stream, streams_of
+from trainer.turns import Turns
 
-# Inputs, targets and weights, as `keras.Model.fit` takes them.
-Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
+# Feature name -> (B, ...).
+Batch = dict[str, tf.Tensor]
+# One data set, or several with how large a share of the batches each of them gives.
+Data = Manifest | Sequence[tuple[Manifest, float]]
 
-_FOREVER = 2**31
-# TensorFlow makes this module at import, where pyright cannot see it.
-_experimental = tf.random.experimental  # pyright: ignore[reportAttributeAccessIssue]
-_FILES_AT_ONCE = 8
-_BLOCK = 16  # records taken from one file before the next has its turn
-_LARGE_PRIME = 1_000_003  # keeps the seeds of neighbouring runs and blocks apart
+# More than any stream reads; keeps the places of records of two streams apart.
+_STREAM = 2**40
 
 
 def check_contract(manifest: Manifest, expected: tuple[Feature, ...]) -> None:
@@ -43,109 +47,161 @@ def check_contract(manifest: Manifest, expected: tuple[Feature, ...]) -> None:
 
 
 def training_batches(
-    manifest: Manifest,
+    data: Data,
     *,
     batch_size: int,
     shuffle_records: int,
     seed: int,
-    records_read: int = 0,
+    batches_read: int = 0,
     masking: DynamicMasking | None = None,
+    worker: int = 0,
+    workers: int = 1,
 ) -> tf.data.Dataset:
     """Batches without end: each epoch has every training record once, stirred anew.
 
+    Records of several lengths, and of several data sets, have epochs of their own. A
+    data set gives batches in proportion to its weight, and of these each length in
+    proportion to its records. Of shorter records a batch has more, so that every batch
+    has about as many tokens.
+
+    To enter at a later batch costs about the same anywhere: each stream opens the files
+    it was reading, eight at most, and reads over their first records unparsed.
+
     Args:
-        manifest: The records.
-        batch_size: Records per batch; a batch may straddle two epochs.
-        shuffle_records: How many records are held in memory and stirred at once.
+        data: The records; or several data sets with their weights, which are relative.
+        batch_size: Records per batch, of the longest; a batch may straddle two epochs.
+        shuffle_records: How many records are held in memory and stirred at once, of all
+            streams together.
         seed: The run's seed.
-        records_read: Where to go on: records an earlier run has consumed.
+        batches_read: Where to go on: batches an earlier run has read.
         masking: Hides tokens, if the records have none hidden.
+        worker: Which of the workers this is, from 0.
+        workers: How many share each batch: worker w gets the w-th part of its rows. The
+            batches are the same for any number that divides `batch_size`; with shorter
+            records, for 1, 2, 4 and 8, since others may round their batches otherwise.
+
+    Returns:
+        A dataset of dicts: feature name -> (rows of this worker, ...).
+
+    Raises:
+        ArtifactError: A data set has no training record, or other features than the
+            first.
+        ConfigError: A weight is not a positive number, or the workers cannot share a
+            batch equally.
     """
-    shards = manifest.split("train")
-    files = [str(manifest.folder / shard.path) for shard in shards]
-    reader = _reader(shards)
-    first_epoch, offset = divmod(records_read, sum(shard.records for shard in shards))
+    sets = [(data, 1.0)] if isinstance(data, Manifest) else list(data)
+    _check_sets(sets)
+    total = sum(weight for _, weight in sets)
+    streams: list[Stream] = []
+    shares: list[float] = []
+    for manifest, weight in sets:
+        found = streams_of(manifest, "train", batch_size, workers, first=len(streams))
+        epoch = sum(stream.batches for stream in found)
+        shares += [weight / total * s.batches / epoch for s in found]
+        streams += found
+    turns = Turns.by_share(shares, sum(stream.batches for stream in streams), seed)
+    records = sum(stream.records for stream in streams)
 
-    def shuffled(values: tf.Tensor, epoch: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
-        # Stateless, because tf.data's own shuffle would depend on the global seed.
-        return _experimental.stateless_shuffle(
-            values, seed=tf.stack([seed + block * _LARGE_PRIME, epoch])
-        )
-
-    def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
-        order = shuffled(tf.constant(files), epoch, tf.constant(-1, tf.int64))
-        return (
-            tf.data.Dataset.from_tensor_slices(order)
-            .interleave(
-                reader,
-                cycle_length=_FILES_AT_ONCE,
-                block_length=_BLOCK,
-                num_parallel_calls=2,
-                deterministic=True,
-            )
-            .batch(shuffle_records)
-            .enumerate()
-            .map(lambda block, records: shuffled(records, epoch, block))
-            .unbatch()
-        )
-
-    epochs = tf.data.Dataset.range(first_epoch, _FOREVER)
-    records = epochs.flat_map(epoch_records).skip(offset).enumerate(records_read)
-    return _batches(records, manifest, batch_size, masking)
+    view = _View(masking, worker, workers)
+    parts = []
+    read_before = turns.before(batches_read).tolist()
+    for stream, read in zip(streams, read_before, strict=True):
+        in_memory = math.ceil(shuffle_records * stream.records / records)
+        pieces = stream.epochs(in_memory, seed, read * stream.batch_size)
+        batches = pieces.rebatch(stream.batch_size, drop_remainder=True)
+        parts.append(view.of(stream, batches.enumerate(read)))
+    if len(parts) == 1:
+        return _ready(parts[0])
+    order = turns.order(batches_read)
+    return _ready(tf.data.Dataset.choose_from_datasets(parts, order))
 
 
 def validation_batches(
-    manifest: Manifest, batch_size: int, masking: DynamicMasking | None = None
+    manifest: Manifest,
+    batch_size: int,
+    masking: DynamicMasking | None = None,
+    worker: int = 0,
+    workers: int = 1,
 ) -> tf.data.Dataset:
     """The validation split once, a record from each shard in turn.
 
-    Its first batches are thus a fair sample of the whole. The last may be short. If
-    tokens have yet to be hidden, they are the same each time.
+    Batches of different lengths alternate, evenly over the whole. The first batches are
+    thus a fair sample. The last of each length may be short, even without a row for
+    some worker. If tokens have yet to be hidden, they are the same each time.
+
+    Args:
+        manifest: The records.
+        batch_size: Records per batch, of the longest; more of shorter ones.
+        masking: Hides tokens, if the records have none hidden.
+        worker: Which of the workers this is, from 0.
+        workers: How many share each batch.
+
+    Returns:
+        A dataset of known length, of dicts: feature name -> (rows, ...).
+
+    Raises:
+        ArtifactError: There is no validation record.
+        ConfigError: The workers cannot share a batch equally.
     """
-    shards = manifest.split("validation")
-    files = [str(manifest.folder / shard.path) for shard in shards]
-    records = tf.data.Dataset.from_tensor_slices(files).interleave(
-        _reader(shards),
-        cycle_length=max(len(files), 2),  # no fewer than parallel calls
-        num_parallel_calls=2,
-        deterministic=True,
-    )
+    view = _View(masking, worker, workers)
+    parts, numbers, places = [], [], []
+    for stream in streams_of(manifest, "validation", batch_size, workers):
+        parts.append(
+            view.of(stream, stream.once().batch(stream.batch_size).enumerate())
+        )
+        count = math.ceil(stream.batches)
+        numbers.append(np.full(count, stream.number))
+        places.append((np.arange(count) + 0.5) / count)
+    order = np.concatenate(numbers)[np.argsort(np.concatenate(places), kind="stable")]
+    batches = parts[0]
+    if len(parts) > 1:
+        choices = tf.data.Dataset.from_tensor_slices(order)
+        batches = tf.data.Dataset.choose_from_datasets(parts, choices)
     # Stated, because Keras warns at the end of a dataset whose length it cannot tell.
-    length = math.ceil(sum(shard.records for shard in shards) / batch_size)
-    return _batches(records.enumerate(), manifest, batch_size, masking).apply(
-        tf.data.experimental.assert_cardinality(length)
-    )
+    length = tf.data.experimental.assert_cardinality(len(order))
+    return _ready(batches).apply(length)
 
 
-def _reader(shards: Sequence[Shard]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Reads a file as the shards are written, compressed or not."""
-    return functools.partial(
-        tf.data.TFRecordDataset, compression_type=shards[0].compression
-    )
+def _check_sets(sets: Sequence[tuple[Manifest, float]]) -> None:
+    weights = [weight for _, weight in sets]
+    if not sets or not all(0 < weight < math.inf for weight in weights):
+        raise ConfigError(
+            f"the weights of the data sets are {weights}: expected a positive number "
+            "for each. Leave out a data set that is to give nothing"
+        )
+    for manifest, _ in sets[1:]:
+        check_contract(manifest, sets[0][0].features)
 
 
-def _batches(
-    records: tf.data.Dataset,
-    manifest: Manifest,
-    batch_size: int,
-    masking: DynamicMasking | None,
-) -> tf.data.Dataset:
-    """Batches of numbered records."""
+@dataclass(frozen=True)
+class _View:
+    """What a worker sees of the batches, and how."""
 
-    def as_fit_wants(places: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        parsed = parse_records(serialized, manifest.features)
-        if masking is not None:
-            parsed = masking(parsed, places)
-        targets, weights = parsed.pop("masked_ids"), parsed.pop("masked_weights")
-        return parsed, {"logits": targets}, {"logits": weights}
+    masking: DynamicMasking | None
+    worker: int
+    workers: int
 
+    def of(self, stream: Stream, batches: tf.data.Dataset) -> tf.data.Dataset:
+        """Parses numbered batches of a stream, after cutting out the worker's rows."""
+
+        def parse(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
+            # Of batches that are all of one size, rows are a number and not a tensor.
+            rows = serialized.shape[0] or tf.size(serialized)
+            begin = rows * self.worker // self.workers
+            end = rows * (self.worker + 1) // self.workers
+            batch = parse_records(serialized[begin:end], stream.features)
+            if self.masking is None:
+                return batch
+            place = stream.number * _STREAM + number * stream.batch_size
+            return self.masking(batch, place + tf.range(begin, end, dtype=tf.int64))
+
+        return batches.map(parse, num_parallel_calls=2, deterministic=True)
+
+
+def _ready(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Batches made ahead of their use."""
     options = tf.data.Options()
     # Its thread sleeps in ever longer steps, and dropping an iterator waits for it.
     options.autotune.enabled = False
     options.deterministic = True
-    return (
-        records.batch(batch_size)
-        .map(as_fit_wants, num_parallel_calls=2, deterministic=True)
-        .prefetch(8)
-        .with_options(options)
-    )
+    return batches.prefetch(8).with_options(options)

@@ -1,29 +1,133 @@
-"""Losses and metrics: sums over real targets, divided by how many there are."""
+"""What a model's answers cost: sums over real targets, and how many these are.
 
-import keras
+The loss of a batch is a sum divided by the number of targets in the whole batch, of all
+its micro-batches and on all its replicas. So what is computed of a part are sums, and
+the division comes from outside. Padding counts neither above nor below the line.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keras import ops
+
+from trainer.asks import Ask
+
+Sums = dict[str, dict[str, Any]]  # by the output asked: cost, correct, count
 
 
-def masked_cross_entropy() -> keras.losses.Loss:
-    """Nats per asked-for token.
+@dataclass(frozen=True)
+class Loss:
+    """The loss that a training makes small.
 
-    Called with targets (B, P), logits (B, P, V) and weights (B, P). Unused slots weigh
-    0 and count neither above nor below the line, so a record with few slots does not
-    weigh more per token than a full one.
-
-    Example:
-    >>> import numpy as np
-    >>> logits = np.log([[[0.5, 0.5], [0.25, 0.75]]]).astype("float32")
-    >>> targets, weights = np.array([[0, 0]]), np.array([[1.0, 0.0]])
-    >>> round(float(masked_cross_entropy()(targets, logits, weights)), 4)
-    0.6931
+    Attributes:
+        asks: What is asked; each is a mean over its own targets, and they are added.
+        label_smoothing: Share of a target that is spread evenly over all classes
+            ([Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7).
+        z_loss: What the square of the logarithm of the softmax's denominator costs,
+            which keeps scores from drifting
+            ([Chowdhery et al., 2022](https://arxiv.org/abs/2204.02311), section 5).
     """
-    return keras.losses.SparseCategoricalCrossentropy(
-        from_logits=True,
-        reduction="mean_with_sample_weight",
-        name="masked_cross_entropy",
-    )
+
+    asks: tuple[Ask, ...]
+    label_smoothing: float = 0.0
+    z_loss: float = 0.0
+
+    def counts(self, batch: Mapping[str, Any]) -> list[Any]:
+        """How many targets there are of each ask: float32 scalars."""
+        return [ops.sum(ask.of(batch)[1]) for ask in self.asks]
+
+    def no_sums(self) -> Sums:
+        """What `sums` of no records are."""
+        zeros = ("cost", "correct", "count")
+        return {
+            ask.output: {name: ops.zeros((), "float32") for name in zeros}
+            for ask in self.asks
+        }
+
+    def __call__(
+        self,
+        outputs: Mapping[str, Any],
+        batch: Mapping[str, Any],
+        counts: Sequence[Any],
+    ) -> tuple[Any, Sums]:
+        """The share that some records have in the loss of a batch.
+
+        Args:
+            outputs: The model's, for these records.
+            batch: Their features.
+            counts: Of the whole batch that they are part of, as `counts` gives them.
+
+        Returns:
+            The loss, a float32 scalar; and for each ask of these records, by output,
+            `cost` (nats, without smoothing or z-loss), `correct` and `count`.
+
+        Example:
+        >>> import numpy as np
+        >>> loss = Loss((Ask("logits", "ids", "weights"),))
+        >>> batch = {"ids": np.array([[0, 1]]), "weights": np.array([[1.0, 0.0]])}
+        >>> scores = {"logits": np.log([[[0.25, 0.75], [0.5, 0.5]]])}
+        >>> value, sums = loss(scores, batch, loss.counts(batch))
+        >>> round(float(value), 4), float(sums["logits"]["correct"])
+        (1.3863, 0.0)
+        """
+        total, sums = ops.zeros((), "float32"), {}
+        for ask, count in zip(self.asks, counts, strict=True):
+            targets, weights = ask.of(batch)
+            nats, extra, correct = self._of_each(outputs[ask.output], targets)
+            # Without any target there is nothing to divide, and nothing to learn.
+            total = total + ops.sum((nats + extra) * weights) / ops.maximum(count, 1.0)
+            sums[ask.output] = {
+                "cost": ops.sum(nats * weights),
+                "correct": ops.sum(correct * weights),
+                "count": ops.sum(weights),
+            }
+        return total, sums
+
+    def answers(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, dict[str, Any]]:
+        """What each record's answers were.
+
+        Args:
+            outputs: The model's.
+            batch: Features by name.
+
+        Returns:
+            For each ask, by output: `guesses`, int32 of the targets' shape; and added
+            up for each record, float32 `(B,)`: `cost` in nats, without smoothing or
+            z-loss, `correct` and `count`.
+        """
+        found = {}
+        for ask in self.asks:
+            logits = outputs[ask.output]
+            targets, weights = ask.of(batch)
+            nats, _, correct = self._of_each(logits, targets)
+            found[ask.output] = {
+                "guesses": ops.cast(ops.argmax(logits, axis=-1), "int32"),
+                "cost": _per_record(nats * weights),
+                "correct": _per_record(correct * weights),
+                "count": _per_record(weights),
+            }
+        return found
+
+    def _of_each(self, logits, targets) -> tuple[Any, Any, Any]:
+        """Nats, what smoothing and z-loss add to them, and whether it was right."""
+        logits = ops.cast(logits, "float32")
+        log_sum = ops.logsumexp(logits, axis=-1)
+        wanted = ops.expand_dims(ops.cast(targets, "int32"), -1)
+        score = ops.squeeze(ops.take_along_axis(logits, wanted, axis=-1), -1)
+        nats = log_sum - score
+        guess = ops.cast(ops.argmax(logits, axis=-1), "int32")
+        correct = ops.cast(ops.equal(guess, ops.cast(targets, "int32")), "float32")
+        extra = ops.zeros_like(nats)
+        if self.label_smoothing:
+            evenly = log_sum - ops.mean(logits, axis=-1)
+            extra = extra + self.label_smoothing * (evenly - nats)
+        if self.z_loss:
+            extra = extra + self.z_loss * ops.square(log_sum)
+        return nats, extra, correct
 
 
-def masked_accuracy() -> keras.metrics.Metric:
-    """Share of asked-for tokens whose first guess is right."""
-    return keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+def _per_record(x):
+    return ops.sum(ops.reshape(x, (ops.shape(x)[0], -1)), axis=-1)

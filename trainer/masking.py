@@ -96,7 +96,7 @@ class DynamicMasking:
         config = self.config
         upper = tf.bitwise.right_shift(bits, _uint64(32))
         draw = tf.cast(upper, tf.float64) * 2.0**-32
-        ordinary = tf.constant(self.hiding.ordinary_ids)
+        ordinary = self.hiding.ordinary_ids
         lower = tf.bitwise.bitwise_and(bits, _uint64(2**32 - 1))
         piece = tf.bitwise.right_shift(lower * _uint64(len(ordinary)), _uint64(32))
         random_ids = tf.gather(ordinary, tf.cast(piece, tf.int64))
@@ -155,23 +155,29 @@ def _to_unit(bits: tf.Tensor) -> tf.Tensor:
 def _join_words(
     words: tf.Tensor, document_ids: tf.Tensor, draws: tf.Tensor, longest: int
 ) -> tf.Tensor:
-    """`choosing.join_words`: (batch, L), column by column."""
-    stop = tf.constant(stopping_chances(longest))
+    """`choosing.join_words`: (batch, L), all columns at once.
+
+    How many words a unit has after a column depends on how many it had before. So each
+    column is a function of that number, and columns side by side are joined to one
+    function, twice as many with every step.
+    """
+    length = _length(words)
 
     def before(values: tf.Tensor) -> tf.Tensor:
         return tf.pad(values[:, :-1], [[0, 0], [1, 0]])
 
     new_word = (words > 0) & (words != before(words))
     must_end = (before(words) == 0) | (document_ids != before(document_ids))
-
-    def step(run: tf.Tensor, column: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        is_new, ends, draw = column
-        ends |= draw < tf.gather(stop, tf.maximum(run, 1) - 1)
-        return tf.where(is_new, tf.where(ends, 1, run + 1), run)
-
-    columns = tuple(tf.transpose(values) for values in (new_word, must_end, draws))
-    # How many words the unit has at each column so far.
-    runs = tf.transpose(tf.scan(step, columns, initializer=tf.zeros_like(words[:, 0])))
+    run = tf.range(longest + 1)
+    stop = tf.gather(tf.constant(stopping_chances(longest)), tf.maximum(run, 1) - 1)
+    ends = tf.expand_dims(must_end, -1) | (tf.expand_dims(draws, -1) < stop)
+    # (batch, L, longest + 1): the words of the unit after a column, by those before it.
+    after = tf.where(tf.expand_dims(new_word, -1), tf.where(ends, 1, run + 1), run)
+    for distance in (2**power for power in range((length - 1).bit_length())):
+        unchanged = tf.broadcast_to(run, tf.shape(after[:, :distance]))
+        earlier = tf.concat([unchanged, after[:, :-distance]], axis=1)
+        after = tf.gather(after, earlier, batch_dims=2)
+    runs = after[:, :, 0]
     units = tf.cumsum(tf.cast(new_word & (runs == 1), tf.int32), axis=1)
     return tf.where(words > 0, units, 0)
 
@@ -205,13 +211,27 @@ def _choose(
     sizes = tf.where(is_unit, tf.gather(sizes, in_order), 0)
     goal = tf.cast(wanted, tf.int32)
 
-    def step(total: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-        room = tf.where(total == 0, slots, goal - total)
-        return tf.where(size <= room, total + size, total)
+    # One unit after another, until every record has all it wants or no more units.
+    sizes = tf.transpose(sizes)
+    last = tf.reduce_max(tf.math.count_nonzero(starts, axis=1, dtype=tf.int32))
 
-    totals = tf.scan(step, tf.transpose(sizes), initializer=tf.zeros_like(goal))
-    totals = tf.transpose(totals)
-    taken = totals > tf.pad(totals[:, :-1], [[0, 0], [1, 0]])
+    def wants_more(unit: tf.Tensor, total: tf.Tensor, _: tf.TensorArray) -> tf.Tensor:
+        return (unit < last) & tf.reduce_any(total < goal)
+
+    def step(
+        unit: tf.Tensor, total: tf.Tensor, taken: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+        room = tf.where(total == 0, slots, goal - total)
+        fits = (sizes[unit] > 0) & (sizes[unit] <= room)
+        return (
+            unit + 1,
+            tf.where(fits, total + sizes[unit], total),
+            taken.write(unit, fits),
+        )
+
+    nothing = tf.TensorArray(tf.bool, size=length, element_shape=[None])
+    start = (0, tf.zeros_like(goal), nothing)
+    taken = tf.transpose(tf.while_loop(wants_more, step, start)[2].stack())
     is_chosen = tf.math.unsorted_segment_max(tf.cast(taken, tf.int32), in_order, total)
     chosen = (units > 0) & (tf.gather(is_chosen, numbers) > 0)
     columns = tf.where(chosen, tf.range(length), length)

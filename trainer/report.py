@@ -1,23 +1,29 @@
 """Pictures of a training."""
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from configs.files import write_atomically
 
 
-def draw_loss(metrics: Path, unigram_entropy: float, picture: Path) -> None:
+def draw_loss(
+    rows: Sequence[Mapping[str, float]], unigram_entropy: float, picture: Path
+) -> None:
     """Draws training and validation loss against the step, as a PNG.
 
-    The dashed line is what a model reaches that knows how frequent each piece is and
+    The dashed line is what a model reaches that knows how frequent each target is and
     nothing else.
+
+    Args:
+        rows: The lines of `metrics.jsonl`.
+        unigram_entropy: Where that line is, in nats.
+        picture: The file to write.
     """
     import io
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = [json.loads(line) for line in metrics.read_text("utf-8").splitlines()]
     figure = Figure(figsize=(7.2, 4.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
@@ -36,8 +42,8 @@ def draw_loss(metrics: Path, unigram_entropy: float, picture: Path) -> None:
         label=f"unigram entropy, {unigram_entropy:.2f}",
     )
     axes.set_xlabel("step")
-    axes.set_ylabel("nats per asked-for token")
-    axes.set_title("Masked language modelling loss", loc="left")
+    axes.set_ylabel("nats per target")
+    axes.set_title("Loss", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)
     axes.legend(frameon=False)

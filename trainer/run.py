@@ -1,18 +1,16 @@
 """A training run, step by step."""
 
 import hashlib
-import json
-import math
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
-from configs.abilities import check_training
 from configs.command import Invocation
 from configs.errors import ArtifactError
-from configs.files import write_atomically
 from configs.fitting import WITH_SEGMENTS
 from configs.load import flatten
 from configs.memory import peak_memory
@@ -24,22 +22,31 @@ from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from pipeline.stage import finished_data
 from trainer import input as input_pipeline
-from trainer.callbacks import Checkpoints, StepLog, TensorBoardLog
+from trainer.asks import asks_of
 from trainer.checkpoint import (
     WEIGHTS,
-    Position,
+    Checkpoints,
     list_checkpoints,
     restore_checkpoint,
     save_weights,
 )
-from trainer.evaluate import Evaluation, evaluate
-from trainer.losses import masked_accuracy, masked_cross_entropy
+from trainer.evaluate import (
+    Evaluation,
+    Means,
+    evaluate,
+    means,
+    on_host,
+    sums_over,
+)
+from trainer.log import TrainingLog, cut_metrics, read_metrics
+from trainer.loop import run_steps
+from trainer.losses import Loss
 from trainer.masking import dynamic_masking
 from trainer.optimizers import build_optimizer
 from trainer.report import draw_loss
 from trainer.schedules import build_schedule
-
-LOG_EVERY = 10
+from trainer.scoring import scorers_of
+from trainer.step import TrainState, averaged, build_evaluation, build_step
 
 
 def training_stage(run_folder: Path) -> Stage:
@@ -106,6 +113,7 @@ def train(invocation: Invocation) -> dict[str, Any]:
 def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     """The work itself, once it is known that it must be done."""
     config, console = invocation.config, invocation.console
+    training = config.training
 
     # 1. The records, held against their manifest.
     manifest = read_manifest(invocation.run_folder / "data")
@@ -113,60 +121,51 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     input_pipeline.check_contract(manifest, contract(config))
 
     # 2. The model, and where an earlier attempt left it.
+    if training.deterministic:
+        make_deterministic()
     keras.utils.set_random_seed(config.seed)
     model = build_trainable(config, manifest.vocabulary["size"])
-    position = _resume(model, folder / "checkpoints", console.say)
-    if config.training.initial_weights and not position.step:
-        new = begin_with(model, Path(config.training.initial_weights))
+    state = TrainState(model, _optimizer(config, model), training)
+    step = _resume(state, folder, console.say)
+    if training.initial_weights and not step:
+        new = begin_with(model, Path(training.initial_weights))
         told = f"; new are {', '.join(new)}" if new else ""
-        console.say(f"begun with {config.training.initial_weights}{told}")
+        console.say(f"begun with {training.initial_weights}{told}")
+        state.start_averages()
     console.say(
-        f"{model.count_params():,} parameters, {config.training.steps:,} steps of "
-        f"{config.training.batch_size} records, {config.training.precision}"
+        f"{model.count_params():,} parameters, {training.steps:,} steps of "
+        f"{training.batch_size} records, {training.precision}"
     )
 
-    # 3. The fit.
+    # 3. The steps.
+    loss = loss_of(config)
     start = time.perf_counter()
-    _fit(model, config, manifest, position, folder, invocation)
+    tokens = _fit(state, loss, manifest, step, folder, invocation)
     seconds = time.perf_counter() - start
 
     # 4. What came of it.
     console.say("evaluating on the whole validation split")
-    evaluation = evaluate(
-        model,
-        input_pipeline.validation_batches(
-            manifest,
-            config.training.batch_size,
-            dynamic_masking(config, manifest.folder),
-        ),
-    )
-    save_weights(model, folder / WEIGHTS)
+    with averaged(state):
+        evaluation = _evaluate(config, model, loss, manifest)
+        save_weights(model, folder / WEIGHTS)
     save_config(folder, config)
-    draw_loss(folder / "metrics.jsonl", evaluation.unigram_entropy, folder / "loss.png")
+    draw_loss(read_metrics(folder), evaluation.unigram_entropy, folder / "loss.png")
     return {
         "summary": describe(evaluation),
         "weights": str(folder / WEIGHTS),
         "loss_curve": str(folder / "loss.png"),
         "parameters": model.count_params(),
-        "steps": config.training.steps,
+        "steps": training.steps,
+        "skipped_steps": int(state.skipped.value),
         "seconds": round(seconds, 1),
-        "tokens_per_second": round(
-            (config.training.steps - position.step)
-            * tokens_per_step(config, manifest)
-            / seconds
-        ),
+        "tokens_per_second": round(tokens / seconds),
         "evaluation": evaluation.as_json(),
     }
 
 
 def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
-    """The model on packed records, compiled, with a built optimizer.
-
-    Raises:
-        ConfigError: Its records cannot be trained on yet.
-    """
-    check_training(config)
-    model = build_model(
+    """The model on the run's records."""
+    return build_model(
         config.model,
         config.objective,
         vocabulary_size,
@@ -175,103 +174,119 @@ def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
         dtype=config.training.precision,
         seed=config.seed,
     )
-    schedule = build_schedule(config.training.schedule, config.training.steps)
-    optimizer = build_optimizer(
-        config.training.optimizer, schedule, model.trainable_variables
+
+
+def loss_of(config: RunConfig) -> Loss:
+    """What the training of a run makes small."""
+    training = config.training
+    return Loss(asks_of(config.objective), training.label_smoothing, training.z_loss)
+
+
+def make_deterministic() -> None:
+    """The same bits from the same numbers, each time; slower where that costs."""
+    import tensorflow as tf
+
+    tf.config.experimental.enable_op_determinism()
+
+
+def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
+    training = config.training
+    schedule = build_schedule(
+        training.schedule, training.steps, config.model.hidden_dim
     )
-    model.compile(
-        optimizer=optimizer,
-        loss=masked_cross_entropy(),
-        weighted_metrics=[masked_accuracy()],
-    )
-    return model
+    return build_optimizer(training.optimizer, schedule, model.trainable_variables)
 
 
 def _fit(
-    model: keras.Model,
-    config: RunConfig,
+    state: TrainState,
+    loss: Loss,
     manifest: Manifest,
-    position: Position,
+    step: int,
     folder: Path,
     invocation: Invocation,
-) -> None:
+) -> float:
+    """The steps that are left; returns how many real tokens they read."""
+    config, console = invocation.config, invocation.console
     training = config.training
-    steps_left = training.steps - position.step
-    if steps_left <= 0:
-        return
+    if step >= training.steps:
+        return 0.0
     masking = dynamic_masking(config, manifest.folder)
     batches = input_pipeline.training_batches(
         manifest,
         batch_size=training.batch_size,
         shuffle_records=training.shuffle_records,
         seed=config.seed,
-        records_read=position.records_read,
+        batches_read=step,
         masking=masking,
     )
-    validation = input_pipeline.validation_batches(
+    sample = input_pipeline.validation_batches(
         manifest, training.batch_size, masking
-    )
-    with invocation.console.progress(
-        "training", training.steps, "steps", start=position.step
-    ) as progress:
-        steps = StepLog(
-            folder / "metrics.jsonl",
+    ).take(training.validation_batches)
+    forward = build_evaluation(state.model, loss)
+
+    def validate() -> Means:
+        with averaged(state):
+            return means(sums_over(forward, on_host(sample)))
+
+    with console.progress("training", training.steps, "steps", start=step) as progress:
+        log = TrainingLog(
+            folder,
             progress,
-            step=position.step,
-            every=LOG_EVERY,
-            tokens_per_step=tokens_per_step(config, manifest),
+            state,
+            step=step,
+            every=training.log_every,
+            max_skipped=training.max_skipped_steps,
         )
-        checkpoints = Checkpoints(
-            folder / "checkpoints",
-            steps,
-            last_step=training.steps,
-            batch_size=training.batch_size,
-            keep=training.keep_checkpoints,
-            say=invocation.console.warn,
-        )
-        tensorboard = TensorBoardLog(folder / "tensorboard", steps)
-        model.fit(
-            batches,
-            steps_per_epoch=training.evaluate_every,
-            epochs=math.ceil(steps_left / training.evaluate_every),
-            validation_data=validation.take(training.validation_batches),
-            callbacks=[steps, tensorboard, checkpoints],
-            shuffle=False,
-            verbose=0,
-        )
+        checkpoints = Checkpoints(folder / "checkpoints", training.keep_checkpoints)
+        try:
+            run_steps(
+                build_step(state, loss, training),
+                _on_device(batches),
+                validate,
+                state=state,
+                config=training,
+                log=log,
+                checkpoints=checkpoints,
+                say=console.warn,
+            )
+        finally:
+            checkpoints.close()
+            log.close()
+        return log.tokens
 
 
-def _resume(model: keras.Model, folder: Path, say) -> Position:
-    """Restores the last checkpoint of an unfinished training, if there is one."""
-    checkpoints = list_checkpoints(folder)
-    if not checkpoints:
-        return Position(step=0, records_read=0)
-    position = restore_checkpoint(checkpoints[-1], model)
-    _cut_log(folder.parent / "metrics.jsonl", position.step)
-    say(f"going on from step {position.step:,} ({checkpoints[-1]})")
-    return position
+def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
+    """Batches as the backend takes them."""
+    if keras.backend.backend() == "tensorflow":
+        return iter(batches)
+    return on_host(batches)
 
 
-def _cut_log(path: Path, step: int) -> None:
-    """Drops lines of steps after the checkpoint: they will be done again."""
-    if path.is_file():
-        rows = []
-        for line in path.read_text("utf-8").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                continue  # the line that a crash cut short
-        kept = [json.dumps(row) + "\n" for row in rows if row["step"] <= step]
-        write_atomically(path, "".join(kept))
-
-
-def tokens_per_step(config: RunConfig, manifest: Manifest) -> float:
-    """Real tokens in a batch on average; padding does not count."""
-    length = config.data.sequence_length
-    padding = manifest.counts["padding"]["train"] / (
-        manifest.counts["records"]["train"] * length
+def _evaluate(
+    config: RunConfig, model: keras.Model, loss: Loss, manifest: Manifest
+) -> Evaluation:
+    masking = dynamic_masking(config, manifest.folder)
+    batches = input_pipeline.validation_batches(
+        manifest, config.training.batch_size, masking
     )
-    return config.training.batch_size * length * (1.0 - padding)
+    return evaluate(
+        build_evaluation(model, loss),
+        loss.asks,
+        scorers_of(config.objective),
+        batches,
+        config.seed,
+    )
+
+
+def _resume(state: TrainState, folder: Path, say: Callable[[str], None]) -> int:
+    """Restores the last checkpoint of an unfinished training; the step it is at."""
+    checkpoints = list_checkpoints(folder / "checkpoints")
+    if not checkpoints:
+        return 0
+    step = restore_checkpoint(checkpoints[-1], state)
+    cut_metrics(folder, step)
+    say(f"going on from step {step:,} ({checkpoints[-1]})")
+    return step
 
 
 def evaluate_run(invocation: Invocation) -> dict[str, Any]:
@@ -289,31 +304,33 @@ def evaluate_run(invocation: Invocation) -> dict[str, Any]:
     model = build_trainable(config, manifest.vocabulary["size"])
     path = stage.path / WEIGHTS
     try:
-        keras.saving.load_weights(model, path, objects_to_skip=[model.optimizer])
+        keras.saving.load_weights(model, path)
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(
             f"{path}: cannot be loaded: {error}. Train again"
         ) from error
-    batches = input_pipeline.validation_batches(
-        manifest,
-        config.training.batch_size,
-        dynamic_masking(config, manifest.folder),
-    )
-    evaluation = evaluate(model, batches)
+    evaluation = _evaluate(config, model, loss_of(config), manifest)
     console.result(describe(evaluation))
     return evaluation.as_json()
 
 
 def describe(evaluation: Evaluation) -> str:
     """One line about an evaluation, for people."""
-    verdict = (
-        "has learned from context"
-        if evaluation.nats_below_unigram > 0
-        else ("has NOT learned from context")
-    )
-    return (
+    learned = "has learned" if evaluation.nats_below_unigram > 0 else "has NOT learned"
+    told = [
         f"validation loss {evaluation.loss:.3f} nats, unigram entropy "
         f"{evaluation.unigram_entropy:.3f}: {evaluation.nats_below_unigram:+.3f} nats "
-        f"below it, so the model {verdict}; perplexity {evaluation.perplexity:.1f}, "
-        f"accuracy {evaluation.accuracy:.1%} of {evaluation.predictions:,} predictions"
-    )
+        f"below it, so the model {learned} from context"
+    ]
+    if "perplexity" in evaluation.scores:
+        told.append(
+            f"perplexity {evaluation.perplexity:.1f}, accuracy "
+            f"{evaluation.accuracy:.1%} of {evaluation.predictions:,} predictions"
+        )
+    else:
+        scores = [
+            f"{name.replace('_', ' ')} {of.score:.3f} ({of.low:.3f} to {of.high:.3f})"
+            for name, of in evaluation.scores.items()
+        ]
+        told.append(f"{', '.join(scores)} of {evaluation.predictions:,} predictions")
+    return "; ".join(told)

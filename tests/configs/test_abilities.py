@@ -6,18 +6,15 @@ from pathlib import Path
 import pytest
 
 import transbeam
-from configs.abilities import check_export, check_tokenizer, check_training
+from configs.abilities import check_export, check_tokenizer
 from configs.errors import ConfigError
 from configs.load import parse_run
 
 TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n"
 CAUSAL = TEXTS + "objective: {kind: causal}\nmodel: {kind: decoder}\n"
-BUCKETS = TEXTS + "  layout: {kind: bucketed, lengths: [64, 128]}\n"
 UNIGRAM = TEXTS + "tokenizer:\n  kind: unigram\n  specials: albert\n"
 NOWHERE = TEXTS + "tokenizer: {kind: pretrained, path: nowhere/vocab.txt}\n"
 
-UNTRAINED = "f:4: objective.kind=causal: its records can be made, but"
-IN_BUCKETS = "f:4: data.layout.kind=bucketed: its records can be made, but"
 UNEXPORTED = "f:4: objective.kind=causal: this version of Transbeam exports only"
 PIECES = "f:5: tokenizer.kind=unigram: this version of Transbeam exports only"
 
@@ -25,8 +22,6 @@ PIECES = "f:5: tokenizer.kind=unigram: this version of Transbeam exports only"
 @pytest.mark.parametrize(
     ("rule", "text", "said"),
     [
-        (check_training, CAUSAL, UNTRAINED),
-        (check_training, BUCKETS, IN_BUCKETS),
         (check_export, CAUSAL, UNEXPORTED),
         (check_export, UNIGRAM, PIECES),
         (check_tokenizer, NOWHERE, "f:4: tokenizer.path=nowhere/vocab.txt: there is"),
@@ -41,18 +36,15 @@ def test_refused_with_its_place(rule, text: str, said: str) -> None:
 
 def test_allowed() -> None:
     for text in (TEXTS, NOWHERE):  # what is in files, only they say
-        parse_run(text, "f", with_model=True, rules=[check_training, check_export])
-    parse_run(UNIGRAM, "f", rules=[check_training, check_tokenizer])
+        parse_run(text, "f", with_model=True, rules=[check_export])
+    parse_run(UNIGRAM, "f", rules=[check_tokenizer])
 
 
 @pytest.mark.parametrize(
     ("command", "text", "said"),
     [
-        ("run", CAUSAL, UNTRAINED),
-        ("run", BUCKETS, IN_BUCKETS),
+        ("run", CAUSAL, UNEXPORTED),
         ("run", UNIGRAM, PIECES),
-        ("train", CAUSAL, UNTRAINED),
-        ("evaluate", BUCKETS, IN_BUCKETS),
         ("export", CAUSAL, UNEXPORTED),
         ("export", UNIGRAM, PIECES),
     ],
@@ -71,8 +63,7 @@ def test_commands_refuse_before_they_begin(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (CAUSAL, [UNTRAINED]),
-        (BUCKETS + UNIGRAM[len(TEXTS) :], [IN_BUCKETS]),
+        (CAUSAL, [UNEXPORTED]),
         (UNIGRAM, [PIECES]),
         (NOWHERE, ["f:4: tokenizer.path=nowhere/vocab.txt: there is"]),
         (TEXTS, []),

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ import pytest
 import tensorflow as tf
 
 from configs.command import Invocation
-from configs.console import Console
 from configs.load import load_run
-from configs.tokenizer import UnigramConfig, WordPieceConfig
 from pipeline.__main__ import main
 from pipeline.document_batch import DocumentBatch
 from pipeline.examples import parse_records
@@ -24,190 +21,16 @@ from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from pipeline.shards import Shard
 from pipeline.stage import data
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.making import learn_model
 from tests.docs import ROOT
-from tests.small_run import SENTENCE, WORDS
+from tests.e2e.cases import CASES, invocation, write_corpora
 from trainer.input import validation_batches
-
-YAML = """
-name: job
-seed: 5
-data:
-  source: {SOURCE}
-  sequence_length: 32
-  shard_megabytes: 0.006
-  validation_fraction: 0.2
-  LAYOUT
-tokenizer: {TOKENIZER}
-objective: {OBJECTIVE}
-"""
-
-TEXTS = "kind: jsonl, path: FOLDER/documents.jsonl"
-WORDPIECE = "kind: wordpiece, vocabulary_size: 120"
-BYTES = "kind: byte_bpe, vocabulary_size: 300"
-ROBERTA = f"{BYTES}, specials: roberta"
-T5 = "kind: unigram, vocabulary_size: 64, num_sentinels: 12"
-ALBERT = "kind: unigram, vocabulary_size: 64, specials: albert"
-
-
-@dataclass(frozen=True)
-class Case:
-    """An objective with a source and a tokenizer; what its records look like.
-
-    Attributes:
-        objective: YAML.
-        tokenizer: YAML.
-        source: YAML.
-        layout: More YAML for `data`.
-        shown: What `--inspect` must show of the first record, as it stands there.
-    """
-
-    objective: str
-    tokenizer: str
-    source: str = TEXTS
-    layout: str = ""
-    shown: tuple[str, ...] = ("token_ids  ",)
-
-
-def with_columns(columns: str) -> str:
-    return f"{TEXTS}, columns: {{{columns}}}"
-
-
-CASES = {
-    "masked": Case("kind: masked, copies: 2", WORDPIECE, shown=("[CLS] ", "[MASK]{")),
-    "masked_dynamic": Case(
-        "kind: masked, masking: dynamic, whole_words: true",
-        ROBERTA,
-        layout="compression: gzip",
-        shown=("<s> ", " </s>", "word_ids  "),
-    ),
-    "masked_bucketed": Case(
-        "kind: masked",
-        "kind: pretrained, path: FOLDER/vocab.txt",
-        layout="layout: {kind: bucketed, lengths: [16, 32]}",
-    ),
-    "sentence_pairs": Case("kind: sentence_pairs", ALBERT, shown=("[SEP] ", "label  ")),
-    "causal": Case("kind: causal", BYTES, shown=("<|endoftext|>", "target_ids  ")),
-    "prefix": Case("kind: prefix", T5, shown=("</s>", "prefix_mask  ")),
-    "span_corruption": Case(
-        "kind: span_corruption",
-        T5,
-        shown=("encoder_token_ids  ", "decoder_token_ids  ", "<extra_id_0>"),
-    ),
-    "seq2seq": Case(
-        "kind: seq2seq, decoder_length: 16",
-        "kind: pretrained, path: FOLDER/unigram",
-        with_columns("target_text: target"),
-        shown=("encoder_token_ids  ", "decoder_token_ids  <pad> ", "target_ids  "),
-    ),
-    "text_to_text": Case(
-        "kind: text_to_text, source: 'mood: {text}', target: 'it is {label}', "
-        "decoder_length: 16",
-        "kind: pretrained, path: FOLDER/unigram",
-        with_columns("label: mood"),
-        shown=("encoder_token_ids  ▁ m o o d ", "decoder_token_ids  <pad> "),
-    ),
-    "classification": Case(
-        "kind: classification, labels: [calm, cross]",
-        "kind: pretrained, path: FOLDER/vocab.txt",
-        with_columns("label: mood"),
-        shown=("[CLS] ", "label  "),
-    ),
-    "pair_classification": Case(
-        "kind: pair_classification, labels: [calm, cross]",
-        WORDPIECE,
-        with_columns("second_text: title, label: mood"),
-        shown=("[SEP] ", "segment_ids  ", "label  "),
-    ),
-    "token_classification": Case(
-        "kind: token_classification, labels: [O, NOUN]",
-        ROBERTA,
-        with_columns("words: words, tags: tags"),
-        shown=("<s> ", "label_ids  "),
-    ),
-    "span_qa": Case(
-        "kind: span_qa, stride: 8, max_question_length: 8",
-        "kind: pretrained, path: FOLDER/wordpiece",
-        "kind: squad, path: FOLDER/questions.json",
-        shown=("[SEP] ", "start_position  ", "end_position  "),
-    ),
-    "image_classification": Case(
-        "kind: image_classification, labels: ['0', '1', '2'], image_size: 4",
-        WORDPIECE,
-        "kind: arrays, path: FOLDER/images.npz",
-        shown=("image  [", "label  "),
-    ),
-}
-
-
-def words_from(start: int, count: int) -> list[str]:
-    return [WORDS[place % len(WORDS)] for place in range(start, start + count)]
-
-
-def documents(count: int) -> Iterator[dict[str, Any]]:
-    """Different documents of one to four sentences, with all that can go with them."""
-    for i in range(count):
-        sentences = [words_from(i * 7 + s, 3 + (i + s) % 9) for s in range(1 + i % 4)]
-        words = [*sentences[0], str(i)]
-        yield {
-            "text": f"{i} "
-            + " ".join(f"{' '.join(s).capitalize()}." for s in sentences),
-            "title": " ".join(words_from(i, 4)),
-            "target": f"{words[-2]} {i}",
-            "mood": ("calm", "cross")[i % 2],
-            "words": words,
-            "tags": ["NOUN" if len(word) > 4 else "O" for word in words],
-        }
-
-
-def questions(count: int) -> Iterator[dict[str, Any]]:
-    """Paragraphs longer than a record, with a question each."""
-    for i in range(count):
-        context = f"{SENTENCE} {i} {SENTENCE}"
-        start = context.index(WORDS[i % 12])
-        answer = {"text": WORDS[i % 12], "answer_start": start}
-        asked = {"question": f"what is word {i % 12}?", "answers": [answer]}
-        yield {"paragraphs": [{"context": context, "qas": [asked]}]}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The corpora and the tokenizers that are brought along."""
     folder = tmp_path_factory.mktemp("job")
-    lines = "".join(f"{json.dumps(row)}\n" for row in documents(80))
-    (folder / "documents.jsonl").write_text(lines, "utf-8")
-    squad = {"data": list(questions(30))}
-    (folder / "questions.json").write_text(json.dumps(squad), "utf-8")
-    images = np.random.default_rng(0).integers(0, 256, (40, 4, 4, 3), np.uint8)
-    np.savez(folder / "images.npz", images=images, labels=np.arange(40) % 3)
-
-    counts = {word: 5 + len(word) for word in WORDS}
-    wordpiece = learn_model(counts, WordPieceConfig(vocabulary_size=90))
-    save_tokenizer(folder / "wordpiece", wordpiece)
-    vocabulary = (folder / "wordpiece/vocab.txt").read_bytes()
-    (folder / "vocab.txt").write_bytes(vocabulary)
-    unigram = UnigramConfig(vocabulary_size=40)
-    save_tokenizer(folder / "unigram", learn_model(counts, unigram))
+    write_corpora(folder)
     return folder
-
-
-def invocation(folder: Path, name: str, run: str, *beam: str) -> Invocation:
-    case = CASES[name]
-    text = YAML
-    for key in ("source", "layout", "tokenizer", "objective"):
-        text = text.replace(key.upper(), getattr(case, key))
-    file = folder / f"{name}.yaml"
-    file.write_text(text.replace("FOLDER", str(folder)), "utf-8")
-    return Invocation(
-        config=load_run(file),
-        config_file=file,
-        overrides=(),
-        run_folder=folder / run / name,
-        console=Console(quiet=True),
-        workers=1,
-        beam_options=beam,
-    )
 
 
 @dataclass(frozen=True)
@@ -345,8 +168,8 @@ def test_compressed_records_reach_the_trainer(folder: Path) -> None:
     shards = manifest.split("validation")
     assert all(shard.path.endswith(".tfrecord.gz") for shard in shards)
     rows = np.concatenate([arrays_of(manifest, s)["token_ids"] for s in shards])
-    batches = [inputs["token_ids"] for inputs, *_ in validation_batches(manifest, 4)]
-    read = np.concatenate(batches)
+    batches = validation_batches(manifest, 4)
+    read = np.concatenate([batch["token_ids"] for batch in batches])
     assert sorted(map(bytes, read)) == sorted(map(bytes, rows))
 
 

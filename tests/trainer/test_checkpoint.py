@@ -1,115 +1,178 @@
 """A checkpoint is the whole state, or it is not there."""
 
+import json
 import shutil
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from configs.errors import ArtifactError
+from configs.training import TrainingConfig
+from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from trainer import checkpoint
+from trainer.asks import asks_of
 from trainer.checkpoint import (
-    Position,
+    Checkpoints,
     list_checkpoints,
     restore_checkpoint,
-    save_checkpoint,
     save_weights,
+    take_snapshot,
+    write_checkpoint,
 )
+from trainer.losses import Loss
+from trainer.step import TrainState, build_step
+
+CAUSAL = OBJECTIVES["causal"]
+CONFIG = TrainingConfig(steps=100, ema_decay=0.9)
 
 
-def small_model(width: int = 4, seed: int = 0) -> keras.Model:
-    keras.utils.set_random_seed(seed)
-    inputs = keras.Input((3,))
-    outputs = keras.layers.Dense(1)(
-        keras.layers.Dropout(0.5, seed=seed)(keras.layers.Dense(width)(inputs))
-    )
-    model = keras.Model(inputs, outputs)
-    model.compile(keras.optimizers.AdamW(0.1), "mse")
-    model.optimizer.build(model.trainable_variables)
-    return model
+def new_state(objective: str = "causal", config: TrainingConfig = CONFIG) -> TrainState:
+    model = small_model(OBJECTIVES[objective], dropout=0.5)
+    optimizer = keras.optimizers.AdamW(0.01)
+    optimizer.build(model.trainable_variables)
+    return TrainState(model, optimizer, config)
 
 
-def fit(model: keras.Model, steps: int) -> None:
-    random = np.random.default_rng(1)
-    x, y = random.normal(size=(8, 3)), random.normal(size=(8, 1))
-    model.fit(x, y, batch_size=8, epochs=steps, shuffle=False, verbose=0)
+def run(state: TrainState, first: int, last: int) -> None:
+    update = build_step(state, Loss(asks_of(CAUSAL)), CONFIG)
+    for number in range(first, last):
+        update(random_batch(CAUSAL, 4, seed=number))
 
 
-def state(model: keras.Model) -> list[np.ndarray]:
-    return [np.asarray(v) for v in [*model.variables, *model.optimizer.variables]]
+def arrays(state: TrainState) -> list[np.ndarray]:
+    return [
+        keras.ops.convert_to_numpy(variable.value)
+        for variables in state.variables.values()
+        for variable in variables
+    ]
+
+
+def assert_same(a: TrainState, b: TrainState) -> None:
+    for x, y in zip(arrays(a), arrays(b), strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 def test_going_on_from_a_checkpoint_changes_nothing(tmp_path: Path) -> None:
-    whole = small_model()
-    fit(whole, 5)
-    halted = small_model()
-    fit(halted, 2)
-    path = save_checkpoint(tmp_path, halted, Position(2, 16), keep=1)
-    resumed = small_model(seed=9)
-    assert restore_checkpoint(path, resumed) == Position(2, 16)
-    fit(resumed, 3)
-    for a, b in zip(state(whole), state(resumed), strict=True):
-        np.testing.assert_array_equal(a, b)
+    whole = new_state()
+    run(whole, 0, 5)
+    halted = new_state()
+    run(halted, 0, 2)
+    halted.skipped.assign(3)
+    whole.skipped.assign(3)
+    path = write_checkpoint(tmp_path, take_snapshot(halted, 2))
+    resumed = new_state()
+    run(resumed, 50, 51)  # whatever was there before
+    assert restore_checkpoint(path, resumed) == 2
+    run(resumed, 2, 5)
+    assert_same(whole, resumed)
 
 
-def test_keeps_the_newest(tmp_path: Path) -> None:
-    model = small_model()
-    for step in (9, 10, 100):
-        save_checkpoint(tmp_path, model, Position(step, step), keep=2)
+def test_a_snapshot_does_not_move_with_the_training(tmp_path: Path) -> None:
+    state, halted = new_state(), new_state()
+    run(halted, 0, 1)
+    run(state, 0, 1)
+    snapshot = take_snapshot(state, 1)
+    run(state, 1, 4)
+    path = write_checkpoint(tmp_path, snapshot)
+    restored = new_state()
+    restore_checkpoint(path, restored)
+    assert_same(restored, halted)
+
+
+def test_keeps_the_newest_and_the_best(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    state = new_state()
+    for step, loss in ((9, 3.0), (10, 1.0), (100, 2.0), (101, None), (102, 1.5)):
+        checkpoints.save(state, step, loss)
+    checkpoints.close()
     assert [path.name for path in list_checkpoints(tmp_path)] == [
         "step-00000010",
-        "step-00000100",
+        "step-00000101",
+        "step-00000102",
     ]
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
-    model = small_model()
-    save_checkpoint(tmp_path, model, Position(1, 1), keep=2)
+    state = new_state()
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save(state, 1)
+    checkpoints.wait()
 
     def fails(*_args, **_kwargs) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(keras.saving, "save_weights", fails)
+        patched.setattr(safetensors.numpy, "save_file", fails)
+        checkpoints.save(state, 2)
         with pytest.raises(ArtifactError, match="no space is left"):
-            save_checkpoint(tmp_path, model, Position(2, 2), keep=2)
+            checkpoints.save(state, 3)
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
-    # HDF5 would take the process down: nothing may be begun on a disk that is full.
     full = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    with pytest.raises(ArtifactError, match="no space is left"):
+        write_checkpoint(tmp_path, take_snapshot(state, 2))
+    # HDF5 would take the process down: nothing may be begun on a disk that is full.
     monkeypatch.setattr(keras.saving, "save_weights", None)
-    for write in (
-        lambda: save_checkpoint(tmp_path, model, Position(2, 2), keep=2),
-        lambda: save_weights(model, tmp_path / "model.weights.h5"),
-    ):
-        with pytest.raises(ArtifactError, match="no space is left"):
-            write()
+    with pytest.raises(ArtifactError, match="no space is left"):
+        save_weights(state.model, tmp_path / "model.weights.h5")
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
 
-@pytest.mark.parametrize("file", ["state.weights.h5", "state.json"])
-@pytest.mark.parametrize("damage", ["truncate", "remove"])
+def test_what_a_kill_left_is_taken_away_and_never_read(tmp_path: Path) -> None:
+    left = tmp_path / ".step-00000007.12.tmp"
+    left.mkdir()
+    (left / "state.safetensors").write_bytes(b"half")
+    assert list_checkpoints(tmp_path) == []
+    Checkpoints(tmp_path, keep=1).close()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "state.json"])
+@pytest.mark.parametrize("damage", ["truncate", "remove", "flip"])
 def test_damaged_checkpoints_are_refused(tmp_path: Path, file, damage) -> None:
-    path = save_checkpoint(tmp_path, small_model(), Position(1, 1), keep=1)
+    path = write_checkpoint(tmp_path, take_snapshot(new_state(), 1))
+    content = bytearray((path / file).read_bytes())
     if damage == "remove":
         (path / file).unlink()
-    else:
-        content = (path / file).read_bytes()
+    elif damage == "truncate":
         (path / file).write_bytes(content[: len(content) // 2])
+    else:
+        content[len(content) // 2] ^= 0x80
+        (path / file).write_bytes(content)
+    state = new_state()
+    before = arrays(state)
     with pytest.raises(ArtifactError, match="not a checkpoint of this run"):
-        restore_checkpoint(path, small_model())
+        restore_checkpoint(path, state)
+    for a, b in zip(before, arrays(state), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
-def test_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
-    path = save_checkpoint(tmp_path, small_model(), Position(1, 1), keep=1)
-    with pytest.raises(ArtifactError, match="not a checkpoint of this run"):
-        restore_checkpoint(path, small_model(width=5))
+def test_what_differs_in_another_model_is_named(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path, take_snapshot(new_state(), 1))
+    with pytest.raises(ArtifactError, match="embeddings_norm/gamma is not there"):
+        restore_checkpoint(path, new_state("classification"))
+    without_averages = new_state(config=TrainingConfig(steps=100))
+    with pytest.raises(ArtifactError, match=r"the average of .* is there and not here"):
+        restore_checkpoint(path, without_averages)
 
 
 def test_checkpoint_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    path = save_checkpoint(tmp_path, small_model(), Position(1, 1), keep=1)
-    rest = path / "state.json"
-    rest.write_text(rest.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(ArtifactError, match="format 2, this version"):
-        restore_checkpoint(path, small_model())
+    path = write_checkpoint(tmp_path, take_snapshot(new_state(), 1))
+    file = path / "state.json"
+    newer = {**json.loads(file.read_text()), "format": checkpoint.FORMAT + 1}
+    file.write_text(json.dumps(newer))
+    with pytest.raises(ArtifactError, match="format 3, this version"):
+        restore_checkpoint(path, new_state())
+
+
+def test_a_weight_that_is_not_finite_is_named(tmp_path: Path) -> None:
+    state = new_state()
+    weight = state.model.trainable_variables[3]
+    weight.assign(np.full(weight.shape, np.nan))
+    path = write_checkpoint(tmp_path, take_snapshot(state, 1))
+    with pytest.raises(ArtifactError, match=f"{weight.path} is not finite"):
+        restore_checkpoint(path, new_state())

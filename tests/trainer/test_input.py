@@ -2,21 +2,22 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from configs.errors import ArtifactError
 from pipeline.examples import parse_records
+from pipeline.features import check_arrays
 from pipeline.objectives.masked import masked_features
+from tests.trainer.record_folders import numbers, write_records
 from trainer.input import check_contract, training_batches, validation_batches
 
 
 def keys(batches, count: int | None = None) -> list[bytes]:
     """One key per record, in order."""
     found = []
-    for inputs, _, _ in batches.take(-1 if count is None else count):
-        found += [row.tobytes() for row in inputs["token_ids"].numpy()]
+    for batch in batches.take(-1 if count is None else count):
+        found += [row.tobytes() for row in batch["token_ids"].numpy()]
     return found
 
 
@@ -50,7 +51,7 @@ def test_seed_decides(manifest) -> None:
 @pytest.mark.parametrize("skipped", [0, 1, 7, 30, 100])
 def test_entering_in_the_middle(manifest, skipped: int) -> None:
     whole = keys(batches(manifest), skipped + 10)
-    entered = keys(batches(manifest, records_read=4 * skipped), 10)
+    entered = keys(batches(manifest, batches_read=skipped), 10)
     assert entered == whole[4 * skipped :]
 
 
@@ -62,17 +63,13 @@ def test_validation_is_read_once(manifest) -> None:
     assert size % 5, "the last batch should be a short one"
 
 
-def test_targets_and_weights_go_with_the_logits(manifest) -> None:
-    inputs, targets, weights = next(iter(batches(manifest)))
-    assert set(inputs) == {
-        "token_ids",
-        "document_ids",
-        "position_ids",
-        "masked_positions",
+def test_a_batch_has_all_features_of_the_contract(manifest) -> None:
+    whole = batches(manifest)
+    arrays = {name: tensor.numpy() for name, tensor in next(iter(whole)).items()}
+    check_arrays(arrays, manifest.features)
+    assert {name: spec.shape for name, spec in whole.element_spec.items()} == {
+        feature.name: (4, *feature.shape) for feature in manifest.features
     }
-    assert inputs["token_ids"].shape == (4, 32)
-    assert targets["logits"].dtype == np.int32
-    assert set(np.unique(weights["logits"])) <= {0.0, 1.0}
 
 
 def test_records_made_for_something_else_are_refused(manifest) -> None:
@@ -85,9 +82,22 @@ def test_records_made_for_something_else_are_refused(manifest) -> None:
         check_contract(replace(manifest, features=()), masked_features(32, 5))
 
 
-def test_empty_split(manifest) -> None:
-    only_training = replace(
-        manifest, shards=tuple(s for s in manifest.shards if s.split == "train")
-    )
-    with pytest.raises(ArtifactError, match="the validation split has no record"):
-        validation_batches(only_training, 4)
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_empty_split(manifest, split: str) -> None:
+    others = tuple(shard for shard in manifest.shards if shard.split != split)
+    without = replace(manifest, shards=others)
+    with pytest.raises(ArtifactError, match=f"the {split} split has no record"):
+        batches(without) if split == "train" else validation_batches(without, 4)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 6, 20])
+def test_fewer_records_than_a_batch(tmp_path, batch_size: int) -> None:
+    few = write_records(tmp_path, {("train", 8): [2, 3]})
+    read = numbers(batches(few, batch_size=batch_size), 20)
+    found = [number for batch in read for number in batch]
+    epochs = [found[i : i + 5] for i in range(0, 20 * batch_size // 5 * 5, 5)]
+    assert all(sorted(epoch) == [0, 1, 2, 3, 4] for epoch in epochs)
+
+
+def test_the_size_of_a_batch_does_not_change_the_order(manifest) -> None:
+    assert keys(batches(manifest, batch_size=6), 10) == keys(batches(manifest), 15)

@@ -133,6 +133,20 @@ def test_the_size_of_a_batch_does_not_show() -> None:
         np.testing.assert_array_equal(array, whole[name][rows])
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("changes", MODES)
+def test_nothing_to_hide(changes: dict, rows: int) -> None:
+    config = MaskedConfig(masking="dynamic", **changes)
+    hide = tf.function(DynamicMasking(config, Hiding(0, MASK, ORDINARY)))
+    names = ("token_ids", "document_ids", "position_ids", "word_ids")
+    padding = {name: tf.zeros((rows, 32), tf.int32) for name in names}
+    found = hide(padding, tf.range(rows, dtype=tf.int64))
+    slots = config.predictions_per_record(32)
+    arrays = {name: tensor.numpy() for name, tensor in found.items()}
+    check_arrays(arrays, masked_features(32, slots))
+    assert not any(array.any() for array in arrays.values())
+
+
 def test_fifteen_percent_and_eighty_ten_ten() -> None:
     packed = packed_from(documents(1500, mean=60), 128)
     real, hits, total = packed.token_ids, np.zeros(3), 0
@@ -177,19 +191,19 @@ def unmasked(tmp_path: Path) -> Manifest:
 def taken(batches: tf.data.Dataset, count: int) -> list[bytes]:
     return [
         row.tobytes()
-        for inputs, targets, _ in batches.take(count)
-        for row in np.hstack([inputs["token_ids"], targets["logits"]])
+        for batch in batches.take(count)
+        for row in np.hstack([batch["token_ids"], batch["masked_ids"]])
     ]
 
 
 def test_a_training_that_stopped_goes_on_with_the_same_masks(unmasked) -> None:
-    def batches(records_read: int = 0) -> tf.data.Dataset:
+    def batches(batches_read: int = 0) -> tf.data.Dataset:
         return training_batches(
             unmasked,
             batch_size=4,
             shuffle_records=20,
             seed=1,
-            records_read=records_read,
+            batches_read=batches_read,
             masking=masking,
         )
 
@@ -198,7 +212,7 @@ def test_a_training_that_stopped_goes_on_with_the_same_masks(unmasked) -> None:
     whole = taken(batches(), epoch)
     assert len(set(whole)) == len(whole), "masked anew in each epoch"
     for skipped in (1, 7, epoch // 2):
-        assert taken(batches(4 * skipped), 10) == whole[4 * skipped : 4 * skipped + 40]
+        assert taken(batches(skipped), 10) == whole[4 * skipped : 4 * skipped + 40]
 
 
 def test_validation_has_the_same_masks_each_time(unmasked) -> None:

@@ -1,0 +1,163 @@
+"""From records to a trained model, for every objective, however often it is killed."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configs.command import Invocation
+from configs.fitting import FAMILIES, WITH_SEGMENTS
+from configs.load import load_run
+from pipeline.stage import data
+from tests.e2e.cases import CASES, invocation, write_corpora
+from trainer.log import TrainingLog, read_metrics
+from trainer.run import evaluate_run, train
+
+MODEL = """
+model:
+  kind: {kind}
+  num_layers: 1
+  hidden_dim: 16
+  max_sequence_length: 64
+  dropout: 0.1
+  attention: {{kind: full, num_heads: 2, dropout: 0.1}}
+  feedforward: {{kind: dense, intermediate_dim: 32}}
+"""
+TRAINING = """
+training:
+  steps: 11
+  batch_size: 8
+  schedule: {kind: linear, peak: 0.02, warmup_steps: 2}
+  evaluate_every: 3
+  log_every: 1
+  ema_decay: 0.5
+  deterministic: true
+"""
+
+
+class Killed(Exception):
+    """The process is gone, as far as the test can play it."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("training")
+    write_corpora(folder)
+    return folder
+
+
+# What differs in how it is read, masked or asked; the others only with `slow`.
+QUICK = ("masked_dynamic", "masked_bucketed", "causal", "seq2seq", "span_qa")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in CASES
+    ],
+)
+def records(folder: Path, request) -> Invocation:
+    """A finished data job of each case, and a model and a training for it."""
+    made = invocation(folder, request.param, "run")
+    data(made)
+    kind = made.config.objective.kind
+    model = MODEL.format(kind=FAMILIES[kind])
+    if kind in WITH_SEGMENTS:
+        model += "  num_segments: 2\n"
+    if kind == "image_classification":
+        model = model.replace("  max_sequence_length: 64\n", "")
+        model += "  patches: {image_size: 4, patch_size: 2}\n"
+    file = folder / f"{request.param}-training.yaml"
+    file.write_text(made.config_file.read_text("utf-8") + model + TRAINING, "utf-8")
+    return replace(made, config=load_run(file), config_file=file)
+
+
+@pytest.fixture
+def copy(records: Invocation, tmp_path: Path) -> Callable[[str], Invocation]:
+    """The same run in another folder."""
+
+    def make(name: str) -> Invocation:
+        shutil.copytree(records.run_folder, tmp_path / name)
+        return replace(records, run_folder=tmp_path / name)
+
+    return make
+
+
+def last_state(run: Invocation) -> bytes:
+    """All that the last checkpoint holds: weights, optimizer, averages, counters."""
+    checkpoints = run.run_folder / "training/checkpoints"
+    return (checkpoints / "step-00000011/state.safetensors").read_bytes()
+
+
+def test_trains_and_goes_on_as_if_nothing_had_been(copy, monkeypatch) -> None:
+    whole = copy("whole")
+    result = train(whole)
+    assert result["evaluation"]["predictions"] > 0
+    assert result["skipped_steps"] == 0
+    assert evaluate_run(whole) == result["evaluation"]
+
+    add = TrainingLog.add
+    killed = copy("killed")
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingLog, "add", killing_at(8, add))
+        with pytest.raises(Killed):
+            train(killed)
+    train(killed)
+    assert last_state(killed) == last_state(whole)
+    assert numbers(killed) == numbers(whole)
+
+
+def killing_at(step: int, add: Callable) -> Callable:
+    def killed(self, given, input_seconds):
+        add(self, given, input_seconds)
+        if self.step == step:
+            raise Killed
+
+    return killed
+
+
+def numbers(run: Invocation) -> list[dict[str, float]]:
+    """The log without what the clock had a say in."""
+    clock = ("tokens_per_second", "input_wait")
+    rows = read_metrics(run.run_folder / "training")
+    return [{k: v for k, v in row.items() if k not in clock} for row in rows]
+
+
+@pytest.mark.slow
+def test_killed_by_the_system_at_random_steps(copy) -> None:
+    whole, killed = copy("whole"), copy("killed")
+    assert command(whole).wait() == 0
+    chance = random.Random(killed.config.objective.kind)
+    for last in sorted(chance.sample(range(2, 11), 2)):
+        process = command(killed)
+        wait_for(process, killed.run_folder / "training/metrics.jsonl", last)
+        time.sleep(chance.random() * 0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert command(killed).wait() == 0
+    assert last_state(killed) == last_state(whole)
+
+
+def command(run: Invocation) -> subprocess.Popen:
+    """`transbeam train` in a process of its own."""
+    arguments = ["train", str(run.config_file), "--run", str(run.run_folder), "--quiet"]
+    return subprocess.Popen([sys.executable, "-m", "trainer", *arguments])
+
+
+def wait_for(process: subprocess.Popen, log: Path, step: int) -> None:
+    """Until the log has a line of the step, or the process has ended."""
+    while process.poll() is None:
+        lines = log.read_text().splitlines() if log.is_file() else []
+        if lines and lines[-1].endswith("}") and json.loads(lines[-1])["step"] >= step:
+            return
+        os.sched_yield()

@@ -1,0 +1,153 @@
+"""Small models for every objective, and batches of records at random."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from configs.attention import FullAttention
+from configs.fitting import FAMILIES, WITH_SEGMENTS
+from configs.language_modelling import (
+    CausalConfig,
+    MaskedConfig,
+    PrefixConfig,
+    SentencePairsConfig,
+)
+from configs.model import DecoderConfig, EncoderConfig, Patches, Seq2SeqConfig
+from configs.objective import Objective
+from configs.sockets import DenseFeedForward
+from configs.supervised import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from configs.supervised import Seq2SeqConfig as TranslationConfig
+from model.build import build_model
+
+VOCABULARY, LENGTH, SLOTS, SIDE = 30, 12, 4, 8
+LABELS = ("a", "b", "c")
+
+OBJECTIVES: dict[str, Objective] = {
+    "masked": MaskedConfig(),
+    "sentence_pairs": SentencePairsConfig(),
+    "causal": CausalConfig(),
+    "prefix": PrefixConfig(),
+    "seq2seq": TranslationConfig(),
+    "classification": ClassificationConfig(labels=LABELS),
+    "token_classification": TokenClassificationConfig(labels=LABELS),
+    "span_qa": SpanQAConfig(),
+    "image_classification": ImageClassificationConfig(
+        labels=LABELS, image_size=SIDE, channels=1
+    ),
+}
+
+
+def small_model(
+    objective: Objective, *, dropout: float = 0.0, dtype: str = "float32"
+) -> keras.Model:
+    """One layer of width 16 with the head of the objective."""
+    options: dict[str, Any] = {
+        "num_layers": 1,
+        "hidden_dim": 16,
+        "dropout": dropout,
+        "attention": FullAttention(num_heads=2, dropout=dropout),
+        "feedforward": DenseFeedForward(intermediate_dim=32),
+        "max_sequence_length": LENGTH,
+    }
+    family = FAMILIES[objective.kind]
+    if objective.kind in WITH_SEGMENTS:
+        options["num_segments"] = 2
+    if objective.kind == "image_classification":
+        options["patches"] = Patches(image_size=SIDE, patch_size=4, num_channels=1)
+        del options["max_sequence_length"]
+    kinds: dict[str, Callable] = {
+        "encoder": EncoderConfig,
+        "decoder": DecoderConfig,
+        "seq2seq": Seq2SeqConfig,
+    }
+    return build_model(
+        kinds[family](**options),
+        objective,
+        VOCABULARY,
+        packed=True,
+        segments=objective.kind in WITH_SEGMENTS,
+        dtype=dtype,
+    )
+
+
+def random_batch(objective: Objective, rows: int, seed: int = 0) -> dict[str, Any]:
+    """Records with two documents each and padding of other lengths behind them."""
+    random = np.random.default_rng(seed)
+    kind = objective.kind
+    if kind == "image_classification":
+        image = random.integers(0, 256, (rows, SIDE, SIDE, 1)).astype("uint8")
+        return {"image": image, "label": _ids(random, len(LABELS), rows)}
+    if kind == "seq2seq":
+        batch = {
+            **_tokens(random, rows, "encoder_"),
+            **(tokens := _tokens(random, rows, "decoder_")),
+        }
+        real = tokens["decoder_document_ids"] > 0
+        return {**batch, **_targets(random, real)}
+    batch = _tokens(random, rows)
+    real = batch["document_ids"] > 0
+    batch |= _asked(random, kind, batch, rows)
+    if kind in WITH_SEGMENTS:
+        batch["segment_ids"] = (batch["position_ids"] > 2).astype("int32") * real
+    return batch
+
+
+def _asked(random, kind: str, batch: dict[str, Any], rows: int) -> dict[str, Any]:
+    """What records of a text ask, by objective."""
+    real = batch["document_ids"] > 0
+    used = np.arange(SLOTS) < random.integers(1, SLOTS + 1, (rows, 1))
+    start = _ids(random, 4, rows)
+    targets = _targets(random, real)
+    masked = {
+        "masked_positions": _ids(random, 4, rows, SLOTS) * used,
+        "masked_ids": _ids(random, VOCABULARY, rows, SLOTS) * used,
+        "masked_weights": used.astype("float32"),
+    }
+    prefix = (batch["position_ids"] < 2).astype("int32") * real
+    return {
+        "masked": masked,
+        "sentence_pairs": {**masked, "next_sentence_label": _ids(random, 2, rows)},
+        "causal": targets,
+        "prefix": {**targets, "prefix_mask": prefix},
+        "classification": {"label": _ids(random, len(LABELS), rows)},
+        "token_classification": {
+            "label_ids": _ids(random, len(LABELS), rows, LENGTH) * real,
+            "label_weights": real.astype("float32"),
+        },
+        "span_qa": {"start_position": start, "end_position": start + 1},
+    }[kind]
+
+
+def _ids(random: np.random.Generator, limit: int, *shape: int) -> np.ndarray:
+    return random.integers(0, limit, shape).astype("int32")
+
+
+def _tokens(random, rows: int, prefix: str = "") -> dict[str, np.ndarray]:
+    first = random.integers(4, 6, (rows, 1))
+    second = random.integers(1, LENGTH - 5, (rows, 1))
+    place = np.arange(LENGTH)
+    documents = np.where(place < first, 1, np.where(place < first + second, 2, 0))
+    positions = np.where(place < first, place, place - first) * (documents > 0)
+    arrays = {
+        "token_ids": _ids(random, VOCABULARY - 1, rows, LENGTH) + 1,
+        "document_ids": documents.astype("int32"),
+        "position_ids": positions.astype("int32"),
+    }
+    arrays["token_ids"] *= documents > 0
+    return {prefix + name: x.astype("int32") for name, x in arrays.items()}
+
+
+def _targets(random, real: np.ndarray) -> dict[str, np.ndarray]:
+    weights = real & (random.random(real.shape) < 0.8)
+    ids = random.integers(1, VOCABULARY, real.shape) * weights
+    return {
+        "target_ids": ids.astype("int32"),
+        "target_weights": weights.astype("float32"),
+    }

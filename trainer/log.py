@@ -1,0 +1,193 @@
+"""The numbers of a training, written down while it runs."""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from configs.errors import UserError
+from configs.files import write_atomically
+from configs.progress import Bar
+from trainer.evaluate import Means, means
+from trainer.step import TrainState
+
+
+class NotFiniteError(UserError):
+    """The loss or the gradient was not finite for too many steps in a row."""
+
+
+class TrainingLog:
+    """Shows a training's numbers, and writes `metrics.jsonl` and TensorBoard's files.
+
+    Steps are added as they come, without waiting for their results; these are fetched
+    for several at a time, since a device goes on working meanwhile. A line holds the
+    means over all targets since the line before, without the steps that were skipped.
+
+    Args:
+        folder: Where the files go.
+        progress: The bar to move.
+        state: For the learning rate.
+        step: Updates done before.
+        every: Steps per line.
+        max_skipped: How many steps in a row may be skipped.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        progress: Bar,
+        state: TrainState,
+        *,
+        step: int,
+        every: int,
+        max_skipped: int,
+    ):
+        self.path = folder / METRICS
+        self.progress = progress
+        self.state = state
+        self.step = step
+        self.every = every
+        self.max_skipped = max_skipped
+        self._tensorboard = _TensorBoard(folder / "tensorboard")
+        self.tokens = 0.0  # real ones, of the steps written down
+        self._waiting: list[Any] = []
+        self._skipped_in_a_row = 0
+        self._input_seconds = 0.0
+        self._began = time.perf_counter()
+
+    def add(self, numbers: Mapping[str, Any], input_seconds: float) -> None:
+        """Counts a step.
+
+        Args:
+            numbers: As an update gives them.
+            input_seconds: How long it waited for its batch.
+
+        Raises:
+            NotFiniteError: Too many steps in a row were skipped.
+        """
+        self.step += 1
+        self._waiting.append(numbers)
+        self._input_seconds += input_seconds
+        self.progress.advance(1)
+        if self.step % self.every == 0:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes a line of the steps since the last."""
+        if not self._waiting:
+            return
+        steps = [_fetch(numbers) for numbers in self._waiting]
+        seconds = max(time.perf_counter() - self._began, 1e-9)
+        used = [step for step in steps if not step["skipped"]]
+        line: dict[str, Any] = {}
+        if used:
+            total = keras.tree.map_structure(
+                lambda *x: sum(x), *(step["sums"] for step in used)
+            )
+            line |= means(total).as_json()
+            line["gradient_norm"] = float(np.mean([s["gradient_norm"] for s in used]))
+        line["learning_rate"] = float(self.state.optimizer.learning_rate)
+        tokens = sum(step["tokens"] for step in steps)
+        self.tokens += tokens
+        line["tokens_per_second"] = round(tokens / seconds)
+        line["input_wait"] = round(self._input_seconds / seconds, 4)
+        if skipped := len(steps) - len(used):
+            line["skipped"] = skipped
+        self.write("train", **line)
+        loss = f"loss {line['loss']:.3f}" if used else "loss not finite"
+        self.progress.describe(f"{loss}, {line['tokens_per_second']:,} tokens/s")
+        self.restart_clock()
+        self._waiting.clear()
+        self._check_skipped(steps)
+
+    def restart_clock(self) -> None:
+        """Leaves what has happened since the last line out of the rates."""
+        self._began, self._input_seconds = time.perf_counter(), 0.0
+
+    def validated(self, found: Means) -> None:
+        """Writes down what a validation found."""
+        numbers = {f"val_{name}": value for name, value in found.as_json().items()}
+        self.write("validation", **numbers)
+
+    def write(self, part: str, **numbers: float) -> None:
+        """Appends a line; a crash can at worst cut the last one short."""
+        with open(self.path, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"step": self.step, **numbers}) + "\n")
+        self._tensorboard.write(part, self.step, numbers)
+
+    def close(self) -> None:
+        """Closes TensorBoard's files."""
+        self._tensorboard.close()
+
+    def _check_skipped(self, steps) -> None:
+        for step in steps:
+            self._skipped_in_a_row += 1
+            if not step["skipped"]:
+                self._skipped_in_a_row = 0
+        if self._skipped_in_a_row >= self.max_skipped:
+            raise NotFiniteError(
+                f"step {self.step:,}: the loss or its gradient was not finite for "
+                f"{self._skipped_in_a_row} steps in a row "
+                f"(training.max_skipped_steps={self.max_skipped}); the weights are "
+                "those from before. Try a lower training.schedule.peak, more "
+                "warmup_steps, or another training.precision; or look for records "
+                "that are not like the others"
+            )
+
+
+class _TensorBoard:
+    """The same numbers for TensorBoard, by optimizer step."""
+
+    def __init__(self, folder: Path):
+        import tensorflow as tf
+
+        self._summary = tf.summary
+        self._writers = {
+            name: tf.summary.create_file_writer(str(folder / name))
+            for name in ("train", "validation")
+        }
+
+    def write(self, part: str, step: int, numbers: Mapping[str, float]) -> None:
+        with self._writers[part].as_default(step):
+            for name, value in numbers.items():
+                self._summary.scalar(name.removeprefix("val_"), value)
+        self._writers[part].flush()
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+
+METRICS = "metrics.jsonl"
+
+
+def read_metrics(folder: Path) -> list[dict[str, float]]:
+    """The lines of a training's log, but for one that a crash cut short."""
+    path = folder / METRICS
+    rows = []
+    for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows
+
+
+def cut_metrics(folder: Path, step: int) -> None:
+    """Drops the lines of later steps: they will be done again."""
+    kept = [
+        json.dumps(row) + "\n" for row in read_metrics(folder) if row["step"] <= step
+    ]
+    if (folder / METRICS).is_file():
+        write_atomically(folder / METRICS, "".join(kept))
+
+
+def _fetch(numbers):
+    """Out of the device's memory: Python's numbers."""
+    return keras.tree.map_structure(
+        lambda x: keras.ops.convert_to_numpy(x).item(), dict(numbers)
+    )

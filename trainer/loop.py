@@ -1,0 +1,95 @@
+"""The steps of a training, one after another, to an orderly end."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from configs.training import TrainingConfig
+from trainer.checkpoint import Checkpoints
+from trainer.evaluate import Means
+from trainer.log import TrainingLog
+from trainer.step import TrainState
+
+
+class Stop:
+    """Whether somebody asked the training to stop."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+
+def run_steps(
+    update: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    batches: Iterator[Mapping[str, Any]],
+    validate: Callable[[], Means],
+    *,
+    state: TrainState,
+    config: TrainingConfig,
+    log: TrainingLog,
+    checkpoints: Checkpoints,
+    say: Callable[[str], None],
+) -> None:
+    """Updates from `log.step` to the last step of the configuration.
+
+    Each `evaluate_every` steps, and after the last, there is a validation and a
+    checkpoint. The first SIGINT (Ctrl-C) or SIGTERM lets the step in progress end and
+    saves a checkpoint; a second one does not wait.
+
+    Args:
+        update: From `trainer.step.build_step`.
+        batches: From where the training is.
+        validate: Measures the model as it is.
+        state: What updates change.
+        config: The `training` section.
+        log: Counts the steps.
+        checkpoints: Where they are saved.
+        say: Tells the user that a stop is under way.
+
+    Raises:
+        KeyboardInterrupt: After a stop that was asked for.
+        UserError: The disk refuses, or the loss is not finite for too long.
+    """
+    with stop_on_signals(say) as stop:
+        log.restart_clock()
+        while log.step < config.steps:
+            began = time.perf_counter()
+            batch = next(batches)
+            waited = time.perf_counter() - began
+            log.add(update(batch), waited)
+            if stop.asked:
+                checkpoints.save(state, log.step)
+                checkpoints.wait()
+                raise KeyboardInterrupt
+            if log.step % config.evaluate_every == 0 or log.step == config.steps:
+                log.flush()
+                found = validate()
+                log.validated(found)
+                checkpoints.save(state, log.step, found.loss)
+                log.restart_clock()
+        checkpoints.wait()
+
+
+@contextmanager
+def stop_on_signals(say: Callable[[str], None]) -> Generator[Stop, None, None]:
+    """Inside, the first SIGINT or SIGTERM asks to stop, and a second one stops."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # Python hands signals to the main thread alone
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+        say("stopping after this step; once more to stop at once")
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,120 @@
+"""Which metrics belong to an objective, and what they read of a model's answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from configs.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    Objective,
+    PairClassificationConfig,
+    SentencePairsConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from trainer.asks import Ask, asks_of
+from trainer.metrics.classification import Classification
+from trainer.metrics.intervals import Interval, intervals
+from trainer.metrics.language import Accuracy, Perplexity
+from trainer.metrics.tagging import Tagging, marks_entities
+
+Answers = Mapping[str, Mapping[str, np.ndarray]]  # as `Loss.answers` gives them
+Batch = Mapping[str, np.ndarray]
+
+
+class Metric(Protocol):
+    """See `trainer.metrics`."""
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A metric, and the statistics that it has of a batch of records.
+
+    Attributes:
+        metric: Makes scores of sums.
+        statistics: Of answers and their batch, float64 `(B, k)`.
+        prefix: What its scores' names begin with.
+    """
+
+    metric: Metric
+    statistics: Callable[[Answers, Batch], np.ndarray]
+    prefix: str = ""
+
+    def intervals(
+        self, statistics: Sequence[np.ndarray], seed: int
+    ) -> dict[str, Interval]:
+        """Its scores over all batches, each with an interval of 95%."""
+        found = intervals(np.concatenate(statistics), self.metric.scores, seed)
+        return {self.prefix + name: interval for name, interval in found.items()}
+
+
+def scorers_of(objective: Objective) -> tuple[Scorer, ...]:
+    """What an evaluation of an objective reports beside the loss.
+
+    Example:
+    >>> from configs.supervised import ClassificationConfig
+    >>> (scorer,) = scorers_of(ClassificationConfig(labels=("no", "yes")))
+    >>> answers = {"logits": {"guesses": np.array([1, 1])}}
+    >>> rows = scorer.statistics(answers, {"label": np.array([1, 0])})
+    >>> scorer.metric.scores(rows.sum(axis=0))["accuracy"].item()
+    0.5
+    """
+    first, *rest = asks_of(objective)
+    match objective:
+        case (
+            ClassificationConfig(labels=labels)
+            | PairClassificationConfig(labels=labels)
+            | ImageClassificationConfig(labels=labels)
+        ):
+            return (_guesses(Classification(labels), first),)
+        case TokenClassificationConfig(labels=labels, all_pieces=all_pieces):
+            # Asked at every piece, a word's tag comes several times.
+            by_entity = marks_entities(labels) and not all_pieces
+            metric = Tagging(labels) if by_entity else Classification(labels)
+            return (_guesses(metric, first),)
+        case SpanQAConfig():
+            return (_both_places(first, rest[0]),)
+        case SentencePairsConfig():
+            pair = _guesses(Accuracy(), rest[0], prefix="pair_")
+            return (_perplexity(first), _guesses(Accuracy(), first), pair)
+        case _:
+            return (_perplexity(first), _guesses(Accuracy(), first))
+
+
+def _perplexity(ask: Ask) -> Scorer:
+    metric = Perplexity()
+
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        answer = answers[ask.output]
+        return metric.statistics(answer["cost"], answer["count"])
+
+    return Scorer(metric, statistics)
+
+
+def _guesses(metric: Any, ask: Ask, prefix: str = "") -> Scorer:
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        weights = None if ask.weights is None else batch[ask.weights]
+        return metric.statistics(
+            answers[ask.output]["guesses"], batch[ask.targets], weights
+        )
+
+    return Scorer(metric, statistics, prefix)
+
+
+def _both_places(start: Ask, end: Ask) -> Scorer:
+    """How often a window's answer begins and ends where it should."""
+    metric = Accuracy()
+
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        right = [
+            answers[ask.output]["guesses"] == batch[ask.targets] for ask in (start, end)
+        ]
+        both = (right[0] & right[1]).astype(int)
+        return metric.statistics(both, np.ones_like(both))
+
+    return Scorer(metric, statistics, prefix="window_")

@@ -1,0 +1,116 @@
+"""The update as a pure function that JAX compiles."""
+
+from typing import Any
+
+import jax
+import keras
+from jax import numpy as jnp
+
+from trainer.losses import Loss
+from trainer.step import Batch, Numbers, Rules, in_parts, inputs_of, tokens_in
+
+
+def build(rules: Rules, loss: Loss, accumulation: int):
+    """See `trainer.step.build_step`."""
+    state = rules.state
+    model = state.model
+    trained = model.trainable_variables
+    others = model.non_trainable_variables
+    changed = [*state.optimizer.variables, *state.averages, *state.counters]
+
+    def share(values, other_values, batch, counts, scale):
+        outputs, other_values = model.stateless_call(
+            values, other_values, inputs_of(model, batch), training=True
+        )
+        value, sums = loss(outputs, batch, counts)
+        return value * scale, (value, sums, other_values)
+
+    share_and_gradients = jax.grad(share, has_aux=True)
+
+    def of_all_parts(values, other_values, batch, counts, scale):
+        def add(carry, part):
+            so_far, other_values = carry
+            gradients, (value, sums, other_values) = share_and_gradients(
+                values, other_values, part, counts, scale
+            )
+            so_far = jax.tree.map(jnp.add, so_far, gradients)
+            return (so_far, other_values), (value, sums)
+
+        nothing = [jnp.zeros_like(value) for value in values]
+        (gradients, other_values), parts = jax.lax.scan(
+            add, (nothing, other_values), in_parts(batch, accumulation)
+        )
+        value, sums = jax.tree.map(lambda x: jnp.sum(x, axis=0), parts)
+        return gradients, (value, sums, other_values)
+
+    def pure(values, other_values, rest, batch) -> tuple[Any, Numbers]:
+        pairs = list(zip([*trained, *changed], [*values, *rest], strict=True))
+        with keras.StatelessScope(pairs):
+            scale = state.loss_scale.value
+        counts = loss.counts(batch)
+        work = of_all_parts if accumulation > 1 else share_and_gradients
+        gradients, (value, sums, other_values) = work(
+            values, other_values, batch, counts, scale
+        )
+
+        def new_values(change, *arguments):
+            with keras.StatelessScope(pairs) as scope:
+                change(*arguments)
+            return [_current(scope, variable, old) for variable, old in pairs]
+
+        with keras.StatelessScope(pairs):
+            gradients, norm, is_finite = rules.finish(gradients)
+        is_finite = is_finite & jnp.isfinite(value)
+        new = jax.lax.cond(
+            is_finite,
+            lambda: new_values(rules.apply, gradients),
+            lambda: new_values(rules.skip),
+        )
+        numbers = {
+            "loss": value,
+            "gradient_norm": norm,
+            "skipped": 1 - is_finite.astype("int32"),
+            "tokens": tokens_in(batch),
+            "sums": sums,
+        }
+        return (new[: len(trained)], other_values, new[len(trained) :]), numbers
+
+    compiled = jax.jit(pure, donate_argnums=(0, 1, 2))
+
+    def update(batch: Batch) -> Numbers:
+        groups = (trained, others, changed)
+        before = [[variable.value for variable in group] for group in groups]
+        after, numbers = compiled(*before, _arrays(batch))
+        for group, values in zip(groups, after, strict=True):
+            for variable, value in zip(group, values, strict=True):
+                variable.assign(value)
+        return numbers
+
+    return update
+
+
+def build_forward(model: keras.Model, loss: Loss):
+    """See `trainer.step.build_evaluation`."""
+
+    @jax.jit
+    def pure(values, other_values, batch) -> Numbers:
+        outputs, _ = model.stateless_call(
+            values, other_values, inputs_of(model, batch), training=False
+        )
+        return loss.answers(outputs, batch)
+
+    def forward(batch: Batch) -> Numbers:
+        variables = (model.trainable_variables, model.non_trainable_variables)
+        values = [[variable.value for variable in group] for group in variables]
+        return pure(*values, _arrays(batch))
+
+    return forward
+
+
+def _arrays(batch: Batch) -> Batch:
+    return {name: jnp.asarray(x) for name, x in batch.items()}
+
+
+def _current(scope, variable, old):
+    new = scope.get_current_value(variable)
+    return old if new is None else new

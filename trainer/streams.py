@@ -1,0 +1,169 @@
+"""Streams of serialized records: each epoch has every record once, in a new order.
+
+The order is a function of (seed, epoch) alone. It can be entered at any record without
+reading all those before it, for how many each file has stands in the manifest.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import tensorflow as tf
+
+from configs.errors import ConfigError
+from pipeline.features import Feature
+from pipeline.manifest import Manifest
+from pipeline.shards import Shard
+from trainer.turns import FOREVER, stirred
+
+_FILES_AT_ONCE = 8
+_BLOCK = 16  # records taken from one file before the next has its turn
+_LARGE_PRIME = 1_000_003  # keeps the seeds of neighbouring runs and pieces apart
+_LARGE_POWER = 2**32  # keeps the seeds of epochs and streams apart
+_USUAL_WORKERS = 8
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The records of one length in a split of a data set.
+
+    Attributes:
+        number: Its place among the streams of a training.
+        folder: Where the files are.
+        shards: The files.
+        features: The record contract.
+        batch_size: Records per batch.
+    """
+
+    number: int
+    folder: Path
+    shards: tuple[Shard, ...]
+    features: tuple[Feature, ...]
+    batch_size: int
+
+    @property
+    def records(self) -> int:
+        """How many make an epoch."""
+        return sum(shard.records for shard in self.shards)
+
+    @property
+    def batches(self) -> float:
+        """How many make an epoch, the last one in part."""
+        return self.records / self.batch_size
+
+    def once(self) -> tf.data.Dataset:
+        """Every record once, one from each file in turn; always in the same order."""
+        return self._read(tf.constant(self._files), len(self.shards), block=1)
+
+    def epochs(
+        self, shuffle_records: int, seed: int, records_read: int
+    ) -> tf.data.Dataset:
+        """Epochs without end, in pieces of up to `shuffle_records` records each.
+
+        Args:
+            shuffle_records: How many records are held in memory and stirred at once.
+            seed: The run's seed.
+            records_read: Where to enter. Of the files that were read, only those that
+                were read at the time are opened again.
+        """
+        first_epoch, offset = divmod(records_read, self.records)
+        first_piece, start = divmod(offset, shuffle_records)
+
+        def pieces(epoch: tf.Tensor) -> tf.data.Dataset:
+            second_seed = epoch + self.number * _LARGE_POWER
+            order = stirred(
+                tf.range(len(self.shards)), seed - _LARGE_PRIME, second_seed
+            )
+            entered = epoch == first_epoch
+            skipped = tf.where(entered, tf.constant(first_piece, tf.int64), 0)
+
+            def stir(piece: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
+                records = stirred(records, seed + piece * _LARGE_PRIME, second_seed)
+                return records[tf.where(entered & (piece == first_piece), start, 0) :]
+
+            return (
+                self._from(order, skipped * shuffle_records)
+                .batch(shuffle_records)
+                .enumerate(skipped)
+                .map(stir)
+            )
+
+        return tf.data.Dataset.range(first_epoch, FOREVER).flat_map(pieces)
+
+    @property
+    def _files(self) -> list[str]:
+        return [str(self.folder / shard.path) for shard in self.shards]
+
+    def _from(self, order: tf.Tensor, record: tf.Tensor) -> tf.data.Dataset:
+        """The records of files in some order, a group after another, from one on."""
+        files = tf.gather(self._files, order)
+        sizes = tf.constant([shard.records for shard in self.shards], tf.int64)
+        sizes = tf.gather(sizes, order)
+        # Groups that end before that record need not be opened.
+        ends = tf.cumsum(sizes)[_FILES_AT_ONCE - 1 :: _FILES_AT_ONCE]
+        done = _FILES_AT_ONCE * tf.math.count_nonzero(ends <= record)
+        groups = tf.data.Dataset.from_tensor_slices(files[done:]).batch(_FILES_AT_ONCE)
+        return groups.flat_map(
+            lambda group: self._read(group, _FILES_AT_ONCE, _BLOCK)
+        ).skip(record - tf.reduce_sum(sizes[:done]))
+
+    def _read(self, files: tf.Tensor, at_once: int, block: int) -> tf.data.Dataset:
+        reader = functools.partial(
+            tf.data.TFRecordDataset, compression_type=self.shards[0].compression
+        )
+        return tf.data.Dataset.from_tensor_slices(files).interleave(
+            reader,
+            cycle_length=max(at_once, 2),  # no fewer than parallel calls
+            block_length=block,
+            num_parallel_calls=2,
+            deterministic=True,
+        )
+
+
+def streams_of(
+    manifest: Manifest, split: str, batch_size: int, workers: int = 1, first: int = 0
+) -> list[Stream]:
+    """A stream for each length of record in a split, the shortest first.
+
+    Args:
+        manifest: The records.
+        split: `"train"` or `"validation"`.
+        batch_size: Records per batch, of the longest. Of shorter ones there are more,
+            so that every batch has about as many tokens.
+        workers: How many share each batch.
+        first: The number of the first stream.
+
+    Raises:
+        ArtifactError: The split has no record.
+        ConfigError: The workers cannot share a batch equally.
+    """
+    if batch_size % workers:
+        raise ConfigError(
+            f"training.batch_size: {batch_size} records cannot be shared equally by "
+            f"{workers} workers. Choose a multiple of {workers}"
+        )
+    by_length: dict[int, list[Shard]] = {}
+    for shard in manifest.split(split):
+        by_length.setdefault(shard.sequence_length, []).append(shard)
+    longest = max([*by_length, *manifest.buckets])
+    return [
+        Stream(
+            number,
+            manifest.folder,
+            tuple(shards),
+            manifest.features_of(shards[0]),
+            _records_per_batch(batch_size, longest, length, workers),
+        )
+        for number, (length, shards) in enumerate(sorted(by_length.items()), first)
+    ]
+
+
+def _records_per_batch(batch_size: int, longest: int, length: int, workers: int) -> int:
+    """As many as fit into a batch of the longest, and as the workers can share."""
+    if length == longest:
+        return batch_size
+    # The same for all usual numbers of workers, so that another number does not make
+    # other batches.
+    multiple = math.lcm(workers, math.gcd(batch_size, _USUAL_WORKERS))
+    return batch_size * longest // length // multiple * multiple
