@@ -1,82 +1,203 @@
-"""A training step of masked language modelling: our model against KerasHub's.
+"""A training step: ours, KerasHub's and Hugging Face's.
 
-python -m bench.training_step
+    python -m bench.training_step [--torch-python PATH] [--work NAME ...]
+
+`PATH` is the Python of an environment with torch and transformers. Rows are dense:
+no padding, one document in each. AdamW, clipping to norm 1, dropout 0.1.
 """
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import keras
 import keras_hub
 import numpy as np
 import tensorflow as tf
 
-from bench.pairs import Pair, in_turns
+from bench.answering import Answering
+from bench.pairs import Pair, heading
 from configs.attention import FullAttention
-from configs.language_modelling import MaskedConfig
-from configs.model import EncoderConfig
+from configs.language_modelling import CausalConfig, MaskedConfig
+from configs.model import DecoderConfig, EncoderConfig
+from configs.optimizers import AdamWConfig
 from configs.sockets import DenseFeedForward
+from configs.training import TrainingConfig
 from model.build import build_model
-from trainer.losses import masked_cross_entropy
+from trainer.asks import asks_of
+from trainer.losses import Loss
+from trainer.optimizers import build_optimizer
+from trainer.schedules import build_schedule
+from trainer.step import TrainState, build_step
 
-BATCH, LENGTH, MASKED, VOCABULARY = 32, 128, 20, 8192
-STEPS = 5
+PEER = Path(__file__).parent / "peers" / "hf_training.py"
+MASKED = 20
+Step = Callable[[], float]  # seconds
 
 
-def measure() -> Pair:
-    """4 x 256, float32, dropout 0.1, AdamW with clipping; dense rows for both."""
-    config = EncoderConfig(
-        attention=FullAttention(num_heads=4),
-        feedforward=DenseFeedForward(intermediate_dim=1024),
-    )
-    ours = build_model(config, MaskedConfig(), VOCABULARY)
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=VOCABULARY,
-        num_layers=4,
-        num_heads=4,
-        hidden_dim=256,
-        intermediate_dim=1024,
-        max_sequence_length=LENGTH,
-    )
-    theirs = keras_hub.models.BertMaskedLM(backbone, activation=None)
-    random = np.random.default_rng(0)
-    ids = random.integers(5, VOCABULARY, (BATCH, LENGTH)).astype("int32")
-    positions = np.sort(random.permuted(np.tile(np.arange(LENGTH), (BATCH, 1)), axis=1))
-    inputs = {
-        "token_ids": ids,
-        "padding_mask": np.ones_like(ids),
-        "masked_positions": positions[:, :MASKED].astype("int32"),
+@dataclass(frozen=True)
+class Work:
+    """What a step is taken of."""
+
+    task: str
+    layers: int
+    hidden: int
+    vocabulary: int
+    dtype: str
+    batch: int = 32
+    length: int = 128
+
+    @property
+    def heads(self) -> int:
+        return self.hidden // 64
+
+    @property
+    def title(self) -> str:
+        return (
+            f"{self.task} {self.layers}x{self.hidden}, V {self.vocabulary:,}, "
+            f"{self.batch}x{self.length}, {self.dtype}"
+        )
+
+
+WORK = {
+    "masked": Work("masked", 4, 256, 30_522, "float32"),
+    "masked-bf16": Work("masked", 4, 256, 30_522, "bfloat16"),
+    "causal": Work("causal", 4, 256, 8_192, "float32"),
+    "causal-bf16": Work("causal", 4, 256, 8_192, "bfloat16"),
+    "large-vocabulary-bf16": Work("causal", 4, 256, 50_257, "bfloat16"),
+    "bert-base-bf16": Work("masked", 12, 768, 30_522, "bfloat16", batch=8),
+}
+
+
+def main() -> None:
+    """Prints a table: a row for each work and peer."""
+    parser = argparse.ArgumentParser(prog="bench.training_step", description=__doc__)
+    parser.add_argument("--torch-python", type=Path)
+    parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK))
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    print(heading("work", "ours", "peer", "ratio"))
+    for name in arguments.work:
+        work = WORK[name]
+        steps = {"ours": ours(work), "KerasHub": kerashub(work)}
+        if arguments.torch_python:
+            steps["Hugging Face"] = hugging_face(work, arguments.torch_python)
+        for step in [*steps.values()] * 2:  # the first traces
+            step()
+        seconds: dict[str, list[float]] = {who: [] for who in steps}
+        for _ in range(arguments.rounds):
+            for who, step in steps.items():
+                seconds[who].append(step())
+        tokens = work.batch * work.length
+        for peer in list(steps)[1:]:
+            pair = Pair(
+                work.title, peer, seconds["ours"], seconds[peer], tokens, "tokens"
+            )
+            print(pair.as_row(), flush=True)
+
+
+def ours(work: Work) -> Step:
+    """Our update, as a run has it."""
+    precision = "mixed_bfloat16" if work.dtype == "bfloat16" else "float32"
+    training = TrainingConfig(steps=10_000, precision=precision)
+    options: dict[str, Any] = {
+        "num_layers": work.layers,
+        "hidden_dim": work.hidden,
+        "attention": FullAttention(num_heads=work.heads),
+        "feedforward": DenseFeedForward(intermediate_dim=4 * work.hidden),
+        "max_sequence_length": work.length,
     }
-    targets = ids[:, :MASKED]
-    return Pair(
-        "MLM step 4x256, V 8,192, 32x128, float32",
-        "KerasHub",
-        *in_turns(
-            _fitting(ours, inputs, {"logits": targets}),
-            _fitting(
-                theirs,
-                {
-                    "token_ids": ids,
-                    "segment_ids": np.zeros_like(ids),
-                    "padding_mask": np.ones_like(ids),
-                    "mask_positions": inputs["masked_positions"],
-                },
-                targets,
-            ),
-            rounds=5,
-        ),
-        STEPS * BATCH * LENGTH,
-        "tokens",
-    )
+    masked = work.task == "masked"
+    objective = MaskedConfig() if masked else CausalConfig()
+    config = EncoderConfig(**options) if masked else DecoderConfig(**options)
+    model = build_model(config, objective, work.vocabulary, dtype=precision)
+    schedule = build_schedule(training.schedule, training.steps, work.hidden)
+    weights = model.trainable_variables
+    optimizer = build_optimizer(AdamWConfig(), schedule, weights)
+    state = TrainState(model, optimizer, training)
+    update = build_step(state, Loss(asks_of(objective)), training)
+    ids = token_ids(work)
+    batch = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    if masked:
+        asked = places(work)
+        batch |= {
+            "masked_positions": asked,
+            "masked_ids": np.take_along_axis(ids, asked, 1),
+            "masked_weights": np.ones(asked.shape, "float32"),
+        }
+    else:
+        weights = np.ones(ids.shape, "float32")
+        batch |= {"target_ids": ids, "target_weights": weights}
+    tensors = {name: tf.constant(array) for name, array in batch.items()}
+    return _timed(lambda: update(tensors)["loss"])
 
 
-def _fitting(model: keras.Model, inputs, targets):
+def kerashub(work: Work) -> Step:
+    """KerasHub's model in Keras's own step, compiled by XLA in float32."""
+    dtype = "mixed_bfloat16" if work.dtype == "bfloat16" else "float32"
+    sizes = {
+        "vocabulary_size": work.vocabulary,
+        "num_layers": work.layers,
+        "num_heads": work.heads,
+        "hidden_dim": work.hidden,
+        "intermediate_dim": 4 * work.hidden,
+        "max_sequence_length": work.length,
+        "dtype": dtype,
+    }
+    ids = token_ids(work)
+    inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+    if work.task == "masked":
+        backbone = keras_hub.models.BertBackbone(**sizes)
+        model = keras_hub.models.BertMaskedLM(backbone, activation=None, dtype=dtype)
+        asked = places(work)
+        inputs |= {"segment_ids": np.zeros_like(ids), "mask_positions": asked}
+        targets = np.take_along_axis(ids, asked, 1)
+    else:
+        backbone = keras_hub.models.GPT2Backbone(**sizes)
+        model = keras_hub.models.GPT2CausalLM(backbone)
+        targets = ids
     model.compile(
-        keras.optimizers.AdamW(1e-4, global_clipnorm=1.0), masked_cross_entropy()
+        keras.optimizers.AdamW(1e-4, global_clipnorm=1.0),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=work.dtype == "float32",
     )
-    batch = tf.data.Dataset.from_tensors((inputs, targets)).repeat(STEPS)
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    batch = batch.with_options(options)
-    return lambda: model.fit(batch, epochs=1, verbose=0, shuffle=False)
+    tensors = keras.tree.map_structure(tf.constant, inputs)
+    return _timed(lambda: model.train_on_batch(tensors, targets))
+
+
+def hugging_face(work: Work, python: Path) -> Step:
+    """Hugging Face's model on PyTorch."""
+    sizes = (work.layers, work.hidden, work.heads, 4 * work.hidden, work.length)
+    words = [python, PEER, work.task, *sizes, work.vocabulary, work.dtype]
+    peer = Answering(words)
+    return lambda: peer.seconds(work.batch, MASKED)
+
+
+def token_ids(work: Work) -> np.ndarray:
+    """int32 (B, T)."""
+    shape = (work.batch, work.length)
+    ids = np.random.default_rng(0).integers(5, work.vocabulary, shape)
+    return ids.astype("int32")
+
+
+def places(work: Work) -> np.ndarray:
+    """int32 (B, P): which tokens are asked for, in order."""
+    every = np.tile(np.arange(work.length), (work.batch, 1))
+    asked = np.random.default_rng(0).permuted(every, axis=1)[:, :MASKED]
+    return np.sort(asked).astype("int32")
+
+
+def _timed(work: Callable[[], Any]) -> Step:
+    def step() -> float:
+        began = time.perf_counter()
+        np.asarray(work())
+        return time.perf_counter() - began
+
+    return step
 
 
 if __name__ == "__main__":
-    print(measure().as_row())
+    main()

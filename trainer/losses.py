@@ -11,6 +11,7 @@ from typing import Any
 
 from keras import ops
 
+from model.kernels.cross_entropy import cross_entropy
 from trainer.asks import Ask
 
 Sums = dict[str, dict[str, Any]]  # by the output asked: cost, correct, count
@@ -114,12 +115,10 @@ class Loss:
     def _of_each(self, logits, targets) -> tuple[Any, Any, Any]:
         """Nats, what smoothing and z-loss add to them, and whether it was right."""
         logits = ops.cast(logits, "float32")
-        log_sum = ops.logsumexp(logits, axis=-1)
-        wanted = ops.expand_dims(ops.cast(targets, "int32"), -1)
-        score = ops.squeeze(ops.take_along_axis(logits, wanted, axis=-1), -1)
-        nats = log_sum - score
+        targets = ops.cast(targets, "int32")
+        nats, log_sum = cross_entropy(logits, targets)
         guess = ops.cast(ops.argmax(logits, axis=-1), "int32")
-        correct = ops.cast(ops.equal(guess, ops.cast(targets, "int32")), "float32")
+        correct = ops.cast(ops.equal(guess, targets), "float32")
         extra = ops.zeros_like(nats)
         if self.label_smoothing:
             evenly = log_sum - ops.mean(logits, axis=-1)

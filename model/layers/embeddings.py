@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from model.initializers import InitializerLike, initializer_or_normal, seeded
+from model.kernels.dense import dense
 from model.layers.checks import check_integers, check_range, check_rank, check_rows
 from model.layers.int8_table import Int8Table
 
@@ -107,7 +108,7 @@ class TokenEmbedding(Int8Table):
     def project(self, vectors):
         """From vectors `(B, T, D)` to scores, float32 `(B, T, V)`."""
         table = ops.cast(self.embeddings, self.compute_dtype)
-        logits = ops.matmul(vectors, ops.transpose(table))  # (B, T, rows)
+        logits = dense(vectors, ops.transpose(table))  # (B, T, rows)
         logits = self.rescale(logits)
         if self.num_rows > self.vocabulary_size:
             logits = logits[..., : self.vocabulary_size]
