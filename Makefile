@@ -22,7 +22,7 @@ test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
 	--xla_llvm_disable_expensive_passes=true
 test-jax: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" \
-		tests/model tests/contracts model
+		tests/model tests/contracts tests/trainer/test_step.py model
 
 test-all: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.corpus import whole_process
 from configs.command import usable_cores
 
-MEASUREMENTS = ("tokenizing", "training_step")
+MEASUREMENTS = ("tokenizing",)
 PACKAGES = ("tensorflow", "keras", "keras-hub", "tensorflow-text", "tokenizers")
 HEADER = """\
 # Measurements

@@ -66,7 +66,7 @@ def _on_tensorflow(logits, targets):
         ), backward
 
     logits = tf.convert_to_tensor(logits)
-    nats, log_sum = forward(logits)
-    for result in (nats, log_sum):
+    results: list[Any] = list(forward(logits))
+    for result in results:
         result.set_shape(logits.shape[:-1])
-    return nats, log_sum
+    return results[0], results[1]

@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from configs.training import TrainingConfig
+from tests.model.conftest import fewer_on_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.asks import asks_of
 from trainer.losses import Loss
@@ -39,7 +40,7 @@ def after(kind: str, batches, *, dropout=0.0, **keys):
     return before, values(state.model.trainable_variables), numbers
 
 
-@pytest.mark.parametrize("kind", OBJECTIVES)
+@pytest.mark.parametrize("kind", fewer_on_jax(OBJECTIVES, ["sentence_pairs"]))
 def test_accumulated_is_the_whole_batch(kind) -> None:
     batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(2)]
     before, whole, numbers = after(kind, batches)
@@ -55,7 +56,7 @@ def test_accumulated_is_the_whole_batch(kind) -> None:
         )
 
 
-@pytest.mark.parametrize("kind", OBJECTIVES)
+@pytest.mark.parametrize("kind", fewer_on_jax(OBJECTIVES, ["seq2seq"]))
 def test_learns_one_batch_by_heart(kind) -> None:
     config = training(batch_size=8)
     state, loss, update = make(kind, config, rate=0.5)
@@ -194,10 +195,10 @@ def test_float16_scales_its_loss_and_finds_a_scale() -> None:
     assert skipped[-1] == 0
     scale = float(state.loss_scale.value)
     assert scale == 2.0 ** (40 - sum(skipped))
-    assert np.isfinite(scale)
+    state.loss_scale.assign(256.0)  # far from the edge
     state.since_skipped.assign(1_999)
     update(batch)
-    assert float(state.loss_scale.value) == 2 * scale
+    assert float(state.loss_scale.value) == 512.0
     assert int(state.since_skipped.value) == 0
 
 
