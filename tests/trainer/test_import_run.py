@@ -259,8 +259,9 @@ def test_without_a_tokenizer_no_stage_begins(command, checkpoint, tmp_path, caps
         (
             "bert_classifier",
             "bert",
-            "then `transbeam data {run}/run.yaml`; this version of Transbeam does not "
-            "train on its records (`transbeam check {run}/run.yaml` says why)",
+            "then `transbeam data {run}/run.yaml` and `transbeam train "
+            "{run}/run.yaml`; this version of Transbeam does not export it (`transbeam check "
+            "{run}/run.yaml` says why)",
         ),
     ],
 )
@@ -282,7 +283,7 @@ def test_what_to_type_next_with_another_tokenizer(tmp_path):
     told = next_step(config, model, Path("runs/x/run.yaml"), Path("runs/x"))
     assert told.startswith(
         "edit data.source in runs/x/run.yaml, then `transbeam data runs/x/run.yaml` "
-        "and `transbeam train runs/x/run.yaml`; models with its kind of tokenizer"
+        "and `transbeam train runs/x/run.yaml`; this version of Transbeam does not"
     )
 
 
