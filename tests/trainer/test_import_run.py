@@ -260,8 +260,8 @@ def test_without_a_tokenizer_no_stage_begins(command, checkpoint, tmp_path, caps
             "bert_classifier",
             "bert",
             "then `transbeam data {run}/run.yaml` and `transbeam train "
-            "{run}/run.yaml`; this version of Transbeam does not export it (`transbeam check "
-            "{run}/run.yaml` says why)",
+            "{run}/run.yaml`; this version of Transbeam does not export it (`transbeam "
+            "check {run}/run.yaml` says why)",
         ),
     ],
 )
