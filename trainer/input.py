@@ -54,8 +54,8 @@ def training_batches(
     seed: int,
     batches_read: int = 0,
     masking: DynamicMasking | None = None,
-    worker: int = 0,
-    workers: int = 1,
+    accumulation: int = 1,
+    worker: tuple[int, int] = (0, 1),
 ) -> tf.data.Dataset:
     """Batches without end: each epoch has every training record once, stirred anew.
 
@@ -75,10 +75,11 @@ def training_batches(
         seed: The run's seed.
         batches_read: Where to go on: batches an earlier run has read.
         masking: Hides tokens, if the records have none hidden.
-        worker: Which of the workers this is, from 0.
-        workers: How many share each batch: worker w gets the w-th part of its rows. The
-            batches are the same for any number that divides `batch_size`; with shorter
-            records, for 1, 2, 4 and 8, since others may round their batches otherwise.
+        accumulation: Micro-batches that every batch can be cut into.
+        worker: Which of the workers this is, from 0, and how many share each batch:
+            worker w gets the w-th part of its rows. The batches are the same for any
+            number that divides `batch_size`; with shorter records, for 1, 2, 4 and 8,
+            since others may round their batches otherwise.
 
     Returns:
         A dataset of dicts: feature name -> (rows of this worker, ...).
@@ -95,14 +96,21 @@ def training_batches(
     streams: list[Stream] = []
     shares: list[float] = []
     for manifest, weight in sets:
-        found = streams_of(manifest, "train", batch_size, workers, first=len(streams))
+        found = streams_of(
+            manifest,
+            "train",
+            batch_size,
+            workers=worker[1],
+            parts=accumulation,
+            first=len(streams),
+        )
         epoch = sum(stream.batches for stream in found)
         shares += [weight / total * s.batches / epoch for s in found]
         streams += found
     turns = Turns.by_share(shares, sum(stream.batches for stream in streams), seed)
     records = sum(stream.records for stream in streams)
 
-    view = _View(masking, worker, workers)
+    view = _View(masking, *worker)
     parts = []
     read_before = turns.before(batches_read).tolist()
     for stream, read in zip(streams, read_before, strict=True):
@@ -120,8 +128,7 @@ def validation_batches(
     manifest: Manifest,
     batch_size: int,
     masking: DynamicMasking | None = None,
-    worker: int = 0,
-    workers: int = 1,
+    worker: tuple[int, int] = (0, 1),
 ) -> tf.data.Dataset:
     """The validation split once, a record from each shard in turn.
 
@@ -133,8 +140,7 @@ def validation_batches(
         manifest: The records.
         batch_size: Records per batch, of the longest; more of shorter ones.
         masking: Hides tokens, if the records have none hidden.
-        worker: Which of the workers this is, from 0.
-        workers: How many share each batch.
+        worker: Which of the workers this is, from 0, and how many share each batch.
 
     Returns:
         A dataset of known length, of dicts: feature name -> (rows, ...).
@@ -143,9 +149,9 @@ def validation_batches(
         ArtifactError: There is no validation record.
         ConfigError: The workers cannot share a batch equally.
     """
-    view = _View(masking, worker, workers)
+    view = _View(masking, *worker)
     parts, numbers, places = [], [], []
-    for stream in streams_of(manifest, "validation", batch_size, workers):
+    for stream in streams_of(manifest, "validation", batch_size, workers=worker[1]):
         parts.append(
             view.of(stream, stream.once().batch(stream.batch_size).enumerate())
         )

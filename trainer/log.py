@@ -30,7 +30,7 @@ class TrainingLog:
     Args:
         folder: Where the files go.
         progress: The bar to move.
-        state: For the learning rate.
+        state: For the learning rate, and how many steps were skipped.
         step: Updates done before.
         every: Steps per line.
         max_skipped: How many steps in a row may be skipped.
@@ -55,7 +55,6 @@ class TrainingLog:
         self._tensorboard = _TensorBoard(folder / "tensorboard")
         self.tokens = 0.0  # real ones, of the steps written down
         self._waiting: list[Any] = []
-        self._skipped_in_a_row = 0
         self._input_seconds = 0.0
         self._began = time.perf_counter()
 
@@ -102,7 +101,7 @@ class TrainingLog:
         self.progress.describe(f"{loss}, {line['tokens_per_second']:,} tokens/s")
         self.restart_clock()
         self._waiting.clear()
-        self._check_skipped(steps)
+        self._check_skipped()
 
     def restart_clock(self) -> None:
         """Leaves what has happened since the last line out of the rates."""
@@ -123,15 +122,12 @@ class TrainingLog:
         """Closes TensorBoard's files."""
         self._tensorboard.close()
 
-    def _check_skipped(self, steps) -> None:
-        for step in steps:
-            self._skipped_in_a_row += 1
-            if not step["skipped"]:
-                self._skipped_in_a_row = 0
-        if self._skipped_in_a_row >= self.max_skipped:
+    def _check_skipped(self) -> None:
+        skipped = int(self.state.skipped_in_a_row.value)
+        if skipped >= self.max_skipped:
             raise NotFiniteError(
                 f"step {self.step:,}: the loss or its gradient was not finite for "
-                f"{self._skipped_in_a_row} steps in a row "
+                f"{skipped} steps in a row "
                 f"(training.max_skipped_steps={self.max_skipped}); the weights are "
                 "those from before. Try a lower training.schedule.peak, more "
                 "warmup_steps, or another training.precision; or look for records "

@@ -60,6 +60,7 @@ def run_steps(
             waited = time.perf_counter() - began
             log.add(update(batch), waited)
             if stop.asked:
+                log.flush()
                 checkpoints.save(state, log.step)
                 checkpoints.wait()
                 raise KeyboardInterrupt

@@ -54,13 +54,26 @@ def training_stage(run_folder: Path) -> Stage:
     return Stage(run_folder, "training", f"transbeam train CONFIG --run {run_folder}")
 
 
+# Keys of `training` that change what is written down, and no weight.
+_OF_NO_WEIGHT = {
+    f"training.{key}"
+    for key in (
+        "evaluate_every",
+        "keep_checkpoints",
+        "log_every",
+        "max_skipped_steps",
+        "validation_batches",
+    )
+}
+
+
 def training_inputs(config: RunConfig, records_sha256: str) -> dict[str, Any]:
     """What decides the trained weights: keys, records, and what it begins with."""
     sections = ("model.", "training.", "tokenizer.vocabulary_size")
     keys = {
         key: value
         for key, value in flatten(config).items()
-        if key == "seed" or key.startswith(sections)
+        if (key == "seed" or key.startswith(sections)) and key not in _OF_NO_WEIGHT
     }
     if config.training.initial_weights:
         path = Path(config.training.initial_weights)
@@ -184,8 +197,6 @@ def loss_of(config: RunConfig) -> Loss:
 
 def make_deterministic() -> None:
     """The same bits from the same numbers, each time; slower where that costs."""
-    import tensorflow as tf
-
     tf.config.experimental.enable_op_determinism()
 
 
@@ -218,6 +229,7 @@ def _fit(
         seed=config.seed,
         batches_read=step,
         masking=masking,
+        accumulation=training.accumulation,
     )
     sample = input_pipeline.validation_batches(
         manifest, training.batch_size, masking

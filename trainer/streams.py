@@ -122,7 +122,13 @@ class Stream:
 
 
 def streams_of(
-    manifest: Manifest, split: str, batch_size: int, workers: int = 1, first: int = 0
+    manifest: Manifest,
+    split: str,
+    batch_size: int,
+    *,
+    workers: int = 1,
+    parts: int = 1,
+    first: int = 0,
 ) -> list[Stream]:
     """A stream for each length of record in a split, the shortest first.
 
@@ -132,16 +138,19 @@ def streams_of(
         batch_size: Records per batch, of the longest. Of shorter ones there are more,
             so that every batch has about as many tokens.
         workers: How many share each batch.
+        parts: Micro-batches that each of them reads its share in; `workers` times
+            `parts` divides `batch_size`.
         first: The number of the first stream.
 
     Raises:
         ArtifactError: The split has no record.
         ConfigError: The workers cannot share a batch equally.
     """
-    if batch_size % workers:
+    if batch_size % (workers * parts):
+        told = f" in {parts} micro-batches each" if parts > 1 else ""
         raise ConfigError(
             f"training.batch_size: {batch_size} records cannot be shared equally by "
-            f"{workers} workers. Choose a multiple of {workers}"
+            f"{workers} workers{told}. Choose a multiple of {workers * parts}"
         )
     by_length: dict[int, list[Shard]] = {}
     for shard in manifest.split(split):
@@ -153,17 +162,17 @@ def streams_of(
             manifest.folder,
             tuple(shards),
             manifest.features_of(shards[0]),
-            _records_per_batch(batch_size, longest, length, workers),
+            _records_per_batch(batch_size, longest, length, workers * parts),
         )
         for number, (length, shards) in enumerate(sorted(by_length.items()), first)
     ]
 
 
-def _records_per_batch(batch_size: int, longest: int, length: int, workers: int) -> int:
-    """As many as fit into a batch of the longest, and as the workers can share."""
+def _records_per_batch(batch_size: int, longest: int, length: int, parts: int) -> int:
+    """As many as fit into a batch of the longest, and as can be cut into the parts."""
     if length == longest:
         return batch_size
     # The same for all usual numbers of workers, so that another number does not make
     # other batches.
-    multiple = math.lcm(workers, math.gcd(batch_size, _USUAL_WORKERS))
+    multiple = math.lcm(parts, math.gcd(batch_size, _USUAL_WORKERS))
     return batch_size * longest // length // multiple * multiple

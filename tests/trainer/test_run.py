@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from configs.errors import ArtifactError
-from trainer.log import TrainingLog
+from trainer.log import NotFiniteError, TrainingLog
+from trainer.losses import Loss
 from trainer.run import build_trainable, evaluate_run, train
 
 LEARN = (
@@ -62,9 +63,28 @@ def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
     assert (kept / "model.weights.h5").stat().st_mtime_ns == written
 
 
-def test_export_and_examples_do_not_train_again(run) -> None:
+@pytest.mark.parametrize("key", ["export.top_k=3", "training.log_every=3"])
+def test_what_changes_no_weight_does_not_train_again(run, key) -> None:
     first = train(run())
-    assert train(run("export.top_k=3")) == {**first, "skipped": True}
+    assert train(run(key)) == {**first, "skipped": True}
+
+
+def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> None:
+    overrides = ("training.log_every=1", "training.max_skipped_steps=3")
+    counts = Loss.counts
+
+    def not_a_number(self, batch):
+        return [count * float("nan") for count in counts(self, batch)]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Loss, "counts", not_a_number)
+        with pytest.raises(NotFiniteError, match=r"step 3: .* for 3 steps in a row"):
+            train(run(*overrides))
+    (checkpoint,) = (run().run_folder / "training/checkpoints").iterdir()
+    assert checkpoint.name == "step-00000002"
+    result = train(run(*overrides))
+    assert result["skipped_steps"] == 2
+    assert np.isfinite(result["evaluation"]["loss"])
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 5])

@@ -103,7 +103,7 @@ def test_streams_are_masked_apart(tmp_path: Path) -> None:
 
 def shared(make: Callable[..., tf.data.Dataset], workers: int) -> list[dict]:
     """The batches of all workers, put together."""
-    parts = [as_arrays(make(worker=w, workers=workers), 12) for w in range(workers)]
+    parts = [as_arrays(make(worker=(w, workers)), 12) for w in range(workers)]
     return [
         {name: np.concatenate([part[name] for part in row]) for name in row[0]}
         for row in zip(*parts, strict=True)
@@ -111,12 +111,12 @@ def shared(make: Callable[..., tf.data.Dataset], workers: int) -> list[dict]:
 
 
 def test_workers_share_the_batches_of_one(bucketed: Manifest) -> None:
-    def make(**how: int) -> tf.data.Dataset:
+    def make(**how: Any) -> tf.data.Dataset:
         return batches(bucketed, batch_size=4, batches_read=7, masking=MASKING, **how)
 
     alone = as_arrays(make(), 12)
     assert_equal(shared(make, 2), alone)
-    third = as_arrays(make(worker=2, workers=4), 1)[0]["token_ids"]
+    third = as_arrays(make(worker=(2, 4)), 1)[0]["token_ids"]
     quarter = len(third)
     np.testing.assert_array_equal(
         third, alone[0]["token_ids"][2 * quarter : 3 * quarter]
@@ -127,7 +127,7 @@ def test_workers_share_the_batches_of_one(bucketed: Manifest) -> None:
 def test_workers_share_validation(
     bucketed: Manifest, masking: DynamicMasking | None
 ) -> None:
-    def make(**how: int) -> tf.data.Dataset:
+    def make(**how: Any) -> tf.data.Dataset:
         return validation_batches(bucketed, 4, masking, **how)
 
     # 17 records in batches of 16, and 5 in batches of 4: some workers get nothing.
@@ -136,7 +136,7 @@ def test_workers_share_validation(
 
 def test_a_batch_must_be_shared_equally(bucketed: Manifest) -> None:
     with pytest.raises(ConfigError, match="Choose a multiple of 3"):
-        batches(bucketed, batch_size=4, workers=3)
+        batches(bucketed, batch_size=4, worker=(0, 3))
 
 
 def test_validation_over_lengths_is_read_once_and_mixed(bucketed: Manifest) -> None:

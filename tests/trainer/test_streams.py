@@ -98,8 +98,8 @@ def test_streams_and_seeds_have_orders_of_their_own(
 
 
 def test_batches_of_shorter_records_are_larger(manifest: Manifest) -> None:
-    def sizes(batch_size: int, workers: int = 1) -> list[int]:
-        streams = streams_of(manifest, "train", batch_size, workers)
+    def sizes(batch_size: int, **shared: int) -> list[int]:
+        streams = streams_of(manifest, "train", batch_size, **shared)
         return [stream.batch_size for stream in streams]
 
     assert sizes(1) == [2, 1, 1]
@@ -107,8 +107,13 @@ def test_batches_of_shorter_records_are_larger(manifest: Manifest) -> None:
     assert sizes(32) == sizes(32, workers=8) == [64, 40, 32]  # 42 is not shared by 8
     assert sizes(15, workers=5) == [30, 20, 15]
     assert sizes(48, workers=3) == [96, 48, 48]  # 64 is no multiple of 3
+    assert sizes(12) == [24, 16, 12]
+    assert sizes(12, parts=3) == [24, 12, 12]  # nor is 16, for micro-batches
+    assert sizes(12, workers=2, parts=3) == [24, 12, 12]
     with pytest.raises(ConfigError, match=r"batch_size: 32 .* by 5 workers"):
         sizes(32, workers=5)
+    with pytest.raises(ConfigError, match=r"2 workers in 3 micro-batches .* of 6"):
+        sizes(15, workers=2, parts=3)
 
 
 def test_each_length_has_its_own_contract(manifest: Manifest) -> None:
