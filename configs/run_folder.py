@@ -106,6 +106,11 @@ class Stage:
         record = self.load()
         return record["result"] if _is_made_from(record, inputs) else None
 
+    def inputs(self) -> Mapping[str, Any]:
+        """What is there, finished or not, was made from; nothing if nothing is."""
+        record = self._record()
+        return record["inputs"] if record else {}
+
     def differences(self, inputs: Mapping[str, Any]) -> list[str]:
         """How the inputs of what is there, finished or not, differ from these.
 

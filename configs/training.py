@@ -51,9 +51,15 @@ class TrainingConfig:
         minimum=0.0,
         maximum=0.99999,
     )
+    init_from: str | None = option(
+        "Folder of a run to begin with: the model that it trained or imported. Its "
+        "tokenizer and the keys of its `model` must be this run's; a head that it has "
+        "not is new. Left out: random weights.",
+        default=None,
+    )
     initial_weights: str | None = option(
-        "A file of weights to begin with, as `transbeam import` leaves in a run's "
-        "folder; a head that is not in it is new. Left out: random ones.",
+        "A file of weights to begin with instead, as `transbeam import` leaves in a "
+        "run's folder.",
         default=None,
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
@@ -81,6 +87,11 @@ class TrainingConfig:
         default=8,
         minimum=1,
     )
+    final_weights: Literal["last", "best"] = option(
+        "Which weights a training ends with: of the last step, or of the checkpoint "
+        "with the least validation loss.",
+        default="last",
+    )
     keep_checkpoints: int = option(
         "How many of the last to keep.", default=2, minimum=1
     )
@@ -92,6 +103,11 @@ class TrainingConfig:
     )
 
     def __post_init__(self) -> None:
+        if self.init_from is not None and self.initial_weights is not None:
+            raise ConfigError(
+                f"init_from={self.init_from} and initial_weights="
+                f"{self.initial_weights}: a training begins once. Take one of them away"
+            )
         if self.batch_size % self.accumulation:
             raise ConfigError(
                 f"accumulation={self.accumulation} does not divide "

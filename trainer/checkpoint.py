@@ -28,7 +28,6 @@ from configs.files import write_json, writing
 from trainer.step import TrainState
 
 FORMAT = 2
-WEIGHTS = "model.weights.h5"
 _TENSORS = "state.safetensors"
 _REST = "state.json"
 # What Keras puts behind the name of the second layer of a kind in one process.
@@ -113,10 +112,7 @@ class Checkpoints:
 
     def _superfluous(self) -> list[Path]:
         paths = list_checkpoints(self.folder)
-        losses = {path: loss for path in paths if (loss := _loss(path)) is not None}
-        kept = set(paths[-self.keep :])
-        if losses:
-            kept.add(min(losses, key=losses.__getitem__))
+        kept = {*paths[-self.keep :], best_checkpoint(self.folder)}
         return [path for path in paths if path not in kept]
 
 
@@ -159,6 +155,13 @@ def write_checkpoint(
 def list_checkpoints(folder: Path) -> list[Path]:
     """The complete checkpoints, oldest first."""
     return sorted(folder.glob("step-*"))
+
+
+def best_checkpoint(folder: Path) -> Path | None:
+    """The complete checkpoint with the least validation loss, if one was measured."""
+    paths = list_checkpoints(folder)
+    losses = {path: loss for path in paths if (loss := _loss(path)) is not None}
+    return min(losses, key=losses.__getitem__) if losses else None
 
 
 def restore_checkpoint(path: Path, state: TrainState) -> int:
@@ -219,6 +222,20 @@ def save_weights(model: keras.Model, path: Path) -> None:
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def load_weights(model: keras.Model, path: Path) -> None:
+    """Gives a model what `save_weights` wrote.
+
+    Raises:
+        ArtifactError: The file is missing, damaged, or of another model.
+    """
+    try:
+        keras.saving.load_weights(model, path)
+    except (OSError, ValueError, KeyError) as error:
+        raise ArtifactError(
+            f"{path}: cannot be loaded: {error}. Train again"
+        ) from error
 
 
 def _require_space(folder: Path, size: int) -> None:

@@ -51,12 +51,16 @@ from pipeline.tokenizers.artifact import (
 )
 from pipeline.tokenizers.imports import import_tokenizer
 from trainer.after_import import can_export, next_step
-from trainer.checkpoint import WEIGHTS, save_weights
-from trainer.run import training_inputs, training_stage
+from trainer.checkpoint import save_weights
+from trainer.stage import (
+    IMPORTED,
+    INITIAL_WEIGHTS,
+    TOKENIZER,
+    WEIGHTS,
+    training_inputs,
+    training_stage,
+)
 
-IMPORTED = "imported"
-INITIAL_WEIGHTS = "weights.safetensors"
-TOKENIZER = "tokenizer"
 RUN_FILE = "run.yaml"
 
 # T5 has sentinels that its SentencePiece file does not name.

@@ -1,6 +1,5 @@
 """A training run, step by step."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,22 +10,19 @@ import tensorflow as tf
 
 from configs.command import Invocation
 from configs.errors import ArtifactError
-from configs.fitting import WITH_SEGMENTS
-from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run import RunConfig
-from configs.run_folder import Stage, save_config
-from model.build import build_model
-from model.weights.store import begin_with
+from configs.run_folder import save_config
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from pipeline.stage import finished_data
 from trainer import input as input_pipeline
 from trainer.asks import asks_of
 from trainer.checkpoint import (
-    WEIGHTS,
     Checkpoints,
+    best_checkpoint,
     list_checkpoints,
+    load_weights,
     restore_checkpoint,
     save_weights,
 )
@@ -43,47 +39,12 @@ from trainer.loop import run_steps
 from trainer.losses import Loss
 from trainer.masking import dynamic_masking
 from trainer.optimizers import build_optimizer
+from trainer.origin import begin
 from trainer.report import draw_loss
 from trainer.schedules import build_schedule
 from trainer.scoring import scorers_of
+from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
 from trainer.step import TrainState, averaged, build_evaluation, build_step
-
-
-def training_stage(run_folder: Path) -> Stage:
-    """Where a run keeps its trained model."""
-    return Stage(run_folder, "training", f"transbeam train CONFIG --run {run_folder}")
-
-
-# Keys of `training` that change what is written down, and no weight.
-_OF_NO_WEIGHT = {
-    f"training.{key}"
-    for key in (
-        "evaluate_every",
-        "keep_checkpoints",
-        "log_every",
-        "max_skipped_steps",
-        "validation_batches",
-    )
-}
-
-
-def training_inputs(config: RunConfig, records_sha256: str) -> dict[str, Any]:
-    """What decides the trained weights: keys, records, and what it begins with."""
-    sections = ("model.", "training.", "tokenizer.vocabulary_size")
-    keys = {
-        key: value
-        for key, value in flatten(config).items()
-        if (key == "seed" or key.startswith(sections)) and key not in _OF_NO_WEIGHT
-    }
-    if config.training.initial_weights:
-        path = Path(config.training.initial_weights)
-        keys["initial_weights_sha256"] = _sha256(path) if path.is_file() else "missing"
-    return {**keys, "records": records_sha256}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def train(invocation: Invocation) -> dict[str, Any]:
@@ -98,7 +59,7 @@ def train(invocation: Invocation) -> dict[str, Any]:
     config, console = invocation.config, invocation.console
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
-    inputs = training_inputs(config, made["records_sha256"])
+    inputs = training_inputs(config, made["records_sha256"], stage.inputs())
     if result := stage.result_if_done(inputs):
         if result.get("imported"):
             raise ArtifactError(
@@ -140,10 +101,10 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     model = build_trainable(config, manifest.vocabulary["size"])
     state = TrainState(model, _optimizer(config, model), training)
     step = _resume(state, folder, console.say)
-    if training.initial_weights and not step:
-        new = begin_with(model, Path(training.initial_weights))
+    if not step and (begun := begin(model, config, manifest)):
+        source, new = begun
         told = f"; new are {', '.join(new)}" if new else ""
-        console.say(f"begun with {training.initial_weights}{told}")
+        console.say(f"begun with {source}{told}")
         state.start_averages()
     console.say(
         f"{model.count_params():,} parameters, {training.steps:,} steps of "
@@ -157,6 +118,10 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     seconds = time.perf_counter() - start
 
     # 4. What came of it.
+    best = best_checkpoint(folder / "checkpoints")
+    if training.final_weights == "best" and best is not None:
+        console.say(f"the least validation loss was at {best.name}")
+        restore_checkpoint(best, state)
     console.say("evaluating on the whole validation split")
     with averaged(state):
         evaluation = _evaluate(config, model, loss, manifest)
@@ -174,19 +139,6 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
         "tokens_per_second": round(tokens / seconds),
         "evaluation": evaluation.as_json(),
     }
-
-
-def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
-    """The model on the run's records."""
-    return build_model(
-        config.model,
-        config.objective,
-        vocabulary_size,
-        packed=True,
-        segments=config.objective.kind in WITH_SEGMENTS,
-        dtype=config.training.precision,
-        seed=config.seed,
-    )
 
 
 def loss_of(config: RunConfig) -> Loss:
@@ -310,17 +262,12 @@ def evaluate_run(invocation: Invocation) -> dict[str, Any]:
     config, console = invocation.config, invocation.console
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
-    stage.require(training_inputs(config, made["records_sha256"]))
+    inputs = training_inputs(config, made["records_sha256"], stage.inputs())
+    stage.require(inputs)
     manifest = read_manifest(invocation.run_folder / "data")
     manifest.check_files()
     model = build_trainable(config, manifest.vocabulary["size"])
-    path = stage.path / WEIGHTS
-    try:
-        keras.saving.load_weights(model, path)
-    except (OSError, ValueError, KeyError) as error:
-        raise ArtifactError(
-            f"{path}: cannot be loaded: {error}. Train again"
-        ) from error
+    load_weights(model, stage.path / WEIGHTS)
     evaluation = _evaluate(config, model, loss_of(config), manifest)
     console.result(describe(evaluation))
     return evaluation.as_json()

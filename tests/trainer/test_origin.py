@@ -1,0 +1,126 @@
+"""A training that begins with what another run learned."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configs.command import Invocation
+from configs.errors import ArtifactError, ConfigError
+from configs.supervised import ClassificationConfig
+from configs.training import TrainingConfig
+from model.weights.assign import variables_of
+from pipeline.manifest import read_manifest
+from trainer.checkpoint import best_checkpoint, list_checkpoints, load_weights
+from trainer.origin import begin, origin_of
+from trainer.run import train
+from trainer.stage import build_trainable, weights_of
+
+
+@pytest.fixture
+def trained(run) -> Path:
+    """The folder of a run with a trained model."""
+    train(run("training.steps=1", folder="trained"))
+    return run(folder="trained").run_folder
+
+
+def values(model) -> dict[str, np.ndarray]:
+    return {path: weight.numpy() for path, weight in variables_of(model).items()}
+
+
+def begun(invocation: Invocation, **changes):
+    config = dataclasses.replace(invocation.config, **changes)
+    manifest = read_manifest(invocation.run_folder / "data")
+    model = build_trainable(config, manifest.vocabulary["size"])
+    told = begin(model, config, manifest)
+    assert told is not None
+    return values(model), told
+
+
+def test_takes_the_body_and_makes_a_new_head(run, trained) -> None:
+    objective = ClassificationConfig(labels=("calm", "cross"))
+    found, (source, new) = begun(
+        run(f"training.init_from={trained}", "model.dropout=0.3"), objective=objective
+    )
+    assert source == str(trained / "training/model.weights.h5")
+    assert set(new) == {"classifier/kernel", "classifier/bias"}
+    expected = origin_of(trained).values()
+    for path in found.keys() - set(new):
+        np.testing.assert_array_equal(found[path], expected[path], err_msg=path)
+    assert any(path.startswith("head_") for path in expected.keys() - found.keys())
+
+
+def test_another_model_is_refused_by_its_keys(run, trained) -> None:
+    other = run(
+        f"training.init_from={trained}",
+        "model.num_layers=2",
+        "model.feedforward.activation=relu",  # of the same shapes
+    )
+    with pytest.raises(ArtifactError, match=r"activation: gelu there, relu here"):
+        begun(other)
+    with pytest.raises(ArtifactError, match=r"model\.num_layers: 1 there, 2 here"):
+        begun(other)
+
+
+def test_another_tokenizer_is_refused(run, trained) -> None:
+    path = trained / "data/manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["vocabulary"]["fingerprint"] = "f" * 64
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=r"another tokenizer.*data/tokenizer"):
+        begun(run(f"training.init_from={trained}"))
+
+
+def test_a_run_without_a_model_is_refused(run, tmp_path) -> None:
+    with pytest.raises(ArtifactError, match="has no trained model"):
+        begun(run(f"training.init_from={tmp_path}"))
+    with pytest.raises(ConfigError, match="begins once"):
+        TrainingConfig(steps=1, init_from="a", initial_weights="b")
+
+
+def test_weights_that_are_not_finite_are_refused(run, trained) -> None:
+    config = run().config
+    model = build_trainable(config, 120)
+    load_weights(model, weights_of(trained))
+    table = variables_of(model)["token_embedding/embeddings"]
+    table.assign(np.full(table.shape, np.nan))
+    model.save_weights(weights_of(trained))
+    with pytest.raises(ArtifactError, match="token_embedding/embeddings: holds"):
+        begun(run(f"training.init_from={trained}"))
+
+
+def test_trains_on_from_there_and_needs_it_no_more(run, trained) -> None:
+    # So small a step that it stays where it began.
+    schedule = "training.schedule={peak: 1e-9, warmup_steps: 0}"
+    first = train(run(f"training.init_from={trained}", schedule))
+    model = build_trainable(run().config, 120)
+    load_weights(model, weights_of(run().run_folder))
+    for path, value in origin_of(trained).values().items():
+        np.testing.assert_allclose(values(model)[path], value, atol=1e-6)
+
+    elsewhere = trained.rename(trained.with_name("elsewhere"))
+    again = run(f"training.init_from={elsewhere}", schedule)
+    assert train(again) == {**first, "skipped": True}
+    shutil.rmtree(elsewhere)
+    assert train(again) == {**first, "skipped": True}
+
+
+def test_ends_with_the_best_weights(run) -> None:
+    # Steps that overshoot: the last is not the best.
+    invocation = run(
+        "training.final_weights=best",
+        "training.evaluate_every=1",
+        "training.validation_batches=1000",
+        "training.steps=6",
+        "training.schedule={kind: constant, peak: 0.3, warmup_steps: 0}",
+    )
+    result = train(invocation)
+    folder = invocation.run_folder / "training"
+    best = best_checkpoint(folder / "checkpoints")
+    assert best is not None
+    assert best != list_checkpoints(folder / "checkpoints")[-1]
+    told = json.loads((best / "state.json").read_text())["validation_loss"]
+    assert result["evaluation"]["loss"] == pytest.approx(told, rel=1e-5)

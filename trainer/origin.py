@@ -1,0 +1,178 @@
+"""Where a training begins, if not at random weights.
+
+    training.init_from        a run's folder: the model it trained, or imported
+    training.initial_weights  a file of weights by their paths
+
+A run says what its weights were made with. So a tokenizer that gives other ids, or a
+block that computes something else, is found out before the first step.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from configs.errors import ArtifactError
+from configs.load import load_run
+from configs.run import RunConfig
+from configs.run_folder import Stage
+from configs.schema import plain
+from model.weights.assign import variables_of
+from model.weights.store import begin_with, read_weights, take_over
+from pipeline.manifest import Manifest, read_manifest
+from pipeline.tokenizers.artifact import tokenizer_fingerprint
+from trainer.checkpoint import load_weights
+from trainer.stage import (
+    IMPORTED,
+    TOKENIZER,
+    build_trainable,
+    training_stage,
+    was_trained,
+    weights_of,
+)
+
+# Keys of `model` that may differ: they change no weight of the body.
+_FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A run whose weights another training takes up.
+
+    Attributes:
+        folder: The run's folder.
+        config: How it was trained or imported.
+        vocabulary_size: How many pieces its tokenizer has; None if it was imported.
+        tokenizer: Fingerprint of its tokenizer; None if it came without one.
+    """
+
+    folder: Path
+    config: RunConfig
+    vocabulary_size: int | None
+    tokenizer: str | None
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Its weights by their paths.
+
+        Raises:
+            ArtifactError: The file is missing or damaged.
+        """
+        if self.vocabulary_size is None:
+            return read_weights(weights_of(self.folder))
+        model = build_trainable(self.config, self.vocabulary_size)
+        load_weights(model, weights_of(self.folder))
+        return {
+            path: keras.ops.convert_to_numpy(weight.value)
+            for path, weight in variables_of(model).items()
+        }
+
+
+def origin_of(folder: Path) -> Origin:
+    """What a run's folder has to begin with: trained weights before imported ones.
+
+    Raises:
+        ArtifactError: The run has neither.
+    """
+    if was_trained(folder):
+        vocabulary = read_manifest(folder / "data").vocabulary
+        config = load_run(training_stage(folder).path / "run.yaml", with_model=True)
+        return Origin(folder, config, vocabulary["size"], vocabulary["fingerprint"])
+    imported = folder / IMPORTED
+    if not (imported / "stage.json").is_file():
+        raise ArtifactError(
+            f"{folder}: has no trained model: neither `transbeam train` nor `transbeam "
+            "import` has finished there. Mend training.init_from, or train there first"
+        )
+    Stage(folder, IMPORTED, f"transbeam import DIR --run {folder}").load()
+    tokenizer = imported / TOKENIZER
+    return Origin(
+        folder,
+        load_run(folder / "run.yaml", with_model=True),
+        None,
+        tokenizer_fingerprint(tokenizer) if tokenizer.is_dir() else None,
+    )
+
+
+def begin(
+    model: keras.Model, config: RunConfig, manifest: Manifest
+) -> tuple[str, list[str]] | None:
+    """Gives a new model the weights that its training begins with, if there are any.
+
+    Args:
+        model: The model of `config`.
+        config: The new training's.
+        manifest: Of its records.
+
+    Returns:
+        Where they are from, and the weights that are new, of a head that is not there;
+        None for a training that begins with random weights.
+
+    Raises:
+        ArtifactError: There are no weights, or they are of another model or tokenizer;
+            the message names what differs.
+    """
+    training = config.training
+    if training.init_from is not None:
+        origin = origin_of(Path(training.init_from))
+        _check(origin, config, manifest)
+        told = str(weights_of(origin.folder))
+        return told, take_over(model, origin.values(), told)
+    if training.initial_weights is not None:
+        path = Path(training.initial_weights)
+        return str(path), begin_with(model, path)
+    return None
+
+
+def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
+    wrong = differences(origin.config, config)
+    told = f"training.init_from={config.training.init_from}"
+    if wrong:
+        listed = "\n".join(f"  {line}" for line in wrong)
+        raise ArtifactError(
+            f"{told}: was made with another model than this run's:\n{listed}\n"
+            "Write in `model` what is there"
+        )
+    found = manifest.vocabulary["fingerprint"]
+    if origin.tokenizer is not None and found != origin.tokenizer:
+        place = "data" if origin.vocabulary_size is not None else IMPORTED
+        raise ArtifactError(
+            f"{told}: reads with another tokenizer: fingerprint "
+            f"{origin.tokenizer[:12]}… there, {found[:12]}… in "
+            f"{manifest.folder}. Make the records with its own: `tokenizer: {{kind: "
+            f"pretrained, path: {origin.folder / place / TOKENIZER}}}`"
+        )
+
+
+def differences(there: RunConfig, here: RunConfig) -> list[str]:
+    """Keys of `model` that must be the same for weights to mean the same.
+
+    Example:
+    >>> from dataclasses import replace
+    >>> from configs.data import DataConfig
+    >>> from configs.model import EncoderConfig
+    >>> from configs.sources import TextSource
+    >>> data = DataConfig(source=TextSource(path="corpus.txt"))
+    >>> four = RunConfig(name="bert", data=data, model=EncoderConfig(dropout=0.1))
+    >>> six = replace(four, model=EncoderConfig(num_layers=6, dropout=0.0))
+    >>> differences(four, six)
+    ['model.num_layers: 4 there, 6 here']
+    """
+    old, new = (_leaves(plain(run.model), "model") for run in (there, here))
+    return [
+        f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
+        for key in dict.fromkeys([*old, *new])
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _leaves(value: Any, path: str) -> dict[str, Any]:
+    """Dotted keys and their values, without those that may differ."""
+    if not isinstance(value, dict):
+        return {path: value}
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        if name not in _FREE:
+            found |= _leaves(inner, f"{path}.{name}")
+    return found

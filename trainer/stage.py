@@ -1,0 +1,116 @@
+"""The training stage of a run: where it is, what decides it, and its model.
+
+RUN/imported/weights.safetensors   what `transbeam import` brought in
+RUN/imported/tokenizer             its tokenizer
+RUN/training/model.weights.h5      what `transbeam train` made
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from configs.fitting import WITH_SEGMENTS
+from configs.load import flatten
+from configs.run import RunConfig
+from configs.run_folder import Stage
+from configs.training import TrainingConfig
+from model.build import build_model
+
+IMPORTED = "imported"
+INITIAL_WEIGHTS = "weights.safetensors"
+TOKENIZER = "tokenizer"
+WEIGHTS = "model.weights.h5"
+
+# Keys of `training` that change what is written down, and no weight; and where initial
+# weights lie, since what they are is a key of its own.
+_OF_NO_WEIGHT = {
+    f"training.{key}"
+    for key in (
+        "evaluate_every",
+        "init_from",
+        "initial_weights",
+        "keep_checkpoints",
+        "log_every",
+        "max_skipped_steps",
+        "validation_batches",
+    )
+}
+# Of these, what decides which weights are the best.
+_OF_THE_BEST = {"training.evaluate_every", "training.validation_batches"}
+
+
+def training_stage(run_folder: Path) -> Stage:
+    """Where a run keeps its trained model."""
+    return Stage(run_folder, "training", f"transbeam train CONFIG --run {run_folder}")
+
+
+def training_inputs(
+    config: RunConfig, records_sha256: str, there: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What decides the trained weights: keys, records, and what it begins with.
+
+    Args:
+        config: The run.
+        records_sha256: Of its records.
+        there: What an earlier training was decided by. The weights that it began with
+            need not be there any more.
+    """
+    sections = ("model.", "training.", "tokenizer.vocabulary_size")
+    free = _OF_NO_WEIGHT
+    if config.training.final_weights == "best":
+        free = free - _OF_THE_BEST
+    keys = {
+        key: value
+        for key, value in flatten(config).items()
+        if (key == "seed" or key.startswith(sections)) and key not in free
+    }
+    if (path := initial_weights(config.training)) is not None:
+        key = "initial_weights_sha256"
+        gone = (there or {}).get(key, "missing")
+        keys[key] = _sha256(path) if path.is_file() else gone
+    return {**keys, "records": records_sha256}
+
+
+def initial_weights(training: TrainingConfig) -> Path | None:
+    """The file that a training begins with; None for random weights."""
+    if training.initial_weights is not None:
+        return Path(training.initial_weights)
+    if training.init_from is None:
+        return None
+    return weights_of(Path(training.init_from))
+
+
+def weights_of(run_folder: Path) -> Path:
+    """The weights of a run: those it trained, before those it imported."""
+    if was_trained(run_folder):
+        return training_stage(run_folder).path / WEIGHTS
+    return run_folder / IMPORTED / INITIAL_WEIGHTS
+
+
+def was_trained(run_folder: Path) -> bool:
+    """Whether a run has finished a training of its own."""
+    stage = training_stage(run_folder)
+    if not (stage.path / "stage.json").is_file():
+        return False
+    return not stage.load()["result"].get(IMPORTED)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
+    """The model on the run's records."""
+    return build_model(
+        config.model,
+        config.objective,
+        vocabulary_size,
+        packed=True,
+        segments=config.objective.kind in WITH_SEGMENTS,
+        dtype=config.training.precision,
+        seed=config.seed,
+    )
