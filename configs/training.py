@@ -67,6 +67,11 @@ class TrainingConfig:
         "mixed_float16 the loss is scaled, so that small gradients are not lost.",
         default="float32",
     )
+    rematerialize: bool = option(
+        "Keep only what goes into each block, and compute the inside again for the "
+        "gradient: less memory, and about a third more time.",
+        default=False,
+    )
     deterministic: bool = option(
         "The same numbers every time on one machine, bit for bit; somewhat slower.",
         default=False,

@@ -8,6 +8,7 @@ from configs.model import Pooler
 from model.blueprint import Blueprint
 from model.initializers import seeded
 from model.layers.activations import ACTIVATIONS
+from model.layers.dropout import Dropout
 from model.layers.embeddings import TokenEmbedding
 from model.layers.heads import GatherTokens, VocabularyBias
 from model.layers.pooling import Pooling
@@ -54,7 +55,7 @@ def predict_masked(
 
 def classify(plan: Blueprint, name: str, num_classes: int, x: Any) -> Any:
     """Scores of classes, of a row `(B, D)` or of each token `(B, T, D)`: float32."""
-    x = keras.layers.Dropout(
+    x = Dropout(
         plan.config.dropout,
         seed=derive_seed(plan.seed, f"{name}_dropout"),
         name=f"{name}_dropout",

@@ -8,6 +8,7 @@ import keras
 from model.attentions import build_attention, build_cross_attention
 from model.blueprint import Blueprint
 from model.layers.block import TransformerBlock
+from model.layers.dropout import Dropout
 from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 from model.seeds import derive_seed
 from model.sockets import (
@@ -57,7 +58,7 @@ class LayerStack:
             embeddings_norm=build_norm(plan, f"{prefix}embeddings_norm")
             if config.has_embeddings_norm
             else None,
-            embeddings_dropout=keras.layers.Dropout(
+            embeddings_dropout=Dropout(
                 config.dropout,
                 seed=derive_seed(plan.seed, f"{prefix}embeddings_dropout"),
                 name=f"{prefix}embeddings_dropout",

@@ -14,6 +14,7 @@ from configs.optimizers import (
     Optimizer,
 )
 from trainer.adafactor import Adafactor
+from trainer.adamw import AdamW
 
 # Layers that give scores. Muon is for what lies between them and the embeddings, which
 # Keras knows by their paths.
@@ -75,7 +76,7 @@ def _make(
 ) -> keras.optimizers.Optimizer:
     match config:
         case AdamWConfig():
-            return keras.optimizers.AdamW(
+            return AdamW(
                 schedule,
                 beta_1=config.beta_1,
                 beta_2=config.beta_2,

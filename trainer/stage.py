@@ -18,6 +18,7 @@ from configs.run import RunConfig
 from configs.run_folder import Stage
 from configs.training import TrainingConfig
 from model.build import build_model
+from model.layers.block import TransformerBlock
 
 IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"
@@ -105,7 +106,7 @@ def _sha256(path: Path) -> str:
 
 def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
     """The model on the run's records."""
-    return build_model(
+    model = build_model(
         config.model,
         config.objective,
         vocabulary_size,
@@ -114,3 +115,7 @@ def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
         dtype=config.training.precision,
         seed=config.seed,
     )
+    for layer in model.layers:
+        if isinstance(layer, TransformerBlock):
+            layer.rematerialize = config.training.rematerialize
+    return model

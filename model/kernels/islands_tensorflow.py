@@ -11,6 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from model.kernels.adam import plain_adam_update
+from model.kernels.dropout import plain_dropout
+
 _INV_SQRT_2 = math.sqrt(0.5)
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBE = 0.044715
@@ -49,6 +52,37 @@ def layer_normalization(x, gamma, beta, epsilon):
         return normal, backward
 
     return forward(*map(tf.convert_to_tensor, (x, gamma, beta)))
+
+
+def dropout(x, rate, seed):
+    """See `model.kernels.dropout.dropout`."""
+
+    @tf.custom_gradient
+    def forward(x):
+        # The gradient's own gradient is the same mask once more.
+        return _dropped(x, rate, seed), lambda worth: dropout(worth, rate, seed)
+
+    x = tf.convert_to_tensor(x)
+    # In one row, so that inputs of other ranks do not make it compile for any.
+    return tf.reshape(forward(tf.reshape(x, [-1])), tf.shape(x))
+
+
+def adam_update(values, gradient, rates, betas):
+    """See `model.kernels.adam.adam_update`."""
+    # Variables, whose shapes are fixed, cannot stand for one another.
+    return _adam_update(
+        tuple(map(tf.convert_to_tensor, values)), gradient, rates, betas
+    )
+
+
+@_island
+def _adam_update(*arguments):
+    return plain_adam_update(*arguments)
+
+
+@_island
+def _dropped(x, rate, seed):
+    return plain_dropout(x, rate, seed)
 
 
 @_island

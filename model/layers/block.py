@@ -5,6 +5,8 @@ from typing import Literal
 import keras
 
 from configs.errors import ConfigError
+from model.kernels.rematerialize import rematerialize
+from model.layers.dropout import draw_seeds, with_seeds
 
 SUBLAYERS = ("self_attention", "cross_attention", "feedforward")
 PARTS = tuple(
@@ -37,6 +39,10 @@ class TransformerBlock(keras.layers.Layer):
         norm_placement: `"post"` norms the sum, as BERT does; `"pre"` norms what
             goes into the sub-layer and leaves the sum alone, which trains deep
             models without warm-up but asks for one more norm after the last block.
+
+    Attributes:
+        rematerialize: Whether training keeps a block's inputs alone, and computes what
+            is inside again for the gradient: less memory, one more forward pass.
 
     Call arguments:
         inputs: float `(B, T, D)`.
@@ -74,6 +80,7 @@ class TransformerBlock(keras.layers.Layer):
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), figure 1 (post)
         - [Xiong et al., 2020](https://arxiv.org/abs/2002.04745), figure 1 (pre)
+        - [Chen et al., 2016](https://arxiv.org/abs/1604.06174) (rematerialize)
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class TransformerBlock(keras.layers.Layer):
         self.feedforward_norm = feedforward_norm
         self.feedforward_residual = feedforward_residual
         self.norm_placement = norm_placement
+        self.rematerialize = False
 
     def build(self, inputs_shape, places_shape=None, context_shape=None):
         for name in SUBLAYERS:
@@ -118,6 +126,23 @@ class TransformerBlock(keras.layers.Layer):
             getattr(self, f"{name}_residual").build(inputs_shape, inputs_shape)
 
     def call(self, inputs, places, context=None, context_places=None, training=None):
+        if not (training and self.rematerialize):
+            return self._call(inputs, places, context, context_places, training)
+        # Gradients flow into these; what places say besides is whole numbers.
+        into = {"context": context, "bias_table": places.get("bias_table")}
+        into = {name: x for name, x in into.items() if x is not None}
+        drawn = draw_seeds(self)
+
+        def call(inputs, *rest):
+            given = dict(zip(into, rest, strict=True))
+            seen = {**places, **given}
+            context = seen.pop("context", None)
+            with with_seeds(drawn):
+                return self._call(inputs, seen, context, context_places, training)
+
+        return rematerialize(call, inputs, *into.values())
+
+    def _call(self, inputs, places, context, context_places, training):
         def attend(x):
             return self.self_attention(x, places, training=training)
 

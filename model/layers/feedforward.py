@@ -5,6 +5,7 @@ import keras
 from model.initializers import InitializerLike, initializer_or_normal, seeded
 from model.layers.activations import ACTIVATIONS
 from model.layers.dense import Dense
+from model.layers.dropout import Dropout
 from model.layers.policies import part_options, policy_config
 from model.seeds import derive_seed
 
@@ -80,7 +81,7 @@ class FeedForward(keras.layers.Layer):
         self.output_projection = self.dense(
             "output", hidden_dim, self.output_initializer
         )
-        self.intermediate_dropout = keras.layers.Dropout(
+        self.intermediate_dropout = Dropout(
             dropout,
             seed=derive_seed(seed, "dropout"),
             name="dropout",

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from model.layers.dropout import Dropout
 from model.seeds import derive_seed
 
 
@@ -45,7 +46,7 @@ class Residual(keras.layers.Layer):
         self.dropout = dropout
         self.seed = seed
         self.supports_masking = True
-        self.update_dropout = keras.layers.Dropout(
+        self.update_dropout = Dropout(
             dropout, seed=seed, name="dropout", dtype=self.dtype_policy
         )
 
@@ -199,7 +200,7 @@ class DropPathResidual(Residual):
     ):
         super().__init__(dropout, seed, **kwargs)
         self.rate = rate
-        self.path_dropout = keras.layers.Dropout(
+        self.path_dropout = Dropout(
             rate,
             noise_shape=(None, 1, 1),
             seed=derive_seed(seed, "path"),

@@ -45,9 +45,9 @@ OBJECTIVES: dict[str, Objective] = {
 
 
 def small_model(
-    objective: Objective, *, dropout: float = 0.0, dtype: str = "float32"
+    objective: Objective, *, dropout: float = 0.0, dtype: str = "float32", **keys: Any
 ) -> keras.Model:
-    """One layer of width 16 with the head of the objective."""
+    """One layer of width 16 with the head of the objective; and keys of `model`."""
     options: dict[str, Any] = {
         "num_layers": 1,
         "hidden_dim": 16,
@@ -55,6 +55,7 @@ def small_model(
         "attention": FullAttention(num_heads=2, dropout=dropout),
         "feedforward": DenseFeedForward(intermediate_dim=32),
         "max_sequence_length": LENGTH,
+        **keys,
     }
     family = FAMILIES[objective.kind]
     if objective.kind in WITH_SEGMENTS:

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
+from configs.sockets import DropPathResidual, RelativeBiasPosition
 from configs.training import TrainingConfig
+from model.layers.block import TransformerBlock
 from tests.model.conftest import fewer_on_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.asks import asks_of
@@ -54,6 +56,38 @@ def test_accumulated_is_the_whole_batch(kind) -> None:
         np.testing.assert_allclose(
             ops.convert_to_numpy(x), ops.convert_to_numpy(y), rtol=2e-5
         )
+
+
+@pytest.mark.parametrize("kind", ["causal", "seq2seq"])
+def test_computed_again_is_what_was_kept(kind) -> None:
+    """With the same dropout, and gradients into the context and the shared table."""
+    batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(2)]
+    results = []
+    for again in (False, True):
+        model = small_model(
+            OBJECTIVES[kind],
+            dropout=0.3,
+            num_layers=2,
+            position=RelativeBiasPosition(),
+            residual=DropPathResidual(rate=0.2),
+        )
+        for layer in model.layers:
+            if isinstance(layer, TransformerBlock):
+                layer.rematerialize = again
+        optimizer = keras.optimizers.SGD(1.0)
+        optimizer.build(model.trainable_variables)
+        config = training(batch_size=8)
+        state = TrainState(model, optimizer, config)
+        update = build_step(state, Loss(asks_of(OBJECTIVES[kind])), config)
+        before = values(model.trainable_variables)
+        for batch in batches:
+            update(batch)
+        after = values(model.trainable_variables)
+        results.append([new - old for new, old in zip(after, before, strict=True)])
+    for kept, again in zip(*results, strict=True):
+        np.testing.assert_allclose(kept, again, rtol=0, atol=1e-6)
+    moved = [np.abs(kept).max() for kept in results[0]]
+    assert max(moved) > 1e-3
 
 
 @pytest.mark.parametrize("kind", fewer_on_jax(OBJECTIVES, ["seq2seq"]))

@@ -10,6 +10,7 @@ from model.layers.attention.joined import joined_projection
 from model.layers.attention.probabilities import Probabilities
 from model.layers.checks import check_rank
 from model.layers.dense import Dense
+from model.layers.dropout import Dropout
 from model.layers.places import check_places
 from model.layers.policies import part_options, policy_config
 from model.seeds import derive_seed
@@ -120,7 +121,7 @@ class Attention(keras.layers.Layer):
             **part_options(self, "output"),
         )
         self.probabilities = Probabilities(name="probabilities", dtype="float32")
-        self.probabilities_dropout = keras.layers.Dropout(
+        self.probabilities_dropout = Dropout(
             dropout,
             seed=derive_seed(seed, "dropout"),
             name="dropout",

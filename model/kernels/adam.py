@@ -1,0 +1,58 @@
+"""An update of AdamW's in one pass over a weight and its two moments."""
+
+from typing import Any
+
+from keras import ops
+
+from model.kernels import on_tensorflow
+
+Three = tuple[Any, Any, Any]
+
+
+def adam_update(
+    values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
+) -> Three:
+    """A weight and its moments after a step.
+
+    Written op by op, a dozen ops read and write all of a weight; one kernel of XLA's
+    reads four arrays and writes three.
+
+    Args:
+        values: The weight, the mean of gradients and the mean of their squares, all of
+            one shape.
+        gradient: Of that shape.
+        rates: float32 scalars: what the step is multiplied with, the share of the
+            weight that decays, and what is added to the root.
+        betas: How much of either mean stays, two floats.
+
+    Returns:
+        The three values anew.
+
+    Example:
+    >>> weight, zero = ops.array([1.0]), ops.zeros(1)
+    >>> gradient = ops.ones(1)
+    >>> weight, mean, square = adam_update(
+    ...     (weight, zero, zero), gradient, (0.1, 0.5, 0.0), (0.5, 0.75)
+    ... )
+    >>> round(float(weight[0]), 6)  # half of it decays, then 0.1 * 0.5 / sqrt(0.25)
+    0.4
+
+    References:
+        - [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101), algorithm 2
+    """
+    if on_tensorflow():
+        from model.kernels import islands_tensorflow
+
+        return islands_tensorflow.adam_update(values, gradient, rates, betas)
+    return plain_adam_update(values, gradient, rates, betas)
+
+
+def plain_adam_update(
+    values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
+) -> Three:
+    """As `adam_update`, in `keras.ops`: the reference."""
+    (weight, mean, square), (rate, decay, epsilon) = values, rates
+    mean = mean + (gradient - mean) * (1.0 - betas[0])
+    square = square + (ops.square(gradient) - square) * (1.0 - betas[1])
+    step = rate * mean / (ops.sqrt(square) + epsilon)
+    return weight - weight * decay - step, mean, square

@@ -1,0 +1,70 @@
+"""Dropout whose mask is computed twice and never kept.
+
+Random numbers from the backend's generator take longer than all else in dropout, and
+the mask must lie in memory until the backward pass. Here a number is a hash of the
+seed and of the element's place, so the backward pass has the mask again for the asking,
+and TensorFlow makes one kernel of hash, comparison and product by XLA.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from model.kernels import is_plain, on_tensorflow
+
+
+def dropout(x: Any, rate: float, seed: Any) -> Any:
+    """Sets a share of all elements to 0 and scales the others up to the same mean.
+
+    Args:
+        x: float, of any shape.
+        rate: The share, in `(0, 1)`; of 2^32 steps.
+        seed: uint32 `(2,)`. The same seed gives the same mask, on every backend.
+
+    Returns:
+        Same shape and dtype as `x`.
+
+    Example:
+    >>> x = dropout(ops.ones((1000,)), 0.5, ops.array([1, 2], dtype="uint32"))
+    >>> sorted(set(ops.convert_to_numpy(x).tolist()))
+    [0.0, 2.0]
+
+    References:
+        - [Srivastava et al., 2014](https://jmlr.org/papers/v15/srivastava14a.html)
+        - the mixing steps: MurmurHash3's finalizer, by Austin Appleby (public domain)
+    """
+    if on_tensorflow() and not is_plain():
+        from model.kernels import islands_tensorflow
+
+        return islands_tensorflow.dropout(x, rate, seed)
+    return plain_dropout(x, rate, seed)
+
+
+def plain_dropout(x: Any, rate: float, seed: Any) -> Any:
+    """As `dropout`, in `keras.ops`: the reference."""
+    size = ops.size(x)
+    places = ops.cast(ops.arange(size, dtype="int32"), "uint32") * _number(0x9E3779B1)
+    bits = _hash(ops.bitwise_xor(places, _hash(seed[0] + _hash(seed[1]))))
+    kept = ops.reshape(bits >= _number(threshold(rate)), ops.shape(x))
+    scaled = ops.cast(ops.cast(x, "float32") * (1.0 / (1.0 - rate)), x.dtype)
+    return ops.where(kept, scaled, ops.zeros_like(x))
+
+
+def threshold(rate: float) -> int:
+    """What a hash must reach for its element to stay."""
+    return min(round(rate * 2**32), 2**32 - 1)
+
+
+def _hash(x):
+    """Each bit of the result hangs on each bit of the uint32 that goes in."""
+    x = _mix(x, 16) * _number(0x85EBCA6B)
+    x = _mix(x, 13) * _number(0xC2B2AE35)
+    return _mix(x, 16)
+
+
+def _mix(x, shift):
+    return ops.bitwise_xor(x, ops.right_shift(x, _number(shift)))
+
+
+def _number(value):
+    return ops.convert_to_tensor(value, "uint32")

@@ -1,0 +1,47 @@
+"""AdamW with one kernel for each weight."""
+
+import keras
+from keras import ops
+
+from model.kernels.adam import adam_update
+
+
+class AdamW(keras.optimizers.AdamW):
+    """As Keras's optimizer, to the rounding: decay and step in one pass.
+
+    Args are those of Keras's.
+
+    References:
+        - [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101), algorithm 2
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        moments = self._momentums[index], self._velocities[index]
+        rate, step = ops.cast(learning_rate, "float32"), self.iterations + 1
+        step = ops.cast(step, "float32")
+        # Both means begin at zero, and are too small by this much.
+        mean_bias = 1.0 - ops.power(self.beta_1, step)
+        square_bias = 1.0 - ops.power(self.beta_2, step)
+        decay = self.weight_decay if self._use_weight_decay(variable) else 0.0
+        new = adam_update(
+            (_read(variable), *map(_read, moments)),
+            ops.cast(gradient, variable.dtype),
+            (
+                rate * ops.sqrt(square_bias) / mean_bias,
+                rate * decay,
+                ops.convert_to_tensor(self.epsilon, "float32"),
+            ),
+            (self.beta_1, self.beta_2),
+        )
+        for old, value in zip((variable, *moments), new, strict=True):
+            self.assign(old, value)
+
+    def _apply_weight_decay(self, variables):
+        """Nothing: an update decays what it changes."""
+
+
+def _read(variable):
+    """Its value; TensorFlow's strategies hand us its own variables, not Keras's."""
+    inner = variable.value if isinstance(variable, keras.Variable) else variable
+    return ops.convert_to_tensor(inner)
