@@ -69,8 +69,8 @@ with other keys keeps what was made before, in runs/NAME/superseded.
 """
 
 ROOMS = {
-    "check": "configs",
     "explain": "configs",
+    "check": "model",
     "cost": "model",
     "data": "pipeline",
     "tokenize": "pipeline",

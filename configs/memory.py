@@ -1,12 +1,17 @@
-"""How much memory a stage takes at its peak, for the closing screen of a run."""
+"""How much memory a stage takes at its peak, and how much there is."""
 
 import resource
+import shutil
+import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
 _RESET = Path("/proc/self/clear_refs")
+_MACHINE = Path("/proc/meminfo")
+_CONTAINER = Path("/sys/fs/cgroup")
 
 
 class Peak:
@@ -42,3 +47,53 @@ def _own_kilobytes() -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory that a training may take.
+
+    Attributes:
+        where: Whose it is, such as `this machine`.
+        size: Bytes.
+    """
+
+    where: str
+    size: int
+
+
+def find_memory() -> Memory | None:
+    """The first accelerator's memory, or what the machine has left; None if unknown."""
+    return _of_accelerator() or _of_machine()
+
+
+def _of_accelerator() -> Memory | None:
+    if not shutil.which("nvidia-smi"):
+        return None
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
+        told = subprocess.run(
+            query, capture_output=True, text=True, timeout=5, check=True
+        )
+        name, size = told.stdout.splitlines()[0].rsplit(",", 1)
+        return Memory(name.strip(), int(size.split()[0]) * 2**20)
+    return None
+
+
+def _of_machine() -> Memory | None:
+    with suppress(OSError, ValueError, IndexError, StopIteration):
+        lines = _MACHINE.read_text().splitlines()
+        left = next(line for line in lines if line.startswith("MemAvailable:"))
+        return Memory("this machine", min(int(left.split()[1]) * 1024, _of_container()))
+    return None
+
+
+def _of_container() -> int:
+    """What a container lets its processes take; without one, more than there is."""
+    with suppress(OSError, ValueError):
+        most, taken = (
+            int((_CONTAINER / name).read_text())
+            for name in ("memory.max", "memory.current")
+        )
+        return most - taken
+    return 2**63

@@ -1,17 +1,24 @@
-"""`transbeam cost`: what a model costs, before it is built."""
+"""`transbeam check` and `cost`: what a run asks for and costs, before it is built."""
 
 import argparse
 import json
 from collections.abc import Sequence
 
+from configs.abilities import check_export, check_tokenizer
 from configs.command import add_config_arguments, at_least_one, run_main
+from configs.console import Console
+from configs.errors import ConfigError, UserError
 from configs.load import load_run
+from configs.memory import find_memory
+from configs.schema import plain
+from configs.summary import summary
+from model.cost.advice import advice, gigabytes, training_need
 from model.cost.report import count_cost
 from model.cost.text import describe
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `cost CONFIG`."""
+    """Runs `check CONFIG` or `cost CONFIG`."""
     return run_main(_main, argv)
 
 
@@ -23,6 +30,17 @@ def _main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="transbeam", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    check = commands.add_parser(
+        "check",
+        help="read a configuration and say what it asks for",
+        description="Reads a configuration, checks every key, says what it asks for "
+        "and how much memory it takes, and warns of what this version cannot do with "
+        "it and of what will not fit.",
+        allow_abbrev=False,
+    )
+    add_config_arguments(check)
+    check.set_defaults(function=_check)
 
     cost = commands.add_parser(
         "cost",
@@ -42,6 +60,38 @@ def _parser() -> argparse.ArgumentParser:
         cost.add_argument(f"--{name}", metavar="N", type=at_least_one, help=told)
     cost.set_defaults(function=_cost)
     return parser
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    config = load_run(arguments.config, arguments.overrides, with_model=True)
+    console = Console(json=arguments.json)
+    for told in _cannot(arguments):
+        console.warn(told)
+    if arguments.json:
+        print(json.dumps(plain(config), indent=2))
+    else:
+        print(f"{arguments.config} is right: it describes the run {config.name!r}.")
+        print(summary(config))
+    try:
+        need = training_need(config)
+    except UserError:
+        return 0  # the tokenizer is not there yet, of which a warning has told
+    if not arguments.json:
+        print(f"  {'memory':<10} about {gigabytes(need)} in training")
+    if (found := find_memory()) and need > found.size:
+        console.warn(advice(config, need, found))
+    return 0
+
+
+def _cannot(arguments: argparse.Namespace) -> list[str]:
+    """What stands in the way of a stage: no mistake, for not every run takes all."""
+    told: list[str] = []
+    for rule in (check_tokenizer, check_export):
+        try:
+            load_run(arguments.config, arguments.overrides, rules=[rule])
+        except ConfigError as error:
+            told.append(str(error))
+    return told
 
 
 def _cost(arguments: argparse.Namespace) -> int:

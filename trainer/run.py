@@ -38,6 +38,7 @@ from trainer.log import TrainingLog, cut_metrics, read_metrics
 from trainer.loop import run_steps
 from trainer.losses import Loss
 from trainer.masking import dynamic_masking
+from trainer.memory import memory_advice
 from trainer.optimizers import build_optimizer
 from trainer.origin import begin
 from trainer.report import draw_loss
@@ -76,7 +77,7 @@ def train(invocation: Invocation) -> dict[str, Any]:
     if moved := stage.begin(inputs):
         console.say(f"the model trained before is now in {moved}")
 
-    with peak_memory() as peak:
+    with peak_memory() as peak, memory_advice(config):
         result = _train(invocation, stage.path)
     result = {"path": str(stage.path), "peak_memory_mb": peak.megabytes, **result}
     stage.finish(inputs, result)

@@ -36,6 +36,7 @@ _OF_NO_WEIGHT = {
         "keep_checkpoints",
         "log_every",
         "max_skipped_steps",
+        "rematerialize",
         "validation_batches",
     )
 }

@@ -14,8 +14,7 @@ and as many of values, and an inner width `F`, for each token:
   product too (2 F);
 - a layer norm: its input (D), of which it makes the rest again; an RMS norm: its input
   and that divided by the deviation, in float32 (2 D);
-- with dropout, one byte for each number that may be dropped, and the probabilities
-  once more.
+- with dropout, the probabilities once more; its masks are computed, not kept.
 
 It is the count of Korthikanti et al. (2022), section 4.1, for any precision and with
 what TensorFlow keeps of norms and activations, which they count as one kernel each.
@@ -52,7 +51,8 @@ def training_memory(
 
     Args:
         parameters: Weights of the model that is trained, with its head.
-        activations: Bytes kept for the backward pass of a whole batch.
+        activations: Bytes kept for the backward pass of what is done at once: a batch,
+            or a micro-batch.
         training: The `training` section of a run.
 
     Returns:
@@ -70,8 +70,10 @@ def training_memory(
         "weights": FLOAT32 * parameters,
         # Products of matrices read a copy, which the backward pass reads again.
         "weights_in_half_precision": BFLOAT16 * parameters if in_half else 0,
-        "gradients": FLOAT32 * parameters,
+        # With micro-batches, those added up so far and the newest.
+        "gradients": FLOAT32 * parameters * (2 if training.accumulation > 1 else 1),
         "optimizer": numbers * FLOAT32 * parameters,
+        "averages": 0 if training.ema_decay is None else FLOAT32 * parameters,
         "activations": activations,
     }
     return {**parts, "peak": sum(parts.values())}
@@ -93,6 +95,8 @@ def kept_activations(
     vocabulary_size: int,
     lengths: Lengths,
     number: int = FLOAT32,
+    *,
+    rematerialize: bool = False,
 ) -> dict[str, int]:
     """Bytes that one sequence, or pair, leaves for the backward pass.
 
@@ -102,6 +106,8 @@ def kept_activations(
         vocabulary_size: As for `count_parameters`.
         lengths: Tokens of the sequence.
         number: Bytes of a number in the compute dtype.
+        rematerialize: Whether blocks keep their inputs alone. Then there is the inside
+            of the one block whose gradient is at work.
 
     Returns:
         Bytes by part.
@@ -117,8 +123,14 @@ def kept_activations(
     sides = sides_of(config, lengths)
     parts = {"attention": 0, "probabilities": 0, "feedforward": 0, "norms": 0}
     for side in sides:
+        layers = 1 if rematerialize else side.num_layers
         for name, size in _kept_by_block(side, number).items():
-            parts[name] += side.num_layers * size
+            parts[name] += layers * size
+        if rematerialize:
+            inputs = side.tokens * side.config.hidden_dim * number
+            parts["block_inputs"] = (
+                parts.get("block_inputs", 0) + side.num_layers * inputs
+            )
         parts["norms"] += _kept_around(side, number)
     scored = sides[-1].tokens
     if isinstance(config, EncoderConfig):
@@ -150,9 +162,8 @@ def activation_bytes(config: Stack, number: int) -> int:
 def _kept_by_block(side: Side, number: int) -> dict[str, int]:
     config, tokens = side.config, side.tokens
     width = tokens * config.hidden_dim
-    # With what joins a sub-layer's result: a mask, and what is multiplied by a scale.
-    joined = 1 if config.dropout else 0
-    joined += number if isinstance(config.residual, ReZeroResidual) else 0
+    # With what joins a sub-layer's result, where that is multiplied by a scale.
+    joined = number if isinstance(config.residual, ReZeroResidual) else 0
     attention = number * (width + tokens * (2 * side.queries + 2 * side.keys))
     scores = probabilities(side, number)
     sub_layers = 2
@@ -166,7 +177,6 @@ def _kept_by_block(side: Side, number: int) -> dict[str, int]:
     wide = tokens * part.intermediate_dim
     inner = activation_bytes(config, number)
     inner += (3 if isinstance(part, GatedFeedForward) else 1) * number
-    inner += 1 if part.dropout else 0
     return {
         "attention": attention,
         "probabilities": scores,
@@ -190,17 +200,15 @@ def bytes_of_a_score(side: Side, number: int) -> int:
     Full attention without dropout keeps nothing: it makes its probabilities anew.
     """
     if side.attention.dropout:
-        return FLOAT32 + 1 + number
+        return FLOAT32 + number
     return 0 if isinstance(side.attention, FullAttention) else FLOAT32
 
 
 def _kept_around(side: Side, number: int) -> int:
-    """Inputs of the norms outside of the blocks, and the embeddings' dropout."""
+    """Inputs of the norms outside of the blocks."""
     config = side.config
     norms = config.has_embeddings_norm + (config.norm.placement == "pre")
-    dropped = 1 if config.dropout else 0
-    kept = norm_bytes(config, number) * norms + dropped
-    return side.tokens * config.hidden_dim * kept
+    return side.tokens * config.hidden_dim * norm_bytes(config, number) * norms
 
 
 def cache_bytes(config: Model, number: int) -> dict[str, int]:

@@ -64,8 +64,14 @@ def count_cost(
     parameters = _parameters(run, vocabulary_size)
     work = count_work(model, run.objective, vocabulary_size, lengths)
     kept = kept_activations(
-        model, run.objective, vocabulary_size, lengths, compute_bytes(run.training)
+        model,
+        run.objective,
+        vocabulary_size,
+        lengths,
+        compute_bytes(run.training),
+        rematerialize=run.training.rematerialize,
     )
+    at_once = -(-batch_size // run.training.accumulation)
     return {
         "name": run.name,
         "kind": model.kind,
@@ -77,7 +83,7 @@ def count_cost(
         "memory": {
             "training": training_memory(
                 parameters["total_with_heads"],
-                batch_size * sum(kept.values()),
+                at_once * sum(kept.values()),
                 run.training,
             ),
             "activations_per_sequence": kept,

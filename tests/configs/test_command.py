@@ -24,6 +24,7 @@ from configs.errors import ArtifactError, DataError
 from configs.load import load_run
 from configs.schema import plain
 from configs.version import VERSION
+from model.__main__ import main as check_main
 
 REPOSITORY = Path(__file__).parents[2]
 DEMO = str(REPOSITORY / "configs" / "demo.yaml")
@@ -147,7 +148,7 @@ def test_wrong_number_of_workers(workers, capsys):
 
 
 def test_check_says_what_the_run_is(capsys):
-    assert configs_main(["check", DEMO, "--set", "training.steps=500"]) == 0
+    assert check_main(["check", DEMO, "--set", "training.steps=500"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"{DEMO} is right: it describes the run 'demo'.\n")
     assert "500 steps of 8 records: 512,000 tokens" in out
@@ -156,19 +157,19 @@ def test_check_says_what_the_run_is(capsys):
 
 def test_check_says_what_it_is_validated_on(capsys):
     held_out = "data.validation_source={kind: jsonl, path: test.jsonl}"
-    assert configs_main(["check", DEMO, "--set", held_out]) == 0
+    assert check_main(["check", DEMO, "--set", held_out]) == 0
     assert "tokens, validated on jsonl\n" in capsys.readouterr().out
 
 
 def test_check_as_json_is_the_resolved_configuration(capsys):
-    assert configs_main(["check", DEMO, "--json"]) == 0
+    assert check_main(["check", DEMO, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == plain(load_run(DEMO))
 
 
 def test_check_of_a_wrong_file(tmp_path, capsys):
     file = tmp_path / "run.yaml"
     file.write_text("nam: x\n")
-    assert configs_main(["check", str(file)]) == 2
+    assert check_main(["check", str(file)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"error: {file}:1: nam: unknown key. Did you mean 'name'?")

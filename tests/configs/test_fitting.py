@@ -6,12 +6,12 @@ from typing import get_args
 import pytest
 
 import transbeam
-from configs.__main__ import main as configs_main
 from configs.errors import ConfigError
 from configs.fitting import FAMILIES
 from configs.load import parse_run
 from configs.objective import Objective
 from configs.schema import tag_of
+from model.__main__ import main as check_main
 
 TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n  sequence_length: 128\n"
 IMAGES = "name: x\ndata: {source: {kind: images, path: x}}\n"
@@ -171,14 +171,14 @@ def test_check_says_what_the_model_is(
     objective = {"{}": "masked", "{kind: d": "causal", "{kind: s": "span_corruption"}
     file = tmp_path / "run.yaml"
     file.write_text(f"{TEXTS}{objective_of(objective[model[:8]])}model: {model}\n")
-    assert configs_main(["check", str(file)]) == 0
+    assert check_main(["check", str(file)]) == 0
     assert f"  model      {said}" in capsys.readouterr().out
 
 
 def test_check_of_images_speaks_of_images(tmp_path: Path, capsys) -> None:
     file = tmp_path / "run.yaml"
     file.write_text(IMAGES + CLASSES + PATCHES)
-    assert configs_main(["check", str(file)]) == 0
+    assert check_main(["check", str(file)]) == 0
     out = capsys.readouterr().out
     assert "  data       images in records of 224 × 224 pixels\n" in out
     assert "10,000 steps of 32 records: 320,000 images" in out

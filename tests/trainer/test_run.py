@@ -8,10 +8,12 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from configs.errors import ArtifactError
 from trainer.log import NotFiniteError, TrainingLog
 from trainer.losses import Loss
+from trainer.memory import OutOfMemoryError
 from trainer.run import build_trainable, evaluate_run, train
 
 LEARN = (
@@ -67,6 +69,19 @@ def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
 def test_what_changes_no_weight_does_not_train_again(run, key) -> None:
     first = train(run())
     assert train(run(key)) == {**first, "skipped": True}
+
+
+def test_without_memory_it_says_what_to_change(run, monkeypatch) -> None:
+    def no_memory(self, *numbers):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    train(run("training.steps=2"))
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingLog, "add", no_memory)
+        with pytest.raises(OutOfMemoryError, match=r"accumulation=2: .*GB") as told:
+            train(run())
+    assert "OOM when allocating" in str(told.value)
+    assert train(run())["steps"] == 4
 
 
 def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> None:

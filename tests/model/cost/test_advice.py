@@ -1,0 +1,56 @@
+"""Whether a training fits, and what makes it fit."""
+
+from dataclasses import replace
+
+from configs.data import DataConfig
+from configs.language_modelling import CausalConfig
+from configs.memory import Memory, find_memory
+from configs.model import DecoderConfig
+from configs.run import RunConfig
+from configs.sources import TextSource
+from configs.training import TrainingConfig
+from model.__main__ import main
+from model.cost.advice import advice, training_need
+
+RUN = RunConfig(
+    name="gpt",
+    data=DataConfig(source=TextSource(path="corpus.txt"), sequence_length=512),
+    objective=CausalConfig(),
+    model=DecoderConfig(),
+    training=TrainingConfig(steps=100, batch_size=12),
+)
+
+
+def with_keys(**keys) -> RunConfig:
+    return replace(RUN, training=replace(RUN.training, **keys))
+
+
+def test_each_way_takes_less() -> None:
+    need = training_need(RUN)
+    assert training_need(with_keys(accumulation=12)) < 0.3 * need
+    assert training_need(with_keys(rematerialize=True)) < need
+    assert training_need(with_keys(ema_decay=0.9)) > need
+
+
+def test_the_fewest_micro_batches_that_fit_are_named() -> None:
+    there = Memory("a card", training_need(with_keys(accumulation=4)))
+    told = advice(RUN, training_need(RUN), there)
+    assert "on a card. One of these is enough:\n  training.accumulation=4: " in told
+    assert "optimizer" not in told  # saves too little
+    there = Memory("a toy", 1_000_000)
+    told = advice(RUN, training_need(RUN), there)
+    assert "No one of these is enough alone:\n  training.accumulation=12: " in told
+    assert "training.optimizer={kind: adafactor}: " in told
+
+
+def test_check_says_what_is_needed_and_warns(tmp_path, capsys, monkeypatch) -> None:
+    found = find_memory()
+    assert found is None or found.size > 1_000_000
+    monkeypatch.setattr("model.__main__.find_memory", lambda: Memory("a toy", 1_000))
+    assert main(["check", "configs/demo.yaml"]) == 0
+    out, err = capsys.readouterr()
+    assert "  memory     about 0." in out
+    assert "GB on a toy." in err
+    monkeypatch.setattr("model.__main__.find_memory", lambda: None)
+    assert main(["check", "configs/demo.yaml"]) == 0
+    assert "on a toy" not in capsys.readouterr().err
