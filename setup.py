@@ -31,6 +31,7 @@ ROOMS = [
     "model.layers.positions",
     "model.weights",
     "trainer",
+    "trainer.evaluation",
     "trainer.metrics",
     "serving",
 ]

@@ -8,7 +8,7 @@ from configs.deduplication import DeduplicationConfig
 from configs.errors import ConfigError
 from configs.fields import option
 from configs.layout import BucketedLayout, Layout, PackedLayout
-from configs.sources import MixtureSource, Source
+from configs.sources import Source, check_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class DataConfig:
     )
 
     def __post_init__(self) -> None:
-        self._check_weights()
+        check_weights("validation_source", self.validation_source)
         layout = self.layout
         if not isinstance(layout, BucketedLayout):
             return
@@ -65,14 +65,3 @@ class DataConfig:
                 f"sequence_length={self.sequence_length} is not the last of "
                 f"layout.lengths={list(layout.lengths)}: make them the same"
             )
-
-    def _check_weights(self) -> None:
-        """Each document of the validation source is there once."""
-        if not isinstance(self.validation_source, MixtureSource):
-            return
-        for number, part in enumerate(self.validation_source.parts):
-            if part.weight != 1.0:
-                raise ConfigError(
-                    f"validation_source: part {number} has weight={part.weight}, but "
-                    "a weight says how often a document is trained on. Take it away"
-                )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from configs.data import DataConfig
 from configs.errors import ConfigError
+from configs.evaluation import EvaluationConfig
 from configs.export import ExportConfig
 from configs.fields import option
 from configs.language_modelling import MaskedConfig
@@ -44,6 +45,7 @@ class RunConfig:
         default=lambda: TrainingConfig(steps=10_000),
     )
     export: ExportConfig = option("What is made of it.", default=ExportConfig)
+    evaluation: EvaluationConfig = option("How it is judged.", default=EvaluationConfig)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
@@ -60,8 +62,9 @@ class RunConfig:
         if not isinstance(objective, ImageClassificationConfig):
             return
         sources = {
-            "source": self.data.source,
-            "validation_source": self.data.validation_source,
+            "data.source": self.data.source,
+            "data.validation_source": self.data.validation_source,
+            "evaluation.test": self.evaluation.test,
         }
         for key, given in sources.items():
             several = isinstance(given, MixtureSource)
@@ -70,7 +73,7 @@ class RunConfig:
                     continue
                 if source.image_size != objective.image_size:
                     raise ConfigError(
-                        f"data.{key}: image_size={source.image_size} is not "
+                        f"{key}: image_size={source.image_size} is not "
                         f"objective.image_size={objective.image_size}: make them the "
                         "same"
                     )

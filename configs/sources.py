@@ -155,3 +155,19 @@ class MixtureSource:
 
 
 Source = SingleSource | MixtureSource
+
+
+def check_weights(key: str, source: Source | None) -> None:
+    """Refuses weights in a source whose documents are judged on: each is there once.
+
+    Raises:
+        ConfigError: A part of a mixture has a weight.
+    """
+    if not isinstance(source, MixtureSource):
+        return
+    for number, part in enumerate(source.parts):
+        if part.weight != 1.0:
+            raise ConfigError(
+                f"{key}: part {number} has weight={part.weight}, but a weight says how "
+                "often a document is trained on. Take it away"
+            )

@@ -25,12 +25,12 @@ def train(invocation: Invocation) -> dict[str, Any]:
     return run.train(invocation)
 
 
-def evaluate(invocation: Invocation) -> dict[str, Any]:
-    """Evaluates the trained model of a run; see `trainer.run.evaluate_run`."""
-    quiet_import("tensorflow", "keras")
-    from trainer import run
+def evaluate(invocation: Invocation, *, on_test: bool = False) -> dict[str, Any]:
+    """Evaluates the trained model of a run; see `trainer.evaluation.run`."""
+    quiet_import("tensorflow", "tensorflow_text", "keras")
+    from trainer.evaluation import run
 
-    return run.evaluate_run(invocation)
+    return run.evaluate_run(invocation, on_test=on_test)
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> int:
@@ -55,8 +55,9 @@ def _main(argv: Sequence[str]) -> int:
     if arguments.function is import_checkpoint:
         return import_checkpoint(arguments)
     invocation = read_invocation(arguments, with_model=True)
+    options = {"on_test": arguments.test} if "test" in arguments else {}
     with lock(invocation.run_folder):
-        invocation.console.emit(arguments.function(invocation))
+        invocation.console.emit(arguments.function(invocation, **options))
     return 0
 
 
@@ -64,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="transbeam", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def add(name: str, function: Callable, summary: str, description: str) -> None:
+    def add(
+        name: str, function: Callable, summary: str, description: str
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name,
             help=summary,
@@ -74,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         add_common_arguments(command)
         command.set_defaults(function=function)
+        return command
 
     add(
         "train",
@@ -82,11 +86,17 @@ def _parser() -> argparse.ArgumentParser:
         "Trains the model of CONFIG on the records that `transbeam data` made, and "
         "evaluates it. Ctrl-C saves a checkpoint; the same command goes on from it.",
     )
-    add(
+    evaluating = add(
         "evaluate",
         evaluate,
-        "evaluate the trained model again",
-        "Evaluates the trained model of CONFIG on the whole validation split.",
+        "say how good the trained model is",
+        "Evaluates the trained model of CONFIG on the whole validation split, with the "
+        "scores of its objective, and writes them to the run's folder.",
+    )
+    evaluating.add_argument(
+        "--test",
+        action="store_true",
+        help="on the documents of evaluation.test in place of the validation split",
     )
     command = commands.add_parser(
         "import",

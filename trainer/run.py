@@ -22,7 +22,6 @@ from trainer.checkpoint import (
     Checkpoints,
     best_checkpoint,
     list_checkpoints,
-    load_weights,
     restore_checkpoint,
     save_weights,
 )
@@ -37,7 +36,7 @@ from trainer.evaluate import (
 from trainer.log import TrainingLog, cut_metrics, read_metrics
 from trainer.loop import run_steps
 from trainer.losses import Loss
-from trainer.masking import dynamic_masking
+from trainer.masking import DynamicMasking, dynamic_masking
 from trainer.memory import memory_advice
 from trainer.optimizers import build_optimizer
 from trainer.origin import begin
@@ -125,7 +124,8 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
         restore_checkpoint(best, state)
     console.say("evaluating on the whole validation split")
     with averaged(state):
-        evaluation = _evaluate(config, model, loss, manifest)
+        masking = dynamic_masking(config, manifest.folder)
+        evaluation = evaluate_split(config, model, manifest, masking)
         save_weights(model, folder / WEIGHTS)
     save_config(folder, config)
     draw_loss(read_metrics(folder), evaluation.unigram_entropy, folder / "loss.png")
@@ -227,10 +227,14 @@ def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
     return on_host(batches)
 
 
-def _evaluate(
-    config: RunConfig, model: keras.Model, loss: Loss, manifest: Manifest
+def evaluate_split(
+    config: RunConfig,
+    model: keras.Model,
+    manifest: Manifest,
+    masking: DynamicMasking | None,
 ) -> Evaluation:
-    masking = dynamic_masking(config, manifest.folder)
+    """Evaluates a model on every validation record."""
+    loss = loss_of(config)
     batches = input_pipeline.validation_batches(
         manifest, config.training.batch_size, masking
     )
@@ -252,26 +256,6 @@ def _resume(state: TrainState, folder: Path, say: Callable[[str], None]) -> int:
     cut_metrics(folder, step)
     say(f"going on from step {step:,} ({checkpoints[-1]})")
     return step
-
-
-def evaluate_run(invocation: Invocation) -> dict[str, Any]:
-    """Evaluates the trained weights of a run on its validation split.
-
-    Raises:
-        ArtifactError: There is no trained model, or its files are damaged.
-    """
-    config, console = invocation.config, invocation.console
-    made = finished_data(config, invocation.run_folder)
-    stage = training_stage(invocation.run_folder)
-    inputs = training_inputs(config, made["records_sha256"], stage.inputs())
-    stage.require(inputs)
-    manifest = read_manifest(invocation.run_folder / "data")
-    manifest.check_files()
-    model = build_trainable(config, manifest.vocabulary["size"])
-    load_weights(model, stage.path / WEIGHTS)
-    evaluation = _evaluate(config, model, loss_of(config), manifest)
-    console.result(describe(evaluation))
-    return evaluation.as_json()
 
 
 def describe(evaluation: Evaluation) -> str:

@@ -18,8 +18,9 @@ from configs.fitting import FAMILIES, WITH_SEGMENTS
 from configs.load import load_run
 from pipeline.stage import data
 from tests.e2e.cases import CASES, invocation, write_corpora
+from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog, read_metrics
-from trainer.run import evaluate_run, train
+from trainer.run import train
 
 MODEL = """
 model:
@@ -103,7 +104,7 @@ def test_trains_and_goes_on_as_if_nothing_had_been(copy, monkeypatch) -> None:
     result = train(whole)
     assert result["evaluation"]["predictions"] > 0
     assert result["skipped_steps"] == 0
-    assert evaluate_run(whole) == result["evaluation"]
+    assert evaluate_run(whole).items() >= result["evaluation"].items()
 
     add = TrainingLog.add
     killed = copy("killed")

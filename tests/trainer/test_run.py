@@ -11,10 +11,11 @@ import pytest
 import tensorflow as tf
 
 from configs.errors import ArtifactError
+from trainer.evaluation.run import evaluate_run
 from trainer.log import NotFiniteError, TrainingLog
 from trainer.losses import Loss
 from trainer.memory import OutOfMemoryError
-from trainer.run import build_trainable, evaluate_run, train
+from trainer.run import build_trainable, train
 
 LEARN = (
     "training.steps=120",
@@ -50,7 +51,7 @@ def test_learns_and_says_so(run) -> None:
     assert rows[0]["loss"] > rows[-2]["loss"]
     assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert list((folder / "tensorboard").rglob("events.*"))
-    assert evaluate_run(invocation) == evaluation
+    assert evaluate_run(invocation).items() >= evaluation.items()
 
 
 def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:

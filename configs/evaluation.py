@@ -1,0 +1,50 @@
+"""`evaluation`: how a trained model is judged, and on what."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from configs.fields import check_options, option
+from configs.generation import (
+    BeamConfig,
+    ContrastiveConfig,
+    GreedyConfig,
+    SampleConfig,
+)
+from configs.sources import Source, check_weights
+
+TextScore = Literal["bleu", "bleu_lowercase", "chrf", "rouge", "exact_match"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How a trained model is judged; nothing here changes its weights."""
+
+    test: Source | None = option(
+        "Documents that are kept for the end: `transbeam evaluate --test` reads them "
+        "in place of the validation split, and drops none by the rules of "
+        "`data.cleaning`.",
+        default=None,
+    )
+    method: GreedyConfig | SampleConfig | BeamConfig | ContrastiveConfig = option(
+        "How answers are written, for seq2seq and text_to_text.", default=GreedyConfig
+    )
+    max_new_tokens: int | None = option(
+        "Tokens of an answer at most. Left out: objective.decoder_length.",
+        default=None,
+        minimum=1,
+    )
+    text_scores: tuple[TextScore, ...] = option(
+        "What answers are scored by, beside the reference texts: BLEU (sacrebleu, 13a) "
+        "with and without case, chrF, ROUGE for summaries in English, the share that "
+        "is right to the letter. None: no answers are written.",
+        default=("bleu", "chrf"),
+    )
+    answers: int | None = option(
+        "For how many documents answers are written, the first ones. Left out: all.",
+        default=None,
+        minimum=1,
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        check_weights("test", self.test)

@@ -1,0 +1,247 @@
+"""Documents that a model is judged on, and which of their tokens each record holds.
+
+A record is ids; who judges what a model writes, or looks at where it was wrong, needs
+the texts and the answers as the corpus has them. Those of the validation split lie in
+the data folder. Those of a test set are read here, by the same readers, tokenizer and
+objective, into a folder of the same form.
+"""
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from configs.cleaning import CleaningConfig
+from configs.data import DataConfig
+from configs.deduplication import DeduplicationConfig
+from configs.errors import DataError
+from configs.files import writing
+from configs.run import RunConfig
+from configs.sources import Source
+from configs.supervised import Seq2SeqConfig, TextToTextConfig
+from pipeline.bucketing import bucket_runs
+from pipeline.build import build_part
+from pipeline.corpus import list_files
+from pipeline.corpus import parts_of as parts_of_source
+from pipeline.document_batch import DocumentBatch
+from pipeline.kept import in_validation
+from pipeline.manifest import Manifest
+from pipeline.objectives import contract
+from pipeline.prepare import prepare_unit
+from pipeline.provenance import provenance_path
+from pipeline.records import Placement
+from pipeline.shards import Shard
+from pipeline.sources import plan_units
+from pipeline.states import read_states
+from pipeline.tokenizers.interface import Tokenizer
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The documents that the validation records were made of.
+
+    Attributes:
+        parts: Every document that is in a record, once, in the order of the corpus.
+        placements: Where they stand in the records, by the shard's path; a document's
+            number is its place among those of all parts.
+    """
+
+    parts: tuple[DocumentBatch, ...]
+    placements: Mapping[str, Placement]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def texts(self, column: str = "text") -> list[bytes]:
+        """A column of texts as UTF-8; empty where there is none."""
+        return [text for part in self.parts for text in part.texts(column)]
+
+    def values(self, column: str) -> list[Any]:
+        """Any column as Python values."""
+        return [value for part in self.parts for value in part.values(column)]
+
+
+def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
+    """Finds the documents of the validation split again.
+
+    Args:
+        manifest: Of a data folder, or of a test set.
+        data: What it was made with.
+
+    Raises:
+        ArtifactError: The split has no record.
+    """
+    parts: list[DocumentBatch] = []
+    placements: dict[str, Placement] = {}
+    before = 0
+    for name, shards in _by_part(manifest.split("validation")).items():
+        batch = DocumentBatch.load(manifest.folder / f"documents/{name}.arrow")
+        held_out = np.arange(len(batch))
+        if data.validation_source is None:
+            held_out = np.flatnonzero(
+                in_validation(batch.keys, data.validation_fraction)
+            )
+        there = batch.take(held_out)
+        origins = zip(there.values("source"), there.values("offset"), strict=True)
+        row_of = {origin: row for row, origin in enumerate(origins)}
+        found = {s.path: _stretches(manifest.folder, s, row_of) for s in shards}
+        used = np.unique(np.concatenate([of.document for of in found.values()]))
+        for path, of in found.items():
+            number = np.searchsorted(used, of.document) + before
+            placements[path] = replace(of, document=number)
+        parts.append(there.take(used))
+        before += len(used)
+    return HeldOut(tuple(parts), placements)
+
+
+def _by_part(shards: Sequence[Shard]) -> dict[str, list[Shard]]:
+    """Shards by the name of the part that they were made of."""
+    found: dict[str, list[Shard]] = {}
+    for shard in shards:
+        # validation-00003-00, and behind it the length where there are several
+        _, unit, number, *_ = _name_of(shard).split("-")
+        found.setdefault(f"{unit}-{number}", []).append(shard)
+    return found
+
+
+def _name_of(shard: Shard) -> str:
+    return Path(shard.path).name.split(".")[0]
+
+
+def _stretches(
+    folder: Path, shard: Shard, row_of: Mapping[tuple[str, int], int]
+) -> Placement:
+    table = pq.read_table(provenance_path(folder, _name_of(shard)))
+    columns = [table[name].to_pylist() for name in ("source", "offset")]
+    rows = [row_of[origin] for origin in zip(*columns, strict=True)]
+    return Placement(
+        table["record"].to_numpy().astype(np.int64),
+        np.array(rows, np.int64),
+        table["token"].to_numpy(),
+    )
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Records of a test set.
+
+    Attributes:
+        config: What they were made with: the run's, without what drops documents.
+        manifest: The records, all of them validation records.
+        left_out: Why documents are in no record, and how many.
+    """
+
+    config: RunConfig
+    manifest: Manifest
+    left_out: Mapping[str, int]
+
+
+def make_evaluation_set(
+    config: RunConfig, source: Source, tokenizer: Tokenizer, folder: Path
+) -> EvaluationSet:
+    """Makes the records of a test set.
+
+    Texts are mended as those of the corpus were. No rule drops a document and what is
+    too long is cut; but nothing can be asked of one that is empty, or has a label that
+    the run does not know.
+
+    Args:
+        config: The run's.
+        source: Where the documents come from.
+        tokenizer: The run's.
+        folder: Where the records go; what is there is taken away.
+
+    Raises:
+        DataError: There is no such file, or no record could be made.
+    """
+    config = _without_drops(config, source)
+    with writing(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in ("state", "documents"):
+            (folder / name).mkdir(parents=True)
+    with _named("evaluation.test"):
+        # Read as a second corpus, that of validation, behind a first one.
+        first = len(parts_of_source(source))
+        files = [replace(f, part=f.part + first) for f in list_files(source)]
+        unit_bytes = int(config.data.shard_megabytes * MEGABYTE)
+        for unit in plan_units(files, source, unit_bytes, source):
+            for part in prepare_unit(unit, config, folder):
+                build_part(part, config, folder, tokenizer)
+    states = list(read_states(folder, "records"))
+    shards = tuple(Shard(**row) for state in states for row in state["shards"])
+    left_out = _left_out(folder)
+    if not any(shard.records for shard in shards):
+        raise DataError(
+            f"evaluation.test: no record was made of it: {dict(left_out)}. Mend its "
+            "files, or the keys of evaluation.test"
+        )
+    shutil.rmtree(folder / "state")
+    runs = bucket_runs(config)
+    return EvaluationSet(
+        config,
+        Manifest(
+            folder=folder,
+            features=contract(config),
+            shards=shards,
+            vocabulary={"size": tokenizer.vocabulary_size},
+            counts={},
+            buckets={run.data.sequence_length: contract(run) for run in runs}
+            if len(runs) > 1
+            else {},
+        ),
+        left_out,
+    )
+
+
+def _without_drops(config: RunConfig, source: Source) -> RunConfig:
+    """The same run with the test set in place of the corpus."""
+    cleaning = config.data.cleaning
+    objective = config.objective
+    if isinstance(objective, Seq2SeqConfig | TextToTextConfig):
+        objective = replace(objective, too_long="truncate")
+    return replace(
+        config,
+        objective=objective,
+        data=replace(
+            config.data,
+            source=source,
+            validation_source=source,
+            deduplication=DeduplicationConfig(exact=False),
+            cleaning=CleaningConfig(
+                normalization=cleaning.normalization,
+                control_characters=cleaning.control_characters,
+                personal_data=cleaning.personal_data,
+                maximum_characters=cleaning.maximum_characters,
+            ),
+        ),
+    )
+
+
+def _left_out(folder: Path) -> Counter[str]:
+    """Why input is in no record, and how much of it."""
+    reasons: Counter[str] = Counter()
+    for state in (*read_states(folder, "documents"), *read_states(folder, "records")):
+        reasons.update(state["filtered"])
+        reasons.update(state["quarantined"])
+        for counts in state.get("counts", {}).values():
+            reasons["no token"] += counts.get("empty_documents", 0)
+    return +reasons
+
+
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """What readers say of `data.source` is said of another key."""
+    try:
+        yield
+    except DataError as error:
+        told = re.sub(r"data\.(validation_)?source(?![\w/])", key, str(error))
+        raise DataError(told) from error

@@ -1,0 +1,110 @@
+"""`transbeam evaluate` on the validation split and on a test set."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configs.errors import ConfigError, DataError
+from pipeline.held_out import make_evaluation_set, read_held_out
+from pipeline.manifest import read_manifest
+from pipeline.tokenizers import load_tokenizer
+from tests.trainer.evaluation.conftest import lines, read_lines, write_pairs
+from trainer.evaluation.run import evaluate_run
+from trainer.metrics.text import BLEU
+
+
+def parallel(folder: Path, name: str = "test") -> str:
+    return (
+        f"{{kind: parallel, path: {folder}/{name}.a, target_path: {folder}/{name}.b}}"
+    )
+
+
+def test_answers_to_every_validation_text_in_the_order_of_the_corpus(
+    translator,
+) -> None:
+    run = translator("evaluation.max_new_tokens=6")
+    result = evaluate_run(run)
+    rows = read_lines(run.run_folder / "evaluation/validation/answers.jsonl")
+    assert [(row["text"], row["target"]) for row in rows] == lines(20, first=200)
+    bleu = BLEU().statistics(*([r[k] for r in rows] for k in ("answer", "target")))
+    expected = BLEU().scores(bleu.sum(axis=0))["bleu"].item()
+    assert result["scores"]["bleu"]["score"] == pytest.approx(expected)
+    assert result["signatures"].keys() == {"bleu", "chrf"}
+    stored = run.run_folder / "evaluation/validation/scores.json"
+    assert json.loads(stored.read_text()) == result
+
+
+def test_a_test_set_is_read_whole_and_changes_nothing_of_the_run(
+    translator, tmp_path
+) -> None:
+    pairs = [("a batch of tokens " * 20, "cut, not dropped"), *lines(5, first=400)]
+    write_pairs(tmp_path, "test", [*pairs, *pairs[1:3]])  # copies count as well
+    before = evaluate_run(translator("evaluation.text_scores=[]"))
+    run = translator(
+        f"evaluation.test={parallel(tmp_path)}",
+        "evaluation.answers=3",
+        "evaluation.max_new_tokens=4",
+    )
+    result = evaluate_run(run, on_test=True)
+    assert result["left_out"] == {}
+    rows = read_lines(run.run_folder / "evaluation/test/answers.jsonl")
+    assert [row["target"] for row in rows] == [target for _, target in pairs[:3]]
+    again = evaluate_run(translator("evaluation.text_scores=[]"))
+    assert again == before
+
+
+def test_what_cannot_be_asked_is_counted(translator, tmp_path) -> None:
+    write_pairs(tmp_path, "test", [("", "no text"), ("no answer", ""), *lines(2)])
+    run = translator(
+        f"evaluation.test={parallel(tmp_path)}", "evaluation.text_scores=[]"
+    )
+    result = evaluate_run(run, on_test=True)
+    assert result["left_out"] == {"empty": 1, "no target": 1}
+
+
+def test_records_of_a_test_set_are_those_of_the_data_job(translator, tmp_path) -> None:
+    run = translator()
+    data = run.run_folder / "data"
+    made = make_evaluation_set(
+        run.config,
+        run.config.data.validation_source,
+        load_tokenizer(data / "tokenizer"),
+        tmp_path / "set",
+    )
+    (theirs,) = read_manifest(data).split("validation")
+    (ours,) = made.manifest.split("validation")
+    assert (ours.records, ours.sha256) == (theirs.records, theirs.sha256)
+    found = read_held_out(made.manifest, made.config.data)
+    expected = read_held_out(read_manifest(data), run.config.data)
+    assert found.texts() == expected.texts()
+    for a, b in zip(
+        found.placements.values(), expected.placements.values(), strict=True
+    ):
+        np.testing.assert_array_equal(a.document, b.document)
+        np.testing.assert_array_equal(a.record, b.record)
+
+
+def test_placements_say_which_text_a_record_holds(translator) -> None:
+    run = translator()
+    manifest = read_manifest(run.run_folder / "data")
+    held_out = read_held_out(manifest, run.config.data)
+    (placement,) = held_out.placements.values()
+    assert sorted(placement.document) == list(range(20))
+    assert (np.diff(placement.record) >= 0).all()
+
+
+def test_without_a_test_set(translator, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"--set evaluation\.test="):
+        evaluate_run(translator(), on_test=True)
+    missing = translator(f"evaluation.test={parallel(tmp_path)}")
+    with pytest.raises(DataError, match=r"^evaluation\.test: no file matches"):
+        evaluate_run(missing, on_test=True)
+
+
+def test_nothing_to_ask_in_a_test_set(translator, tmp_path) -> None:
+    write_pairs(tmp_path, "test", [("no answer", "")])
+    run = translator(f"evaluation.test={parallel(tmp_path)}")
+    with pytest.raises(DataError, match="no target"):
+        evaluate_run(run, on_test=True)

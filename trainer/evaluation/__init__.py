@@ -1,0 +1,1 @@
+"""`transbeam evaluate`: what a trained model reaches, and where it is wrong."""

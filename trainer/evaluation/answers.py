@@ -1,0 +1,144 @@
+"""Answers to the documents of a split, beside those that the corpus has."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+
+from configs.console import Console
+from configs.files import write_atomically
+from configs.progress import duration
+from configs.run import RunConfig
+from configs.supervised import Seq2SeqConfig, TextToTextConfig
+from model.build import build_model
+from pipeline.held_out import HeldOut
+from pipeline.objectives.text_to_text import filled
+from pipeline.tokenizers.interface import Tokenizer
+from trainer.evaluation.text_scores import signatures, text_scores
+from trainer.evaluation.writing import write_answers
+from trainer.metrics.intervals import Interval
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Documents with the answers that a model wrote.
+
+    Attributes:
+        origins: Source and offset of each.
+        texts: What the model read.
+        references: What it should have written, as the corpus has it.
+        answers: What it wrote.
+        scores: By name, each with an interval of 95%.
+        signatures: How scores were counted, where there are several ways.
+        seconds: What writing took.
+    """
+
+    origins: Sequence[tuple[str, int]]
+    texts: Sequence[str]
+    references: Sequence[str]
+    answers: Sequence[str]
+    scores: Mapping[str, Interval]
+    signatures: Mapping[str, str]
+    seconds: float
+
+    def save(self, path: Path) -> None:
+        """Writes a line of JSON for each document, in the order of the corpus."""
+        columns = (self.origins, self.texts, self.references, self.answers)
+        lines = [
+            json.dumps(
+                {
+                    "source": source,
+                    "offset": offset,
+                    "text": text,
+                    "target": reference,
+                    "answer": answer,
+                },
+                ensure_ascii=False,
+            )
+            for (source, offset), text, reference, answer in zip(*columns, strict=True)
+        ]
+        write_atomically(path, "".join(f"{line}\n" for line in lines))
+
+    def describe(self) -> str:
+        """One line, for people."""
+        scores = [
+            f"{name} {of.score:.2f} ({of.low:.2f} to {of.high:.2f})"
+            for name, of in self.scores.items()
+        ]
+        return (
+            f"{', '.join(scores)}; {len(self.answers):,} answers written in "
+            f"{duration(self.seconds)}"
+        )
+
+
+def writes_answers(config: RunConfig) -> bool:
+    """Whether a run's model answers with texts, and these are to be scored."""
+    objective = config.objective
+    is_pair = isinstance(objective, Seq2SeqConfig | TextToTextConfig)
+    return is_pair and bool(config.evaluation.text_scores)
+
+
+def answer(
+    config: RunConfig,
+    held_out: HeldOut,
+    trained: keras.Model,
+    tokenizer: Tokenizer,
+    console: Console,
+) -> Answered:
+    """Lets a model answer the documents of a split, and scores what it wrote.
+
+    Args:
+        config: The run's.
+        held_out: The documents; `evaluation.answers` says how many of them.
+        trained: The model on packed records, with its weights.
+        tokenizer: The run's.
+        console: Shows how far it is.
+
+    Raises:
+        ConfigError: A library that counts a score is not there.
+    """
+    wanted = config.evaluation
+    told = signatures(wanted.text_scores)  # first: writing may take long
+    texts, references = (
+        column[: wanted.answers] for column in texts_and_references(config, held_out)
+    )
+    origins = zip(held_out.values("source"), held_out.values("offset"), strict=True)
+    model = build_model(
+        config.model,
+        config.objective,
+        tokenizer.vocabulary_size,
+        dtype=config.training.precision,
+        seed=config.seed,
+    )
+    model.set_weights(trained.get_weights())
+    began = time.monotonic()
+    with console.progress("writing answers", len(texts), "texts") as progress:
+        answers = write_answers(texts, model, tokenizer, config, progress)
+    seconds = time.monotonic() - began
+    decoded = [reference.decode("utf-8") for reference in references]
+    return Answered(
+        list(origins)[: wanted.answers],
+        [text.decode("utf-8") for text in texts],
+        decoded,
+        answers,
+        text_scores(answers, decoded, wanted.text_scores, config.seed),
+        told,
+        seconds,
+    )
+
+
+def texts_and_references(
+    config: RunConfig, held_out: HeldOut
+) -> tuple[list[bytes], list[bytes]]:
+    """What the model reads and what it should write, of each document, UTF-8."""
+    objective = config.objective
+    if isinstance(objective, TextToTextConfig):
+        sides = [
+            [text for part in held_out.parts for text in filled(part, template)]
+            for template in (objective.source, objective.target)
+        ]
+        return sides[0], sides[1]
+    return held_out.texts(), held_out.texts("target_text")

@@ -1,0 +1,78 @@
+"""Scores of written answers beside reference texts, by the names a run asks for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from configs.evaluation import TextScore
+from trainer.metrics.intervals import Interval, intervals
+from trainer.metrics.language import Accuracy
+from trainer.metrics.text import BLEU, ChrF, Rouge
+
+TextMetric = BLEU | ChrF | Rouge
+
+
+def signatures(names: Sequence[TextScore]) -> dict[str, str]:
+    """How each score is counted, in the words of those who publish it.
+
+    Raises:
+        ConfigError: A library that counts one is not there.
+
+    Example:
+    >>> signatures(["bleu", "exact_match"])
+    {'bleu': 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2...'}
+    """
+    metrics = {name: _metric(name) for name in names}
+    return {name: of.signature for name, of in metrics.items() if of is not None}
+
+
+def text_scores(
+    answers: Sequence[str],
+    references: Sequence[str],
+    names: Sequence[TextScore],
+    seed: int,
+) -> dict[str, Interval]:
+    """The scores, each with an interval of 95% over the texts.
+
+    Args:
+        answers: What was written.
+        references: What each should have been.
+        names: Which scores; `rouge` gives three.
+        seed: For the intervals.
+
+    Example:
+    >>> found = text_scores(["a dog", "cats"], ["a dog", "cat"], ["exact_match"], 1)
+    >>> found["exact_match"].score
+    0.5
+    """
+    found: dict[str, Interval] = {}
+    for name in names:
+        metric = _metric(name)
+        if metric is None:
+            right = np.array([a == r for a, r in zip(answers, references, strict=True)])
+            metric = Accuracy()
+            statistics = metric.statistics(right, np.ones(len(right), bool))
+        else:
+            statistics = metric.statistics(answers, references)
+        scores = intervals(statistics, metric.scores, seed)
+        if len(scores) == 1:
+            (interval,) = scores.values()
+            found[name] = interval
+        else:
+            found |= scores
+    return found
+
+
+def _metric(name: TextScore) -> TextMetric | None:
+    """The metric that counts; None for the share that is right to the letter."""
+    match name:
+        case "bleu":
+            return BLEU()
+        case "bleu_lowercase":
+            return BLEU(lowercase=True)
+        case "chrf":
+            return ChrF()
+        case "rouge":
+            return Rouge()
+        case "exact_match":
+            return None
