@@ -44,6 +44,12 @@ class EvaluationConfig:
         default=None,
         minimum=1,
     )
+    max_answer_length: int = option(
+        "Tokens of an answer at most, for span_qa.", default=30, minimum=1
+    )
+    errors: int = option(
+        "How many of the worst examples are written down.", default=200, minimum=0
+    )
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.files import write_atomically
+from configs.page import page
 from pipeline.histogram import bars
 
 Table = list[tuple[str, ...]]
@@ -196,12 +197,7 @@ def _page(title: str, sections: Sequence[Section]) -> str:
         f"{_html_table(section.table)}</section>\n"
         for section in sections
     )
-    return (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n"
-        f"<body><h1>{html.escape(title)}</h1>\n{body}</body></html>\n"
-    )
+    return page(title, body)
 
 
 def _html_table(table: Table) -> str:
@@ -213,18 +209,3 @@ def _html_table(table: Table) -> str:
         cells = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
         rows.append(f"<tr>{cells}</tr>")
     return f"<table>{''.join(rows)}</table>"
-
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto;
-       padding: 0 1rem; color: #1c2733; background: #fff }
-h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin: 2rem 0 .25rem }
-table { border-collapse: collapse; font-size: .9rem;
-        font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .2rem .9rem .2rem 0; vertical-align: top;
-         border-bottom: 1px solid #dde3ea; overflow-wrap: anywhere }
-svg { width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif;
-fill: #51606f } svg rect { fill: #2f6fb2 }
-@media (prefers-color-scheme: dark) { body { background: #14191f; color: #dfe6ee }
-th, td { border-color: #313b46 } svg text { fill: #9fb0c0 } svg rect { fill: #6aa8e6 } }
-"""

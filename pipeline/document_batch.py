@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
         "image_shape": pa.list_(pa.int64()),
     }
 )
-_TEXTS = ("text", "second_text", "target_text")
+TEXTS = ("text", "second_text", "target_text")
 _EXTRAS = SCHEMA.names[3:]
 _INPUTS = ("text", "second_text", "image")
 
@@ -137,7 +137,7 @@ class DocumentBatch:
 
 
 def _column(name: str, values: Sequence[Any]) -> pa.Array:
-    if name in _TEXTS:
+    if name in TEXTS:
         return pa.array(values, pa.string()).cast(pa.binary())
     if name == "source":
         return pa.array(values, pa.string()).dictionary_encode()

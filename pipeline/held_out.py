@@ -30,7 +30,8 @@ from pipeline.bucketing import bucket_runs
 from pipeline.build import build_part
 from pipeline.corpus import list_files
 from pipeline.corpus import parts_of as parts_of_source
-from pipeline.document_batch import DocumentBatch
+from pipeline.document_batch import TEXTS, DocumentBatch
+from pipeline.documents import Document
 from pipeline.kept import in_validation
 from pipeline.manifest import Manifest
 from pipeline.objectives import contract
@@ -68,6 +69,17 @@ class HeldOut:
     def values(self, column: str) -> list[Any]:
         """Any column as Python values."""
         return [value for part in self.parts for value in part.values(column)]
+
+    def one(self, number: int) -> dict[str, Any]:
+        """A document by its number: the attributes of `Document`, texts as UTF-8."""
+        edges = np.cumsum([len(part) for part in self.parts])
+        place = int(np.searchsorted(edges, number, side="right"))
+        row = number - int(edges[place]) + len(self.parts[place])
+        one = self.parts[place].take(np.array([row]))
+        return {
+            name: one.texts(name)[0] if name in TEXTS else one.values(name)[0]
+            for name in Document._fields
+        }
 
 
 def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:

@@ -15,6 +15,7 @@ from trainer.metrics.intervals import Interval
 from trainer.scoring import Answers, Batch, Scorer
 
 Forward = Callable[[Batch], Any]  # answers, as the backend has them
+Watcher = Callable[[Answers, Batch], None]
 
 _SUMS = ("cost", "correct", "count")
 
@@ -115,6 +116,7 @@ def evaluate(
     scorers: Sequence[Scorer],
     batches: tf.data.Dataset,
     seed: int,
+    watchers: Sequence[Watcher] = (),
 ) -> Evaluation:
     """Evaluates a model on every batch of a finite dataset.
 
@@ -124,6 +126,7 @@ def evaluate(
         scorers: What the answers are judged by.
         batches: Features by name.
         seed: For the intervals.
+        watchers: Are shown the answers to each batch, and the batch.
     """
     total: dict[str, dict[str, float]] = {}
     counts = {ask.output: np.zeros(1, np.int64) for ask in asks}
@@ -135,6 +138,8 @@ def evaluate(
             counts[ask.output] = _add(counts[ask.output], target_counts(ask, batch))
         for scorer, rows in zip(scorers, statistics, strict=True):
             rows.append(scorer.statistics(answers, batch))
+        for watch in watchers:
+            watch(answers, batch)
     found = means(total)
     entropy = sum(unigram_entropy(of) for of in counts.values())
     scores: dict[str, Interval] = {}

@@ -150,15 +150,12 @@ def validation_batches(
         ConfigError: The workers cannot share a batch equally.
     """
     view = _View(masking, *worker)
-    parts, numbers, places = [], [], []
-    for stream in streams_of(manifest, "validation", batch_size, workers=worker[1]):
-        parts.append(
-            view.of(stream, stream.once().batch(stream.batch_size).enumerate())
-        )
-        count = math.ceil(stream.batches)
-        numbers.append(np.full(count, stream.number))
-        places.append((np.arange(count) + 0.5) / count)
-    order = np.concatenate(numbers)[np.argsort(np.concatenate(places), kind="stable")]
+    streams = streams_of(manifest, "validation", batch_size, workers=worker[1])
+    parts = [
+        view.of(stream, stream.once().batch(stream.batch_size).enumerate())
+        for stream in streams
+    ]
+    order = _spread(streams)
     batches = parts[0]
     if len(parts) > 1:
         choices = tf.data.Dataset.from_tensor_slices(order)
@@ -166,6 +163,35 @@ def validation_batches(
     # Stated, because Keras warns at the end of a dataset whose length it cannot tell.
     length = tf.data.experimental.assert_cardinality(len(order))
     return _ready(batches).apply(length)
+
+
+def _spread(streams: Sequence[Stream]) -> np.ndarray:
+    """int64 (batches,): which stream each is of, evenly over the whole."""
+    numbers, places = [], []
+    for stream in streams:
+        count = math.ceil(stream.batches)
+        numbers.append(np.full(count, stream.number))
+        places.append((np.arange(count) + 0.5) / count)
+    return np.concatenate(numbers)[np.argsort(np.concatenate(places), kind="stable")]
+
+
+def validation_order(manifest: Manifest, batch_size: int) -> list[tuple[str, int]]:
+    """Which record each row of `validation_batches` is, for one worker.
+
+    Returns:
+        The shard's path and the record's number in it, of all rows of all batches.
+
+    Raises:
+        ArtifactError: There is no validation record.
+    """
+    streams = streams_of(manifest, "validation", batch_size)
+    left = [stream.places() for stream in streams]
+    order: list[tuple[str, int]] = []
+    for number in _spread(streams).tolist():
+        size = streams[number].batch_size
+        order += left[number][:size]
+        left[number] = left[number][size:]
+    return order
 
 
 def _check_sets(sets: Sequence[tuple[Manifest, float]]) -> None:

@@ -95,9 +95,10 @@ class Loss:
             batch: Features by name.
 
         Returns:
-            For each ask, by output: `guesses`, int32 of the targets' shape; and added
-            up for each record, float32 `(B,)`: `cost` in nats, without smoothing or
-            z-loss, `correct` and `count`.
+            For each ask, by output: `guesses`, int32 of the targets' shape, and what
+            each target costs, `nats` float32 of this shape, without smoothing or
+            z-loss; and added up for each record, float32 `(B,)`: `cost`, `correct`
+            and `count`.
         """
         found = {}
         for ask in self.asks:
@@ -106,6 +107,7 @@ class Loss:
             nats, _, correct = self._of_each(logits, targets)
             found[ask.output] = {
                 "guesses": ops.cast(ops.argmax(logits, axis=-1), "int32"),
+                "nats": nats * weights,
                 "cost": _per_record(nats * weights),
                 "correct": _per_record(correct * weights),
                 "count": _per_record(weights),

@@ -1,7 +1,7 @@
 """A training run, step by step."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from trainer.checkpoint import (
 from trainer.evaluate import (
     Evaluation,
     Means,
+    Watcher,
     evaluate,
     means,
     on_host,
@@ -38,11 +39,12 @@ from trainer.loop import run_steps
 from trainer.losses import Loss
 from trainer.masking import DynamicMasking, dynamic_masking
 from trainer.memory import memory_advice
+from trainer.metrics.intervals import Interval
 from trainer.optimizers import build_optimizer
 from trainer.origin import begin
 from trainer.report import draw_loss
 from trainer.schedules import build_schedule
-from trainer.scoring import scorers_of
+from trainer.scoring import Scorer, scorers_of
 from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
 from trainer.step import TrainState, averaged, build_evaluation, build_step
 
@@ -232,8 +234,19 @@ def evaluate_split(
     model: keras.Model,
     manifest: Manifest,
     masking: DynamicMasking | None,
+    more: Sequence[Scorer] = (),
+    watchers: Sequence[Watcher] = (),
 ) -> Evaluation:
-    """Evaluates a model on every validation record."""
+    """Evaluates a model on every validation record.
+
+    Args:
+        config: The run.
+        model: Reads its records.
+        manifest: The records.
+        masking: Hides tokens, if the records have none hidden.
+        more: Scorers beside those of the objective.
+        watchers: See `evaluate`.
+    """
     loss = loss_of(config)
     batches = input_pipeline.validation_batches(
         manifest, config.training.batch_size, masking
@@ -241,9 +254,10 @@ def evaluate_split(
     return evaluate(
         build_evaluation(model, loss),
         loss.asks,
-        scorers_of(config.objective),
+        (*scorers_of(config.objective), *more),
         batches,
         config.seed,
+        watchers,
     )
 
 
@@ -258,23 +272,35 @@ def _resume(state: TrainState, folder: Path, say: Callable[[str], None]) -> int:
     return step
 
 
-def describe(evaluation: Evaluation) -> str:
+def describe(evaluation: Evaluation, split: str = "validation") -> str:
     """One line about an evaluation, for people."""
     learned = "has learned" if evaluation.nats_below_unigram > 0 else "has NOT learned"
     told = [
-        f"validation loss {evaluation.loss:.3f} nats, unigram entropy "
+        f"{split} loss {evaluation.loss:.3f} nats, unigram entropy "
         f"{evaluation.unigram_entropy:.3f}: {evaluation.nats_below_unigram:+.3f} nats "
         f"below it, so the model {learned} from context"
     ]
-    if "perplexity" in evaluation.scores:
+    scores = evaluation.scores
+    if "perplexity" in scores:
         told.append(
             f"perplexity {evaluation.perplexity:.1f}, accuracy "
             f"{evaluation.accuracy:.1%} of {evaluation.predictions:,} predictions"
         )
+        if "bits_per_byte" in scores:
+            told.append(told_scores({"bits_per_byte": scores["bits_per_byte"]}))
     else:
-        scores = [
-            f"{name.replace('_', ' ')} {of.score:.3f} ({of.low:.3f} to {of.high:.3f})"
-            for name, of in evaluation.scores.items()
-        ]
-        told.append(f"{', '.join(scores)} of {evaluation.predictions:,} predictions")
+        told.append(f"{told_scores(scores)} of {evaluation.predictions:,} predictions")
     return "; ".join(told)
+
+
+def told_scores(scores: Mapping[str, Interval]) -> str:
+    """Scores with their intervals, for people.
+
+    Example:
+    >>> told_scores({"macro_f1": Interval(0.75, 0.66, 0.83)})
+    'macro f1 0.750 (0.660 to 0.830)'
+    """
+    return ", ".join(
+        f"{name.replace('_', ' ')} {of.score:.3f} ({of.low:.3f} to {of.high:.3f})"
+        for name, of in scores.items()
+    )

@@ -56,6 +56,15 @@ class Stream:
         """Every record once, one from each file in turn; always in the same order."""
         return self._read(tf.constant(self._files), len(self.shards), block=1)
 
+    def places(self) -> list[tuple[str, int]]:
+        """Path and number of each record, in the order of `once`."""
+        places = [
+            (number, place)
+            for place, shard in enumerate(self.shards)
+            for number in range(shard.records)
+        ]
+        return [(self.shards[place].path, number) for number, place in sorted(places)]
+
     def epochs(
         self, shuffle_records: int, seed: int, records_read: int
     ) -> tf.data.Dataset:

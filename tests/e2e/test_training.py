@@ -104,7 +104,13 @@ def test_trains_and_goes_on_as_if_nothing_had_been(copy, monkeypatch) -> None:
     result = train(whole)
     assert result["evaluation"]["predictions"] > 0
     assert result["skipped_steps"] == 0
-    assert evaluate_run(whole).items() >= result["evaluation"].items()
+    again, first = evaluate_run(whole), result["evaluation"]
+    again["scores"] = {name: again["scores"][name] for name in first["scores"]}
+    assert again.items() >= first.items()
+    evaluated = whole.run_folder / "evaluation/validation"
+    assert "</html>" in (evaluated / "report.html").read_text("utf-8")
+    for line in (evaluated / "errors.jsonl").read_text("utf-8").splitlines():
+        assert {"source", "nats", "target", "guess"} <= json.loads(line).keys()
 
     add = TrainingLog.add
     killed = copy("killed")

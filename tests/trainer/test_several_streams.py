@@ -14,7 +14,7 @@ from configs.language_modelling import MaskedConfig
 from pipeline.manifest import Manifest
 from pipeline.objectives.masked import Hiding
 from tests.trainer.record_folders import numbers, write_records
-from trainer.input import training_batches, validation_batches
+from trainer.input import training_batches, validation_batches, validation_order
 from trainer.masking import DynamicMasking
 
 MASKING = DynamicMasking(
@@ -200,3 +200,15 @@ def test_a_set_without_training_records(bucketed: Manifest, tmp_path: Path) -> N
     other = write_records(tmp_path, {("validation", 32): [4]})
     with pytest.raises(ArtifactError, match=f"{tmp_path}.*train split has no record"):
         batches([(bucketed, 1.0), (other, 1.0)])
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 8])
+def test_which_record_each_validation_row_is(bucketed, batch_size) -> None:
+    shards = [shard for shard in bucketed.shards if shard.split == "validation"]
+    first = dict(
+        zip([shard.path for shard in shards], [140, 149, 157, 160], strict=True)
+    )
+    order = validation_order(bucketed, batch_size)
+    batches = numbers(validation_batches(bucketed, batch_size))
+    expected = [number for batch in batches for number in batch]
+    assert [first[path] + record for path, record in order] == expected

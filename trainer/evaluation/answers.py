@@ -1,7 +1,6 @@
 """Answers to the documents of a split, beside those that the corpus has."""
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ import keras
 
 from configs.console import Console
 from configs.files import write_atomically
-from configs.progress import duration
 from configs.run import RunConfig
 from configs.supervised import Seq2SeqConfig, TextToTextConfig
 from model.build import build_model
@@ -33,7 +31,6 @@ class Answered:
         answers: What it wrote.
         scores: By name, each with an interval of 95%.
         signatures: How scores were counted, where there are several ways.
-        seconds: What writing took.
     """
 
     origins: Sequence[tuple[str, int]]
@@ -42,7 +39,6 @@ class Answered:
     answers: Sequence[str]
     scores: Mapping[str, Interval]
     signatures: Mapping[str, str]
-    seconds: float
 
     def save(self, path: Path) -> None:
         """Writes a line of JSON for each document, in the order of the corpus."""
@@ -61,17 +57,6 @@ class Answered:
             for (source, offset), text, reference, answer in zip(*columns, strict=True)
         ]
         write_atomically(path, "".join(f"{line}\n" for line in lines))
-
-    def describe(self) -> str:
-        """One line, for people."""
-        scores = [
-            f"{name} {of.score:.2f} ({of.low:.2f} to {of.high:.2f})"
-            for name, of in self.scores.items()
-        ]
-        return (
-            f"{', '.join(scores)}; {len(self.answers):,} answers written in "
-            f"{duration(self.seconds)}"
-        )
 
 
 def writes_answers(config: RunConfig) -> bool:
@@ -114,10 +99,8 @@ def answer(
         seed=config.seed,
     )
     model.set_weights(trained.get_weights())
-    began = time.monotonic()
     with console.progress("writing answers", len(texts), "texts") as progress:
         answers = write_answers(texts, model, tokenizer, config, progress)
-    seconds = time.monotonic() - began
     decoded = [reference.decode("utf-8") for reference in references]
     return Answered(
         list(origins)[: wanted.answers],
@@ -126,7 +109,6 @@ def answer(
         answers,
         text_scores(answers, decoded, wanted.text_scores, config.seed),
         told,
-        seconds,
     )
 
 

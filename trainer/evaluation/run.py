@@ -7,7 +7,8 @@ from typing import Any
 
 from configs.command import Invocation
 from configs.errors import ConfigError
-from configs.files import write_json, writing
+from configs.files import write_atomically, write_json, writing
+from configs.language_modelling import CausalConfig, PrefixConfig
 from configs.run import RunConfig
 from pipeline.held_out import make_evaluation_set, read_held_out
 from pipeline.manifest import Manifest, read_manifest
@@ -15,9 +16,17 @@ from pipeline.stage import finished_data
 from pipeline.tokenizers import load_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
 from trainer.checkpoint import load_weights
-from trainer.evaluation.answers import answer, writes_answers
+from trainer.evaluate import Evaluation
+from trainer.evaluation.examples import save_examples
+from trainer.evaluation.findings import Findings, Subject, find_out, watchers_of
+from trainer.evaluation.page import report
+from trainer.evaluation.piece_bytes import bits_per_byte
 from trainer.masking import dynamic_masking
-from trainer.run import describe, evaluate_split
+from trainer.run import (
+    describe,
+    evaluate_split,
+    told_scores,
+)
 from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
 
 
@@ -65,6 +74,7 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
     folder = invocation.run_folder / "evaluation" / name
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "answers.jsonl").unlink(missing_ok=True)  # of other settings
 
     # 1. The records.
     examined = (
@@ -76,26 +86,63 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
     for reason, count in examined.left_out.items():
         console.warn(f"left out of the test set: {count:,} documents: {reason}")
 
-    # 2. What the model says of them.
+    # 2. What the model says of them, and what that tells.
+    held_out = read_held_out(examined.manifest, examined.config.data)
     model = build_trainable(config, tokenizer.vocabulary_size)
     load_weights(model, stage.path / WEIGHTS)
-    masking = dynamic_masking(config, data_folder)
-    evaluation = evaluate_split(examined.config, model, examined.manifest, masking)
-    console.result(describe(evaluation))
-    result = {"path": str(folder), "left_out": dict(examined.left_out)}
+    subject = Subject(
+        examined.config, examined.manifest, held_out, tokenizer, model, console
+    )
+    evaluation, findings = _evaluate(subject, name, data_folder)
+    evaluation = replace(evaluation, scores={**evaluation.scores, **findings.scores})
 
-    # 3. What it writes, if that is what it is for.
-    if writes_answers(config):
-        held_out = read_held_out(examined.manifest, examined.config.data)
-        answered = answer(config, held_out, model, tokenizer, console)
-        answered.save(folder / "answers.jsonl")
-        console.result(answered.describe())
-        scores = {**evaluation.scores, **answered.scores}
-        evaluation = replace(evaluation, scores=scores)
-        result["signatures"] = dict(answered.signatures)
-    result |= evaluation.as_json()
+    # 3. Written down.
+    result: dict[str, Any] = {
+        "summary": describe(evaluation, name),
+        "path": str(folder),
+        "documents": len(held_out),
+        "left_out": dict(examined.left_out),
+        **evaluation.as_json(),
+    }
+    if findings.answered is not None:
+        findings.answered.save(folder / "answers.jsonl")
+        result["signatures"] = dict(findings.answered.signatures)
+    save_examples(folder / "errors.jsonl", findings.examples)
+    facts = _facts(examined, result, stage.path / WEIGHTS)
+    title = f"{config.name} on its {name} documents"
+    write_atomically(
+        folder / "report.html",
+        report(title, result["summary"], facts, evaluation.scores, findings, held_out),
+    )
     write_json(folder / "scores.json", result)
+    console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
+
+
+def _evaluate(
+    subject: Subject, name: str, data_folder: Path
+) -> tuple[Evaluation, Findings]:
+    """The scores of the targets, and what else there is to say."""
+    config, console = subject.config, subject.console
+    watchers = watchers_of(config)
+    more = ()
+    if isinstance(config.objective, CausalConfig | PrefixConfig):
+        texts = subject.held_out.texts()
+        bits = bits_per_byte(config.objective, subject.tokenizer, texts)
+        more = (bits,) if bits else ()
+    evaluation = evaluate_split(
+        config,
+        subject.model,
+        subject.manifest,
+        dynamic_masking(config, data_folder),
+        more,
+        watchers,
+    )
+    console.result(describe(evaluation, name))
+    findings = find_out(subject, watchers)
+    if findings.scores:
+        console.result(told_scores(findings.scores))
+    return evaluation, findings
 
 
 def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> Examined:
@@ -110,3 +157,23 @@ def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> Examine
         config, config.evaluation.test, tokenizer, folder / "data"
     )
     return Examined("test", made.config, made.manifest, made.left_out)
+
+
+def _facts(
+    examined: Examined, result: Mapping[str, Any], weights: Path
+) -> dict[str, str]:
+    """What was evaluated and how, for the report."""
+    config, wanted = examined.config, examined.config.evaluation
+    source = config.data.validation_source or config.data.source
+    facts = {
+        "documents": f"{result['documents']:,}",
+        "records": f"{sum(s.records for s in examined.manifest.split('validation')):,}",
+        "source": source.kind,
+        "objective": config.objective.kind,
+        "weights": str(weights),
+        **{f"left out: {why}": f"{n:,}" for why, n in examined.left_out.items()},
+    }
+    if "signatures" in result:
+        facts["answers written"] = wanted.method.kind
+        facts |= {f"{name}": told for name, told in result["signatures"].items()}
+    return facts

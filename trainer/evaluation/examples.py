@@ -1,0 +1,195 @@
+"""Examples that a model does badly on, as people read them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from configs.files import write_atomically
+from pipeline.held_out import HeldOut
+from pipeline.tokenizers.interface import Tokenizer
+from trainer.evaluation.answers import Answered
+from trainer.evaluation.places import Places
+from trainer.evaluation.watchers import Row
+
+_TARGETS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a model was asked, what it should have said, and what it said.
+
+    Attributes:
+        source: The file of the document, or of the first of several.
+        offset: Where in it.
+        nats: What the targets cost; in a language model each of them on average.
+        text: What the model read; of an image nothing.
+        second_text: The other half of a pair, or the question.
+        target: What is right.
+        guess: What the model says.
+        document: The document's number in the split.
+    """
+
+    source: str
+    offset: int
+    nats: float
+    text: str
+    target: str
+    guess: str
+    document: int
+    second_text: str = ""
+
+
+def save_examples(path: Path, examples: Sequence[Example]) -> None:
+    """Writes a line of JSON for each."""
+    lines = []
+    for example in examples:
+        told = {k: v for k, v in asdict(example).items() if k != "document"}
+        if not example.second_text:
+            del told["second_text"]
+        lines.append(json.dumps(told, ensure_ascii=False) + "\n")
+    write_atomically(path, "".join(lines))
+
+
+def class_examples(
+    rows: Iterable[Row], places: Places, held_out: HeldOut, labels: Sequence[str]
+) -> list[Example]:
+    """Examples of classes or of tags: `labels` names what the model says."""
+    return [
+        _example(
+            held_out,
+            number := int(places.first_document()[row.number]),
+            row.nats,
+            target=_labels(row.targets, labels, held_out.one(number)["words"]),
+            guess=_labels(row.guesses, labels, held_out.one(number)["words"]),
+        )
+        for row in rows
+    ]
+
+
+def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str:
+    """The names of ids; each behind its word, where there is one for each word."""
+    names = [labels[int(i)] for i in ids]
+    if len(names) == len(words):
+        names = [f"{word}/{name}" for word, name in zip(words, names, strict=True)]
+    return " ".join(names)
+
+
+def token_examples(
+    rows: Iterable[Row], places: Places, held_out: HeldOut, tokenizer: Tokenizer
+) -> list[Example]:
+    """Examples of a language model: the costliest tokens of each record."""
+    examples = []
+    for row in rows:
+        worst = np.sort(np.argsort(-row.costs, kind="stable")[:_TARGETS_SHOWN])
+        target, guess = (
+            " ".join(tokenizer.pieces[token] for token in ids[worst])
+            for ids in (row.targets, row.guesses)
+        )
+        number = int(places.first_document()[row.number])
+        text = decoded(row.tokens, tokenizer)
+        examples.append(
+            _example(
+                held_out,
+                number,
+                row.nats_per_target,
+                target=target,
+                guess=guess,
+                text=text,
+            )
+        )
+    return examples
+
+
+def decoded(ids: np.ndarray, tokenizer: Tokenizer) -> str:
+    """Ids as text, special pieces among them."""
+    ragged = tf.ragged.constant([ids.tolist()], dtype=tf.int32, ragged_rank=1)
+    (text,) = tokenizer.detokenize(ragged).numpy()
+    return text.decode("utf-8", "replace")
+
+
+def written_examples(
+    answered: Answered, nats: np.ndarray, held_out: HeldOut, most: int
+) -> list[Example]:
+    """Documents that were answered otherwise than they should, the costliest first.
+
+    Args:
+        answered: What was written to the first documents of the split.
+        nats: float (N,). What the right answers cost, of all documents.
+        held_out: The documents.
+        most: How many to take.
+    """
+    order: list[int] = np.argsort(
+        -nats[: len(answered.answers)], kind="stable"
+    ).tolist()
+    wrong = [n for n in order if answered.answers[n] != answered.references[n]]
+    return [
+        _example(
+            held_out,
+            number,
+            float(nats[number]),
+            target=answered.references[number],
+            guess=answered.answers[number],
+            text=answered.texts[number],
+        )
+        for number in wrong[:most]
+    ]
+
+
+def question_examples(
+    answers: Sequence[str],
+    right: np.ndarray,
+    nats: np.ndarray,
+    held_out: HeldOut,
+    most: int,
+) -> list[Example]:
+    """Questions that were answered wrongly, the costliest first.
+
+    Args:
+        answers: To every question.
+        right: bool (N,). Whether it is right to the letter.
+        nats: float (N,). What the right places cost, over all windows.
+        held_out: The questions.
+        most: How many to take.
+    """
+    order = np.argsort(-nats, kind="stable")
+    wrong: list[int] = order[~right[order]][:most].tolist()
+    examples = []
+    for number in wrong:
+        golds = [answer["text"] for answer in held_out.one(number)["answers"]]
+        target = " | ".join(golds)
+        examples.append(
+            _example(
+                held_out,
+                number,
+                float(nats[number]),
+                target=target,
+                guess=answers[number],
+            )
+        )
+    return examples
+
+
+def _example(
+    held_out: HeldOut,
+    number: int,
+    nats: float,
+    *,
+    target: str,
+    guess: str,
+    text: str | None = None,
+) -> Example:
+    document = held_out.one(number)
+    return Example(
+        source=document["source"],
+        offset=document["offset"],
+        nats=nats,
+        text=document["text"].decode("utf-8") if text is None else text,
+        target=target,
+        guess=guess,
+        document=number,
+        second_text=document["second_text"].decode("utf-8"),
+    )

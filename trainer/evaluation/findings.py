@@ -1,0 +1,163 @@
+"""What an evaluation of each objective finds out beside the scores of its targets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import keras
+import numpy as np
+
+from configs.console import Console
+from configs.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    PairClassificationConfig,
+    Seq2SeqConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
+from configs.run import RunConfig
+from pipeline.held_out import HeldOut
+from pipeline.manifest import Manifest
+from pipeline.tokenizers.interface import Tokenizer
+from trainer import input as input_pipeline
+from trainer.asks import asks_of
+from trainer.evaluate import Watcher, on_host
+from trainer.evaluation.answers import Answered, answer, writes_answers
+from trainer.evaluation.examples import (
+    Example,
+    class_examples,
+    question_examples,
+    token_examples,
+    written_examples,
+)
+from trainer.evaluation.places import Places, places_of
+from trainer.evaluation.questions import answer_texts, best_of_windows, read_windows
+from trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
+from trainer.metrics.answers import SpanAnswers
+from trainer.metrics.intervals import Interval, intervals
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is evaluated, and by whom.
+
+    Attributes:
+        config: What the records were made with.
+        manifest: The records.
+        held_out: Their documents.
+        tokenizer: The run's.
+        model: Reads the records; with its weights.
+        console: Shows how far it is.
+    """
+
+    config: RunConfig
+    manifest: Manifest
+    held_out: HeldOut
+    tokenizer: Tokenizer
+    model: keras.Model
+    console: Console
+
+    def places(self) -> Places:
+        """Where documents stand in the rows of all batches."""
+        batch_size = self.config.training.batch_size
+        return places_of(self.manifest, self.held_out, batch_size)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found out.
+
+    Attributes:
+        scores: Scores beside those of the targets.
+        examples: What the model does worst on.
+        confusions: Of classes and tags.
+        answered: What the model wrote.
+    """
+
+    scores: Mapping[str, Interval] = field(default_factory=dict)
+    examples: Sequence[Example] = ()
+    confusions: Confusions | None = None
+    answered: Answered | None = None
+
+
+def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
+    """What has to be kept of the answers; `find_out` takes the same."""
+    asks, most = asks_of(config.objective), config.evaluation.errors
+    match config.objective:
+        case (
+            ClassificationConfig(labels=labels)
+            | PairClassificationConfig(labels=labels)
+            | ImageClassificationConfig(labels=labels)
+            | TokenClassificationConfig(labels=labels)
+        ):
+            worst = WorstRows(asks[0], most, wrong_only=True)
+            return Confusions(asks[0], labels), worst
+        case Seq2SeqConfig() | TextToTextConfig():
+            return (CostsByDocument(asks, "decoder_document_ids"),)
+        case SpanQAConfig():
+            return (CostsByDocument(asks),)
+        case _:
+            return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
+
+
+def find_out(subject: Subject, watchers: Sequence[Watcher]) -> Findings:
+    """Makes examples and further scores of what was kept.
+
+    Args:
+        subject: What was evaluated.
+        watchers: Of `watchers_of`, after they have seen all batches.
+    """
+    held_out, places = subject.held_out, subject.places()
+    match watchers:
+        case (Confusions() as confusions, WorstRows(rows=rows)):
+            found = class_examples(rows, places, held_out, confusions.labels)
+            return Findings(examples=found, confusions=confusions)
+        case (WorstRows(rows=rows),):
+            found = token_examples(rows, places, held_out, subject.tokenizer)
+            return Findings(examples=found)
+        case (CostsByDocument() as costs,):
+            nats = np.bincount(
+                places.document, costs.of(places.row, places.ordinal), len(held_out)
+            )
+            if isinstance(subject.config.objective, SpanQAConfig):
+                return _questions(subject, places, nats)
+            return _written(subject, nats)
+        case _:
+            raise ValueError(f"{watchers}: not those of watchers_of")
+
+
+def _written(subject: Subject, nats: np.ndarray) -> Findings:
+    config = subject.config
+    if not writes_answers(config):
+        return Findings()
+    answered = answer(
+        config, subject.held_out, subject.model, subject.tokenizer, subject.console
+    )
+    most = config.evaluation.errors
+    examples = written_examples(answered, nats, subject.held_out, most)
+    return Findings(answered.scores, examples, answered=answered)
+
+
+def _questions(subject: Subject, places: Places, nats: np.ndarray) -> Findings:
+    config, held_out = subject.config, subject.held_out
+    batches = input_pipeline.validation_batches(
+        subject.manifest, config.training.batch_size
+    )
+    windows = read_windows(
+        subject.model, on_host(batches), config.evaluation.max_answer_length
+    )
+    golds = [[a["text"] for a in answers] for answers in held_out.values("answers")]
+    first, last = best_of_windows(
+        windows,
+        places.first_document(),
+        len(held_out),
+        may_be_none=not all(golds),
+    )
+    said = answer_texts(held_out.texts(), first, last, subject.tokenizer)
+    metric = SpanAnswers()
+    statistics = metric.statistics(said, golds)
+    scores = intervals(statistics, metric.scores, config.seed)
+    right = statistics[:, 0] > 0
+    most = config.evaluation.errors
+    return Findings(scores, question_examples(said, right, nats, held_out, most))

@@ -1,0 +1,235 @@
+"""The report of an evaluation: one page of HTML that needs nothing else."""
+
+import base64
+import html
+import io
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from PIL import Image
+
+from configs.page import page
+from pipeline.held_out import HeldOut
+from trainer.evaluation.examples import Example
+from trainer.evaluation.findings import Findings
+from trainer.evaluation.watchers import Confusions
+from trainer.metrics.counts import Counts
+from trainer.metrics.intervals import Interval
+
+_MOST_EXAMPLES = 40
+_LONGEST_TEXT = 600
+_WIDEST_TABLE = 20
+_MOST_PAIRS = 30
+
+_STYLE = """
+caption { text-align: left; color: #51606f; font-size: .9rem; padding-bottom: .3rem }
+.scroll { overflow-x: auto }
+td.number, th.number { text-align: right }
+td svg { width: 12rem; height: 1rem; vertical-align: middle }
+td svg .track { fill: #dde3ea } td svg .point { fill: #1c2733 }
+table.confusion td { text-align: right; padding: .2rem .5rem }
+table.confusion th { padding-right: .5rem; font-weight: 600 }
+table.confusion td.right { outline: 1px solid currentColor; outline-offset: -2px }
+.example { border-top: 1px solid #dde3ea; padding: .6rem 0 }
+.example dl { display: grid; grid-template-columns: 5rem 1fr; gap: .15rem .8rem;
+              margin: .3rem 0; font-size: .92rem }
+.example dt { color: #51606f } .example dd { margin: 0; white-space: pre-wrap;
+              overflow-wrap: anywhere }
+.example p, .example img { margin: 0; font-size: .85rem; color: #51606f }
+.example img { width: 6rem; image-rendering: pixelated }
+@media (prefers-color-scheme: dark) { .example { border-color: #313b46 }
+caption, .example dt, .example p { color: #9fb0c0 }
+td svg .track { fill: #313b46 } td svg .point { fill: #dfe6ee } }
+"""
+
+
+def report(
+    title: str,
+    told: str,
+    facts: Mapping[str, str],
+    scores: Mapping[str, Interval],
+    findings: Findings,
+    held_out: HeldOut,
+) -> str:
+    """The page.
+
+    Args:
+        title: Its heading.
+        told: A sentence on what was reached.
+        facts: What was evaluated, how: names and values.
+        scores: All scores.
+        findings: The rest.
+        held_out: The documents, of which images are shown.
+    """
+    sections = [f"<p>{html.escape(told)}</p>", _section("Scores", _scores(scores))]
+    if findings.confusions is not None:
+        sections += list(_confusions(findings.confusions))
+    if findings.examples:
+        shown = findings.examples[:_MOST_EXAMPLES]
+        sections.append(_section("Worst examples", _examples(shown, held_out)))
+    rows = "".join(
+        f"<tr><th scope='row'>{html.escape(name)}</th>"
+        f"<td>{html.escape(value)}</td></tr>"
+        for name, value in facts.items()
+    )
+    sections.append(_section("What was evaluated", f"<table>{rows}</table>"))
+    return page(title, "\n".join(sections), _STYLE)
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{html.escape(title)}</h2>{body}</section>"
+
+
+def _scores(scores: Mapping[str, Interval]) -> str:
+    rows = "".join(
+        f"<tr><th scope='row'>{html.escape(name.replace('_', ' '))}</th>"
+        f"<td class='number'>{_number(of.score)}</td>"
+        f"<td class='number'>{_number(of.low)} to {_number(of.high)}</td>"
+        f"<td>{_bar(name, of)}</td></tr>"
+        for name, of in scores.items()
+    )
+    return (
+        "<table><caption>Each with the interval of 95% by the bootstrap: how far it "
+        "might be off because these documents were drawn and not others. Bars reach "
+        "from the least to the most that is possible.</caption>"
+        "<tr><th scope='col'>score</th><th scope='col' class='number'>value</th>"
+        f"<th scope='col' class='number'>interval</th><td></td></tr>{rows}</table>"
+    )
+
+
+def _number(value: float) -> str:
+    """Four digits, and no more behind the point than that.
+
+    Example:
+    >>> [_number(value) for value in (0.51236, 41.1134, 2950.4, float("nan"))]
+    ['0.5124', '41.11', '2,950', '–']
+    """
+    if not np.isfinite(value):
+        return "–"
+    digits = 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 0
+    return f"{value:,.{digits}f}"
+
+
+# What is not between 0 and 1: where it ends, if anywhere.
+_ENDS = {
+    "bleu": 100.0,
+    "bleu_lowercase": 100.0,
+    "chrf": 100.0,
+    "perplexity": None,
+    "nats_per_token": None,
+    "bits_per_byte": None,
+}
+
+
+def _bar(name: str, of: Interval) -> str:
+    """The interval on the line of all possible scores, unless that has no end."""
+    end = _ENDS.get(name, 1.0)
+    if end is None or not np.isfinite([*of]).all() or of.low < 0:
+        return ""
+    score, low, high = (200 * value / end for value in of)
+    return (
+        "<svg viewBox='0 0 200 16' preserveAspectRatio='none' aria-hidden='true'>"
+        "<rect class='track' x='0' y='7' width='200' height='2'/>"
+        f"<rect x='{low:.1f}' y='4' width='{max(high - low, 1):.1f}' height='8'/>"
+        f"<rect class='point' x='{score - 0.75:.1f}' y='1' width='1.5' height='14'/>"
+        "</svg>"
+    )
+
+
+def _confusions(found: Confusions) -> Iterator[str]:
+    labels, table = found.labels, found.table
+    if len(labels) <= _WIDEST_TABLE:
+        yield _section("What was taken for what", _confusion_table(labels, table))
+    else:
+        yield _section("What was taken for what", _confused_pairs(labels, table))
+    counts = Counts(np.diag(table), table.sum(axis=0), table.sum(axis=1))
+    rows = "".join(
+        f"<tr><th scope='row'>{html.escape(label)}</th>"
+        + "".join(f"<td class='number'>{value:.3f}</td>" for value in of[:3])
+        + f"<td class='number'>{of.support:,}</td></tr>"
+        for label, of in counts.table(labels).items()
+    )
+    head = "".join(
+        f"<th scope='col' class='number'>{name}</th>"
+        for name in ("precision", "recall", "F1", "asked for")
+    )
+    yield _section(
+        "By class", f"<table><tr><th scope='col'>class</th>{head}</tr>{rows}</table>"
+    )
+
+
+def _confusion_table(labels: Sequence[str], table: np.ndarray) -> str:
+    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    head = "".join(f"<th scope='col'>{html.escape(label)}</th>" for label in labels)
+    rows = []
+    for row, label in enumerate(labels):
+        cells = "".join(
+            f"<td{' class=right' if row == column else ''} "
+            f"style='background:rgba(47,111,178,{0.65 * shares[row, column]:.2f})'>"
+            f"{table[row, column]:,}</td>"
+            for column in range(len(labels))
+        )
+        rows.append(f"<tr><th scope='row'>{html.escape(label)}</th>{cells}</tr>")
+    return (
+        "<div class='scroll'><table class='confusion'><caption>A row for each right "
+        "class, a column for each guess; the deeper the colour, the larger the share "
+        "of the row. Framed: right guesses.</caption>"
+        f"<tr><td></td>{head}</tr>{''.join(rows)}</table></div>"
+    )
+
+
+def _confused_pairs(labels: Sequence[str], table: np.ndarray) -> str:
+    wrong = table * (1 - np.eye(len(labels), dtype=np.int64))
+    order: list[int] = np.argsort(-wrong, axis=None, kind="stable").tolist()
+    pairs = [divmod(place, len(labels)) for place in order[:_MOST_PAIRS]]
+    rows = "".join(
+        f"<tr><td>{html.escape(labels[row])}</td><td>{html.escape(labels[column])}</td>"
+        f"<td class='number'>{wrong[row, column]:,}</td></tr>"
+        for row, column in pairs
+        if wrong[row, column]
+    )
+    return (
+        "<table><caption>The most frequent mistakes.</caption><tr><th scope='col'>right"
+        "</th><th scope='col'>guess</th><th scope='col' class='number'>times</th></tr>"
+        f"{rows}</table>"
+    )
+
+
+def _examples(examples: Sequence[Example], held_out: HeldOut) -> str:
+    shown = []
+    for example in examples:
+        columns = {
+            "text": example.text,
+            "second": example.second_text,
+            "target": example.target,
+            "guess": example.guess,
+        }
+        rows = "".join(
+            f"<dt>{name}</dt><dd>{html.escape(_shortened(text))}</dd>"
+            for name, text in columns.items()
+            if text
+        )
+        origin = html.escape(f"{example.source}:{example.offset}")
+        shown.append(
+            f"<div class='example'><p>{origin}, {example.nats:.2f} nats</p>"
+            f"{_picture(held_out.one(example.document))}<dl>{rows}</dl></div>"
+        )
+    return "".join(shown)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
+
+
+def _picture(document: Mapping) -> str:
+    """The document's image inside the page, if it is one."""
+    if not document["image"]:
+        return ""
+    pixels = np.frombuffer(document["image"], np.uint8)
+    shape = tuple(document["image_shape"])
+    image = Image.fromarray(pixels.reshape(shape[:2] if shape[-1] == 1 else shape))
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    content = base64.b64encode(sink.getvalue()).decode()
+    label = html.escape(document["label"], quote=True)
+    return f"<img alt='{label}' src='data:image/png;base64,{content}'>"

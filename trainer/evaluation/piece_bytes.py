@@ -1,0 +1,108 @@
+"""How many bytes of a text each token stands for, where that can be told.
+
+Bits per byte compare models of different vocabularies, if the model tells the very text
+and the bytes are those of the tokens it was asked for. A token of byte-level BPE is
+some bytes, and one of SentencePiece some characters with a sign for a space; so their
+lengths add up to the text's. WordPiece forgets the spaces: what its tokens tell is
+another text, and shorter. Whether it is so is not believed but tried, on every text.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from configs.language_modelling import CausalConfig, PrefixConfig
+from configs.objective import Objective
+from pipeline.objectives.tokenized import blocks
+from pipeline.tokenizers import ByteBPETokenizer, SentencePieceTokenizer
+from pipeline.tokenizers.interface import Tokenizer
+from trainer.asks import asks_of
+from trainer.metrics.language import BitsPerByte
+from trainer.scoring import Answers, Batch, Scorer
+
+_SPACE = "▁"  # SentencePiece's
+_ONE_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+def piece_bytes(tokenizer: Tokenizer) -> np.ndarray | None:
+    """int64 (V,): the bytes of each piece; 0 for special ones, and None for WordPiece.
+
+    Example:
+    >>> from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+    >>> pieces = [*ALPHABET, "Ġa", "Ġan", "<|endoftext|>"]
+    >>> tokenizer = ByteBPETokenizer(pieces, [("Ġ", "a"), ("Ġa", "n")])
+    >>> piece_bytes(tokenizer)[-4:]
+    array([1, 2, 3, 0])
+    """
+    match tokenizer:
+        case ByteBPETokenizer():
+            length = len  # a letter of its alphabet is a byte
+        case SentencePieceTokenizer():
+            length = _sentencepiece_bytes
+        case _:
+            return None
+    table = np.zeros(tokenizer.vocabulary_size, np.int64)
+    for token in tokenizer.ordinary_ids.tolist():
+        table[token] = length(tokenizer.pieces[token])
+    return table
+
+
+def _sentencepiece_bytes(piece: str) -> int:
+    return 1 if _ONE_BYTE.fullmatch(piece) else len(piece.replace(_SPACE, " ").encode())
+
+
+def added_bytes(
+    texts: Sequence[bytes], tokenizer: Tokenizer, table: np.ndarray
+) -> np.ndarray:
+    """int64 (N,): bytes that the tokens of each text have beyond the text's own.
+
+    A space put before the text is one. -1 where the tokens do not tell the very text.
+    """
+    added = [np.zeros(0, np.int64)]
+    for block in blocks(texts):
+        tokens = tokenizer.tokenize(block)
+        told = tokenizer.detokenize(tokens).numpy().tolist()
+        ids, splits = tokens.flat_values.numpy(), tokens.row_splits.numpy()
+        ends = np.concatenate([[0], np.cumsum(table[ids])])[splits]
+        found = np.diff(ends) - np.array([len(text) for text in block])
+        is_same = [
+            a.lstrip(b" ") == b.lstrip(b" ") for a, b in zip(told, block, strict=True)
+        ]
+        added.append(np.where(is_same & (found >= 0), found, -1))
+    return np.concatenate(added)
+
+
+def bits_per_byte(
+    objective: Objective, tokenizer: Tokenizer, texts: Sequence[bytes]
+) -> Scorer | None:
+    """What a byte of text costs a language model.
+
+    The bytes are those of the tokens that are asked for: all of a text but, where no
+    piece stands before texts, its first token, which costs nothing either. The piece
+    after a text costs nats and has no bytes.
+
+    Args:
+        objective: The run's.
+        tokenizer: The run's.
+        texts: Of the documents that are evaluated, UTF-8.
+
+    Returns:
+        None where the objective is another, or where some text is not told exactly.
+    """
+    table = piece_bytes(tokenizer)
+    if table is None or not isinstance(objective, CausalConfig | PrefixConfig):
+        return None
+    added = added_bytes(texts, tokenizer, table)
+    begin, end = tokenizer.special.begin, tokenizer.special.end
+    first_is_asked = begin is not None and begin != end
+    if added.min(initial=0) < 0 or (first_is_asked and added.any()):
+        return None
+    (ask,) = asks_of(objective)
+    metric = BitsPerByte()
+
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        asked = table[batch[ask.targets]] * (batch[str(ask.weights)] > 0)
+        return metric.statistics(answers[ask.output]["cost"], asked.sum(axis=1))
+
+    return Scorer(metric, statistics)
