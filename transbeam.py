@@ -37,7 +37,7 @@ and does nothing if it is done:
 
   transbeam data configs/demo.yaml          text to records; --workers N
   transbeam train configs/demo.yaml         records to a trained model
-  transbeam evaluate configs/demo.yaml      how good the trained model is
+  transbeam evaluate configs/demo.yaml      how good the trained model is; --test
   transbeam export configs/demo.yaml        SavedModel and TFLite, checked to agree
   transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
 

@@ -29,6 +29,8 @@ td svg { width: 12rem; height: 1rem; vertical-align: middle }
 td svg .track { fill: #dde3ea } td svg .point { fill: #1c2733 }
 table.confusion td { text-align: right; padding: .2rem .5rem }
 table.confusion th { padding-right: .5rem; font-weight: 600 }
+table.confusion th[scope=col] { text-align: right; padding: .2rem .5rem }
+table.confusion caption { white-space: nowrap }
 table.confusion td.right { outline: 1px solid currentColor; outline-offset: -2px }
 .example { border-top: 1px solid #dde3ea; padding: .6rem 0 }
 .example dl { display: grid; grid-template-columns: 5rem 1fr; gap: .15rem .8rem;
@@ -172,8 +174,8 @@ def _confusion_table(labels: Sequence[str], table: np.ndarray) -> str:
         rows.append(f"<tr><th scope='row'>{html.escape(label)}</th>{cells}</tr>")
     return (
         "<div class='scroll'><table class='confusion'><caption>A row for each right "
-        "class, a column for each guess; the deeper the colour, the larger the share "
-        "of the row. Framed: right guesses.</caption>"
+        "class, a column for each guess.<br>The deeper the colour, the larger the "
+        "share of the row. Framed: right guesses.</caption>"
         f"<tr><td></td>{head}</tr>{''.join(rows)}</table></div>"
     )
 

@@ -94,11 +94,14 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
         examined.config, examined.manifest, held_out, tokenizer, model, console
     )
     evaluation, findings = _evaluate(subject, name, data_folder)
+    summary = describe(evaluation, name)
+    if findings.scores:
+        summary += f"; {told_scores(findings.scores)}"
     evaluation = replace(evaluation, scores={**evaluation.scores, **findings.scores})
 
     # 3. Written down.
     result: dict[str, Any] = {
-        "summary": describe(evaluation, name),
+        "summary": summary,
         "path": str(folder),
         "documents": len(held_out),
         "left_out": dict(examined.left_out),
@@ -112,7 +115,7 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
     title = f"{config.name} on its {name} documents"
     write_atomically(
         folder / "report.html",
-        report(title, result["summary"], facts, evaluation.scores, findings, held_out),
+        report(title, summary, facts, evaluation.scores, findings, held_out),
     )
     write_json(folder / "scores.json", result)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")

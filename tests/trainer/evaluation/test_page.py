@@ -15,7 +15,7 @@ from trainer.evaluation.page import report
 from trainer.evaluation.watchers import Confusions
 from trainer.metrics.intervals import Interval
 
-EMPTY = {"meta", "img", "rect"}
+EMPTY = {"meta", "img", "rect", "br"}
 SPIKED = "<script>alert('&')</script>"
 
 
