@@ -99,6 +99,11 @@ class Stage:
     def _unfinished_file(self) -> Path:
         return self.path / "unfinished.json"
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether the stage is there, finished or not."""
+        return self._finished_file.exists() or self._unfinished_file.exists()
+
     def result_if_done(self, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
         """The result, if the stage is finished and was made from these inputs."""
         if not self._finished_file.exists():

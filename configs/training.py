@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.distribution import DataParallelConfig, Distribution
 from configs.errors import ConfigError
 from configs.fields import option
 from configs.optimizers import AdamWConfig, Optimizer
@@ -71,6 +72,9 @@ class TrainingConfig:
         "Keep only what goes into each block, and compute the inside again for the "
         "gradient: less memory, and about a third more time.",
         default=False,
+    )
+    distribution: Distribution = option(
+        "How several devices share the work.", default=DataParallelConfig
     )
     deterministic: bool = option(
         "The same numbers every time on one machine, bit for bit; somewhat slower.",

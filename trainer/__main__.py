@@ -1,7 +1,9 @@
 """`transbeam train`, `evaluate` and `import`; also `python -m trainer`."""
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from configs.command import (
 from configs.console import Console
 from configs.quiet import quiet_import
 from configs.run_folder import lock
+from trainer.place import find_place
 
 
 def train(invocation: Invocation) -> dict[str, Any]:
@@ -55,6 +58,10 @@ def _main(argv: Sequence[str]) -> int:
     if arguments.function is import_checkpoint:
         return import_checkpoint(arguments)
     invocation = read_invocation(arguments, with_model=True)
+    if arguments.function is train and not find_place(os.environ).is_chief:
+        # One worker of several holds the folder, and tells of the training.
+        train(replace(invocation, console=Console(quiet=True)))
+        return 0
     options = {"on_test": arguments.test} if "test" in arguments else {}
     with lock(invocation.run_folder):
         invocation.console.emit(arguments.function(invocation, **options))

@@ -64,14 +64,16 @@ class Checkpoints:
     Args:
         folder: Where they live.
         keep: How many of the last to leave.
+        writes: Whether to; one worker of several does.
     """
 
-    def __init__(self, folder: Path, keep: int):
+    def __init__(self, folder: Path, keep: int, writes: bool = True):
         self.folder = folder
         self.keep = keep
+        self.writes = writes
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future | None = None
-        for left in folder.glob(".step-*.tmp"):
+        for left in folder.glob(".step-*.tmp") if writes else ():
             shutil.rmtree(left, ignore_errors=True)
 
     def save(
@@ -88,6 +90,8 @@ class Checkpoints:
             ArtifactError: The disk is full or the folder cannot be written; it may be
                 the write before this one that failed.
         """
+        if not self.writes:
+            return
         self.wait()
         snapshot = take_snapshot(state, step)
         self._writing = self._thread.submit(self._write, snapshot, validation_loss)

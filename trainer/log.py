@@ -34,6 +34,7 @@ class TrainingLog:
         step: Updates done before.
         every: Steps per line.
         max_skipped: How many steps in a row may be skipped.
+        writes: Whether to; one worker of several does.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class TrainingLog:
         step: int,
         every: int,
         max_skipped: int,
+        writes: bool = True,
     ):
         self.path = folder / METRICS
         self.progress = progress
@@ -52,7 +54,7 @@ class TrainingLog:
         self.step = step
         self.every = every
         self.max_skipped = max_skipped
-        self._tensorboard = _TensorBoard(folder / "tensorboard")
+        self._tensorboard = _TensorBoard(folder / "tensorboard") if writes else None
         self.tokens = 0.0  # real ones, of the steps written down
         self._waiting: list[Any] = []
         self._input_seconds = 0.0
@@ -114,16 +116,19 @@ class TrainingLog:
 
     def write(self, part: str, **numbers: float) -> None:
         """Appends a line; a crash can at worst cut the last one short."""
+        if self._tensorboard is None:
+            return
         with open(self.path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps({"step": self.step, **numbers}) + "\n")
         self._tensorboard.write(part, self.step, numbers)
 
     def close(self) -> None:
         """Closes TensorBoard's files."""
-        self._tensorboard.close()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
 
     def _check_skipped(self) -> None:
-        skipped = int(self.state.skipped_in_a_row.value)
+        skipped = int(self.state.skipped_in_a_row.numpy())
         if skipped >= self.max_skipped:
             raise NotFiniteError(
                 f"step {self.step:,}: the loss or its gradient was not finite for "

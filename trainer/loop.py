@@ -4,21 +4,36 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NoReturn
 
 from configs.training import TrainingConfig
 from trainer.checkpoint import Checkpoints
 from trainer.evaluate import Means
 from trainer.log import TrainingLog
 from trainer.step import TrainState
+from trainer.workers import Workers
 
 
 class Stop:
-    """Whether somebody asked the training to stop."""
+    """Whether somebody asked the training to stop, at whichever worker.
 
-    def __init__(self) -> None:
-        self.asked = False
+    Args:
+        workers: All that train.
+    """
+
+    def __init__(self, workers: Workers):
+        self.workers = workers
+        self.asked = False  # here
+
+    def is_due(self) -> bool:
+        """Whether to stop after this step; all workers have the same answer."""
+        return self.workers.hears(self.asked)
+
+    def leave(self) -> NoReturn:
+        """Ends the training, when all workers are ready for it."""
+        self.workers.wait()
+        raise KeyboardInterrupt
 
 
 def run_steps(
@@ -30,13 +45,12 @@ def run_steps(
     config: TrainingConfig,
     log: TrainingLog,
     checkpoints: Checkpoints,
-    say: Callable[[str], None],
+    stopping: AbstractContextManager[Stop],
 ) -> None:
     """Updates from `log.step` to the last step of the configuration.
 
     Each `evaluate_every` steps, and after the last, there is a validation and a
-    checkpoint. The first SIGINT (Ctrl-C) or SIGTERM lets the step in progress end and
-    saves a checkpoint; a second one does not wait.
+    checkpoint.
 
     Args:
         update: From `trainer.step.build_step`.
@@ -46,24 +60,24 @@ def run_steps(
         config: The `training` section.
         log: Counts the steps.
         checkpoints: Where they are saved.
-        say: Tells the user that a stop is under way.
+        stopping: From `stop_on_signals`.
 
     Raises:
         KeyboardInterrupt: After a stop that was asked for.
         UserError: The disk refuses, or the loss is not finite for too long.
     """
-    with stop_on_signals(say) as stop:
+    with stopping as stop:
         log.restart_clock()
         while log.step < config.steps:
             began = time.perf_counter()
             batch = next(batches)
             waited = time.perf_counter() - began
             log.add(update(batch), waited)
-            if stop.asked:
+            if stop.is_due():
                 log.flush()
                 checkpoints.save(state, log.step)
                 checkpoints.wait()
-                raise KeyboardInterrupt
+                stop.leave()
             if log.step % config.evaluate_every == 0 or log.step == config.steps:
                 log.flush()
                 found = validate()
@@ -74,9 +88,16 @@ def run_steps(
 
 
 @contextmanager
-def stop_on_signals(say: Callable[[str], None]) -> Generator[Stop, None, None]:
-    """Inside, the first SIGINT or SIGTERM asks to stop, and a second one stops."""
-    stop = Stop()
+def stop_on_signals(
+    say: Callable[[str], None], workers: Workers
+) -> Generator[Stop, None, None]:
+    """Inside, the first SIGINT (Ctrl-C) or SIGTERM asks to stop, and a second one stops.
+
+    Args:
+        say: Tells the user that a stop is under way.
+        workers: All that train; who asks one of them, asks all.
+    """
+    stop = Stop(workers)
     if threading.current_thread() is not threading.main_thread():
         yield stop  # Python hands signals to the main thread alone
         return

@@ -35,7 +35,7 @@ from trainer.evaluate import (
     sums_over,
 )
 from trainer.log import TrainingLog, cut_metrics, read_metrics
-from trainer.loop import run_steps
+from trainer.loop import run_steps, stop_on_signals
 from trainer.losses import Loss
 from trainer.masking import DynamicMasking, dynamic_masking
 from trainer.memory import memory_advice
@@ -47,6 +47,7 @@ from trainer.schedules import build_schedule
 from trainer.scoring import Scorer, scorers_of
 from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
 from trainer.step import TrainState, averaged, build_evaluation, build_step
+from trainer.workers import ALONE, Workers, joined
 
 
 def train(invocation: Invocation) -> dict[str, Any]:
@@ -56,13 +57,22 @@ def train(invocation: Invocation) -> dict[str, Any]:
         The stage's result: steps, seconds, and the evaluation.
 
     Raises:
-        UserError: The records are missing, altered, or made for something else.
+        UserError: The records are missing, altered, or made for something else; or
+            this is one of several workers, and another is gone or was started
+            differently.
     """
+    with joined(invocation.config.training) as workers:
+        return _train_stage(invocation, workers)
+
+
+def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
     config, console = invocation.config, invocation.console
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
     inputs = training_inputs(config, made["records_sha256"], stage.inputs())
-    if result := stage.result_if_done(inputs):
+    result = stage.result_if_done(inputs)
+    workers.agree(int(result is not None), f"whether {stage.path} is finished")
+    if result:
         if result.get("imported"):
             raise ArtifactError(
                 f"{stage.path}: holds weights as they were imported, and there are no "
@@ -73,20 +83,23 @@ def train(invocation: Invocation) -> dict[str, Any]:
             f"validation loss {result['evaluation']['loss']:.3f}"
         )
         return {**result, "skipped": True}
-    for line in stage.differences(inputs):
-        console.say(f"trained anew, because {line}")
-    if moved := stage.begin(inputs):
-        console.say(f"the model trained before is now in {moved}")
+    if workers.is_chief:
+        for line in stage.differences(inputs):
+            console.say(f"trained anew, because {line}")
+        if moved := stage.begin(inputs):
+            console.say(f"the model trained before is now in {moved}")
+    workers.follow_chief(stage, inputs)
 
     with peak_memory() as peak, memory_advice(config):
-        result = _train(invocation, stage.path)
+        result = _train(invocation, stage.path, workers)
     result = {"path": str(stage.path), "peak_memory_mb": peak.megabytes, **result}
-    stage.finish(inputs, result)
+    if workers.is_chief:
+        stage.finish(inputs, result)
     console.result(result["summary"])
     return result
 
 
-def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
+def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, Any]:
     """The work itself, once it is known that it must be done."""
     config, console = invocation.config, invocation.console
     training = config.training
@@ -100,9 +113,10 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     if training.deterministic:
         make_deterministic()
     keras.utils.set_random_seed(config.seed)
-    model = build_trainable(config, manifest.vocabulary["size"])
-    state = TrainState(model, _optimizer(config, model), training)
-    step = _resume(state, folder, console.say)
+    with workers.scope():
+        model = build_trainable(config, manifest.vocabulary["size"])
+        state = TrainState(model, _optimizer(config, model), training)
+    step = _resume(state, folder, console.say, workers)
     if not step and (begun := begin(model, config, manifest)):
         source, new = begun
         told = f"; new are {', '.join(new)}" if new else ""
@@ -110,16 +124,17 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
         state.start_averages()
     console.say(
         f"{model.count_params():,} parameters, {training.steps:,} steps of "
-        f"{training.batch_size} records, {training.precision}"
+        f"{training.batch_size} records, {training.precision}{workers.told()}"
     )
 
     # 3. The steps.
     loss = loss_of(config)
     start = time.perf_counter()
-    tokens = _fit(state, loss, manifest, step, folder, invocation)
+    tokens = _fit(state, loss, manifest, step, invocation, workers)
     seconds = time.perf_counter() - start
 
     # 4. What came of it.
+    workers.wait()  # until the chief has written the last checkpoint
     best = best_checkpoint(folder / "checkpoints")
     if training.final_weights == "best" and best is not None:
         console.say(f"the least validation loss was at {best.name}")
@@ -127,17 +142,19 @@ def _train(invocation: Invocation, folder: Path) -> dict[str, Any]:
     console.say("evaluating on the whole validation split")
     with averaged(state):
         masking = dynamic_masking(config, manifest.folder)
-        evaluation = evaluate_split(config, model, manifest, masking)
-        save_weights(model, folder / WEIGHTS)
-    save_config(folder, config)
-    draw_loss(read_metrics(folder), evaluation.unigram_entropy, folder / "loss.png")
+        evaluation = evaluate_split(config, model, manifest, masking, workers=workers)
+        if workers.is_chief:
+            save_weights(model, folder / WEIGHTS)
+    if workers.is_chief:
+        save_config(folder, config)
+        draw_loss(read_metrics(folder), evaluation.unigram_entropy, folder / "loss.png")
     return {
         "summary": describe(evaluation),
         "weights": str(folder / WEIGHTS),
         "loss_curve": str(folder / "loss.png"),
         "parameters": model.count_params(),
         "steps": training.steps,
-        "skipped_steps": int(state.skipped.value),
+        "skipped_steps": int(state.skipped.numpy()),
         "seconds": round(seconds, 1),
         "tokens_per_second": round(tokens / seconds),
         "evaluation": evaluation.as_json(),
@@ -168,12 +185,13 @@ def _fit(
     loss: Loss,
     manifest: Manifest,
     step: int,
-    folder: Path,
     invocation: Invocation,
+    workers: Workers,
 ) -> float:
     """The steps that are left; returns how many real tokens they read."""
     config, console = invocation.config, invocation.console
-    training = config.training
+    training, writes = config.training, workers.is_chief
+    folder = training_stage(invocation.run_folder).path
     if step >= training.steps:
         return 0.0
     masking = dynamic_masking(config, manifest.folder)
@@ -184,12 +202,13 @@ def _fit(
         seed=config.seed,
         batches_read=step,
         masking=masking,
-        accumulation=training.accumulation,
+        accumulation=training.accumulation * workers.local_replicas,
+        worker=(workers.place.number, workers.place.count),
     )
     sample = input_pipeline.validation_batches(
         manifest, training.batch_size, masking
     ).take(training.validation_batches)
-    forward = build_evaluation(state.model, loss)
+    forward = build_evaluation(state.model, loss, workers)
 
     def validate() -> Means:
         with averaged(state):
@@ -203,18 +222,21 @@ def _fit(
             step=step,
             every=training.log_every,
             max_skipped=training.max_skipped_steps,
+            writes=writes,
         )
-        checkpoints = Checkpoints(folder / "checkpoints", training.keep_checkpoints)
+        checkpoints = Checkpoints(
+            folder / "checkpoints", training.keep_checkpoints, writes
+        )
         try:
             run_steps(
-                build_step(state, loss, training),
+                build_step(state, loss, training, workers),
                 _on_device(batches),
                 validate,
                 state=state,
                 config=training,
                 log=log,
                 checkpoints=checkpoints,
-                say=console.warn,
+                stopping=stop_on_signals(console.warn, workers),
             )
         finally:
             checkpoints.close()
@@ -236,6 +258,7 @@ def evaluate_split(
     masking: DynamicMasking | None,
     more: Sequence[Scorer] = (),
     watchers: Sequence[Watcher] = (),
+    workers: Workers = ALONE,
 ) -> Evaluation:
     """Evaluates a model on every validation record.
 
@@ -246,13 +269,14 @@ def evaluate_split(
         masking: Hides tokens, if the records have none hidden.
         more: Scorers beside those of the objective.
         watchers: See `evaluate`.
+        workers: All that train.
     """
     loss = loss_of(config)
     batches = input_pipeline.validation_batches(
         manifest, config.training.batch_size, masking
     )
     return evaluate(
-        build_evaluation(model, loss),
+        build_evaluation(model, loss, workers),
         loss.asks,
         (*scorers_of(config.objective), *more),
         batches,
@@ -261,13 +285,17 @@ def evaluate_split(
     )
 
 
-def _resume(state: TrainState, folder: Path, say: Callable[[str], None]) -> int:
+def _resume(
+    state: TrainState, folder: Path, say: Callable[[str], None], workers: Workers
+) -> int:
     """Restores the last checkpoint of an unfinished training; the step it is at."""
     checkpoints = list_checkpoints(folder / "checkpoints")
+    step = restore_checkpoint(checkpoints[-1], state) if checkpoints else 0
+    workers.agree(step, f"the step of the last checkpoint in {folder}")
     if not checkpoints:
         return 0
-    step = restore_checkpoint(checkpoints[-1], state)
-    cut_metrics(folder, step)
+    if workers.is_chief:
+        cut_metrics(folder, step)
     say(f"going on from step {step:,} ({checkpoints[-1]})")
     return step
 

@@ -30,6 +30,8 @@ WEIGHTS = "model.weights.h5"
 _OF_NO_WEIGHT = {
     f"training.{key}"
     for key in (
+        "distribution.kind",
+        "distribution.model_devices",
         "evaluate_every",
         "init_from",
         "initial_weights",

@@ -17,6 +17,7 @@ from keras import ops
 
 from configs.training import TrainingConfig
 from trainer.losses import Loss
+from trainer.workers import ALONE, Workers
 
 Batch = Mapping[str, Any]
 Numbers = dict[str, Any]
@@ -59,7 +60,10 @@ class TrainState:
         if config.ema_decay is not None:
             self.averages = [
                 keras.Variable(
-                    ops.copy(weight.value), trainable=False, name=f"average_{number}"
+                    ops.copy(weight.value),
+                    trainable=False,
+                    layout=getattr(weight, "_layout", None),  # on JAX: where it lies
+                    name=f"average_{number}",
                 )
                 for number, weight in enumerate(model.trainable_variables)
             ]
@@ -142,16 +146,20 @@ class Rules:
             state.since_skipped.assign(0)
 
 
-def build_step(state: TrainState, loss: Loss, config: TrainingConfig):
+def build_step(
+    state: TrainState, loss: Loss, config: TrainingConfig, workers: Workers = ALONE
+):
     """The update as one compiled function of a batch.
 
     Args:
         state: What it changes.
         loss: What it makes small.
         config: The `training` section: accumulation, clipping, averages.
+        workers: Who shares the batches; `state` was made in their scope.
 
     Returns:
-        A function from a batch, features by name, to numbers that are not waited for:
+        A function from this worker's rows of a batch, features by name, to numbers of
+        the whole batch that are not waited for:
         `loss` (with smoothing and z-loss), `gradient_norm` (before clipping),
         `skipped` (0 or 1), `tokens` (real ones read), and `sums` as `Loss` has them.
     """
@@ -160,16 +168,19 @@ def build_step(state: TrainState, loss: Loss, config: TrainingConfig):
         from trainer.step_jax import build
     else:
         from trainer.step_tensorflow import build
-    return build(rules, loss, config.accumulation)
+    return build(rules, loss, config.accumulation, workers)
 
 
-def build_evaluation(model: keras.Model, loss: Loss):
-    """A compiled function from a batch to the `answers` of `Loss`."""
+def build_evaluation(model: keras.Model, loss: Loss, workers: Workers = ALONE):
+    """A compiled function from a batch to the `answers` of `Loss`.
+
+    Each worker has the whole batch, answers for its rows, and gets the answers of all.
+    """
     if keras.backend.backend() == "jax":
         from trainer.step_jax import build_forward
     else:
         from trainer.step_tensorflow import build_forward
-    return build_forward(model, loss)
+    return build_forward(model, loss, workers)
 
 
 def inputs_of(model: keras.Model, batch: Batch) -> Batch:

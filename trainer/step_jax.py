@@ -4,19 +4,24 @@ from typing import Any
 
 import jax
 import keras
+import numpy as np
 from jax import numpy as jnp
 
 from trainer.losses import Loss
 from trainer.step import Batch, Numbers, Rules, in_parts, inputs_of, tokens_in
+from trainer.workers import Workers
+from trainer.workers_jax import MeshWorkers
 
 
-def build(rules: Rules, loss: Loss, accumulation: int):
+def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
     """See `trainer.step.build_step`."""
     state = rules.state
     model = state.model
     trained = model.trainable_variables
     others = model.non_trainable_variables
     changed = [*state.optimizer.variables, *state.averages, *state.counters]
+    groups = (trained, others, changed)
+    mesh = workers if isinstance(workers, MeshWorkers) else None
 
     def share(values, other_values, batch, counts, scale):
         outputs, other_values = model.stateless_call(
@@ -25,6 +30,7 @@ def build(rules: Rules, loss: Loss, accumulation: int):
         value, sums = loss(outputs, batch, counts)
         return value * scale, (value, sums, other_values)
 
+    cut = mesh.in_parts if mesh else in_parts
     share_and_gradients = jax.grad(share, has_aux=True)
 
     def of_all_parts(values, other_values, batch, counts, scale):
@@ -38,7 +44,7 @@ def build(rules: Rules, loss: Loss, accumulation: int):
 
         nothing = [jnp.zeros_like(value) for value in values]
         (gradients, other_values), parts = jax.lax.scan(
-            add, (nothing, other_values), in_parts(batch, accumulation)
+            add, (nothing, other_values), cut(batch, accumulation)
         )
         value, sums = jax.tree.map(lambda x: jnp.sum(x, axis=0), parts)
         return gradients, (value, sums, other_values)
@@ -75,12 +81,15 @@ def build(rules: Rules, loss: Loss, accumulation: int):
         }
         return (new[: len(trained)], other_values, new[len(trained) :]), numbers
 
-    compiled = jax.jit(pure, donate_argnums=(0, 1, 2))
+    # On a mesh, variables come out where they went in.
+    shardings = [[v.value.sharding for v in group] for group in groups]
+    out = (tuple(shardings), mesh.whole) if mesh else None
+    compiled = jax.jit(pure, donate_argnums=(0, 1, 2), out_shardings=out)
+    arrays = mesh.shared if mesh else _arrays
 
     def update(batch: Batch) -> Numbers:
-        groups = (trained, others, changed)
         before = [[variable.value for variable in group] for group in groups]
-        after, numbers = compiled(*before, _arrays(batch))
+        after, numbers = compiled(*before, arrays(batch))
         for group, values in zip(groups, after, strict=True):
             for variable, value in zip(group, values, strict=True):
                 variable.assign(value)
@@ -89,20 +98,26 @@ def build(rules: Rules, loss: Loss, accumulation: int):
     return update
 
 
-def build_forward(model: keras.Model, loss: Loss):
+def build_forward(model: keras.Model, loss: Loss, workers: Workers):
     """See `trainer.step.build_evaluation`."""
+    mesh = workers if isinstance(workers, MeshWorkers) else None
 
-    @jax.jit
     def pure(values, other_values, batch) -> Numbers:
         outputs, _ = model.stateless_call(
             values, other_values, inputs_of(model, batch), training=False
         )
         return loss.answers(outputs, batch)
 
+    compiled = jax.jit(pure, out_shardings=mesh.whole if mesh else None)
+
     def forward(batch: Batch) -> Numbers:
         variables = (model.trainable_variables, model.non_trainable_variables)
         values = [[variable.value for variable in group] for group in variables]
-        return pure(*values, _arrays(batch))
+        if mesh is None:
+            return compiled(*values, _arrays(batch))
+        rows = len(next(iter(batch.values())))
+        answers = compiled(*values, mesh.shared_by_all(batch))
+        return jax.tree.map(lambda x: np.asarray(x)[:rows], answers)
 
     return forward
 

@@ -7,12 +7,14 @@ import tensorflow as tf
 
 from trainer.losses import Loss
 from trainer.step import Batch, Numbers, Rules, in_parts, inputs_of, tokens_in
+from trainer.workers import Workers
 
 
-def build(rules: Rules, loss: Loss, accumulation: int):
+def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
     """See `trainer.step.build_step`."""
     model = rules.state.model
     weights = model.trainable_variables
+    workers.sums_for(rules.state.optimizer)
 
     def gradients_of(batch: Batch, counts: list[Any]):
         with tf.GradientTape() as tape:
@@ -44,39 +46,51 @@ def build(rules: Rules, loss: Loss, accumulation: int):
         )
         return loop[1]
 
+    def share(rows: Batch) -> tuple[list[Any], Numbers]:
+        """On a replica: from its rows to the gradients and numbers of the batch."""
+        rows = workers.rows_of_replica(rows)
+        counts = workers.add_up(loss.counts(rows))
+        work = of_all_parts if accumulation > 1 else gradients_of
+        with workers.own_randomness(model):
+            found = work(rows, counts)
+        (gradients, value, sums), tokens = workers.add_up((found, tokens_in(rows)))
+        gradients, norm, is_finite = rules.finish(gradients)
+        return gradients, {
+            "loss": value,
+            "gradient_norm": norm,
+            "is_finite": is_finite & tf.math.is_finite(value),
+            "tokens": tokens,
+            "sums": sums,
+        }
+
     @tf.function(autograph=False)
     def update(batch: Batch) -> Numbers:
-        counts = loss.counts(batch)
-        work = of_all_parts if accumulation > 1 else gradients_of
-        gradients, value, sums = work(batch, counts)
-        gradients, norm, is_finite = rules.finish(gradients)
+        gradients, numbers = workers.run(share, batch)
+        numbers = workers.first(numbers)
 
         def apply():
-            rules.apply(gradients)
+            workers.run(rules.apply, gradients)
             return 0
 
         def skip():
-            rules.skip()
+            workers.run(rules.skip)
             return 1
 
-        skipped = tf.cond(is_finite & tf.math.is_finite(value), apply, skip)
-        return {
-            "loss": value,
-            "gradient_norm": norm,
-            "skipped": skipped,
-            "tokens": tokens_in(batch),
-            "sums": sums,
-        }
+        skipped = tf.cond(numbers.pop("is_finite"), apply, skip)
+        return {**numbers, "skipped": skipped}
 
     return update
 
 
-def build_forward(model: keras.Model, loss: Loss):
+def build_forward(model: keras.Model, loss: Loss, workers: Workers):
     """See `trainer.step.build_evaluation`."""
+
+    def answers(rows: Batch) -> Numbers:
+        outputs = model(inputs_of(model, rows), training=False)
+        return loss.answers(outputs, rows)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def forward(batch: Batch) -> Numbers:
-        outputs = model(inputs_of(model, batch), training=False)
-        return loss.answers(outputs, batch)
+        return workers.over_rows(answers, batch)
 
     return forward

@@ -1,0 +1,99 @@
+"""Which worker of a training this process is, by its environment.
+
+Imports nothing heavy: who may write is known before anything else.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from configs.errors import ConfigError
+
+COORDINATOR = "JAX_COORDINATOR_ADDRESS"
+_JAX = (COORDINATOR, "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A worker among the others.
+
+    Attributes:
+        number: From 0, which is the chief's.
+        count: How many there are.
+    """
+
+    number: int = 0
+    count: int = 1
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker is the one that writes."""
+        return self.number == 0
+
+
+def find_place(environment: Mapping[str, str]) -> Place:
+    """Reads which worker this is, for the backend that the environment names.
+
+    Args:
+        environment: Of its variables these: `KERAS_BACKEND`; for TensorFlow
+            `TF_CONFIG`; for JAX `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and
+            `JAX_PROCESS_ID`.
+
+    Raises:
+        ConfigError: They cannot be read, or make no sense.
+
+    Example:
+    >>> cluster = '{"worker": ["a:1", "b:1"]}'
+    >>> task = '{"type": "worker", "index": 1}'
+    >>> find_place({"TF_CONFIG": f'{{"cluster": {cluster}, "task": {task}}}'})
+    Place(number=1, count=2)
+    >>> find_place({})
+    Place(number=0, count=1)
+    """
+    if environment.get("KERAS_BACKEND") == "jax":
+        return _by_jax(environment)
+    return _by_tf_config(environment.get("TF_CONFIG", ""))
+
+
+def _by_tf_config(text: str) -> Place:
+    if not text.strip():
+        return Place()
+    try:
+        config = json.loads(text)
+        cluster = config.get("cluster", {})
+        # A chief of its own, where there is one beside the workers, comes first.
+        tasks = [
+            (kind, index)
+            for kind in ("chief", "worker")
+            for index in range(len(cluster.get(kind, ())))
+        ]
+        if len(tasks) < 2:
+            return Place()
+        task = config["task"]
+        return Place(tasks.index((task["type"], int(task["index"]))), len(tasks))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigError(
+            f"TF_CONFIG={text}: does not say which worker this is. Expected "
+            '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", '
+            '"index": NUMBER}} with a number below that of the workers; or no such '
+            "variable, for a single one"
+        ) from None
+
+
+def _by_jax(environment: Mapping[str, str]) -> Place:
+    given = {name: environment.get(name, "") for name in _JAX}
+    if not any(given.values()):
+        return Place()
+    address, *numbers = given.values()
+    try:
+        count, number = (int(text) for text in numbers)
+    except ValueError:
+        count, number = 0, 0
+    if ":" not in address or not 0 <= number < count:
+        told = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise ConfigError(
+            f"{told}: does not say which worker this is. Expected the HOST:PORT of "
+            "worker 0, how many there are, and which one this is, from 0; or none of "
+            "the three, for a single one"
+        )
+    return Place(number, count)

@@ -1,0 +1,245 @@
+"""The workers of a training: which of them this process is, and what they agree on.
+
+A *worker* is a process. A *replica* is one copy of the model: on a device, or spread
+over a few. All replicas train on the same batch, each on a part of its rows, and
+change their copies alike. The first worker is the *chief*: it alone writes into the
+run's folder, which all of them read.
+
+Who they are is said by the environment (docs/distributed.md). Without a word there,
+the training is on one worker, and on all accelerators that this one has.
+"""
+
+import atexit
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import keras
+
+from configs.errors import ArtifactError, ConfigError, UserError
+from configs.run_folder import Stage
+from configs.training import TrainingConfig
+from trainer.place import COORDINATOR, Place, find_place
+
+# So many steps later the answers are there, and reading them waits for no device.
+_STEPS_TO_HEAR = 2
+
+
+class LostWorkerError(UserError):
+    """Another worker is gone, and without its rows there is no batch."""
+
+
+class Workers:
+    """One worker with one device; the backends have subclasses for more.
+
+    Attributes:
+        place: Which worker this is.
+        replicas: How many copies of the model there are, of all workers.
+    """
+
+    def __init__(self, place: Place = Place(), replicas: int = 1):  # noqa: B008
+        self.place = place
+        self.replicas = replicas
+        self._heard: deque[Any] = deque()
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker writes."""
+        return self.place.is_chief
+
+    @property
+    def local_replicas(self) -> int:
+        """The copies of the model that this worker has."""
+        return self.replicas // self.place.count
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Inside, variables are made where all replicas find them."""
+        return nullcontext()
+
+    def check_batch(self, config: TrainingConfig) -> None:
+        """Refuses batches that the replicas cannot share.
+
+        Raises:
+            ConfigError: The parts would not be of one size.
+        """
+        parts = self.replicas * config.accumulation
+        if config.batch_size % parts:
+            told = f"{self.replicas} replicas of the model"
+            if self.place.count > 1:
+                told += f" ({self.place.count} workers, {self.local_replicas} each)"
+            if config.accumulation > 1:
+                told += f" in {config.accumulation} micro-batches each"
+            raise ConfigError(
+                f"training.batch_size: {config.batch_size} records cannot be shared "
+                f"equally by {told}. Choose a multiple of {parts}"
+            )
+
+    def agree(self, fact: int, told: str) -> None:
+        """Waits for all workers; what is so for one of them must be so for all.
+
+        Args:
+            fact: Below 2^31.
+            told: What the number is of, for the error.
+
+        Raises:
+            ArtifactError: The workers differ.
+        """
+        facts = self.gather(fact)
+        if len(set(facts)) > 1:
+            listed = ", ".join(f"{x} at worker {i}" for i, x in enumerate(facts))
+            raise ArtifactError(
+                f"the workers differ in {told}: {listed}. They must be started with "
+                "the same configuration, version and records, on one run folder that "
+                "all of them see"
+            )
+
+    def follow_chief(self, stage: Stage, inputs: Mapping[str, Any]) -> None:
+        """Waits until the chief has begun a stage, and holds this worker against it.
+
+        Raises:
+            ArtifactError: This worker sees another folder, or was started with other
+                keys or records.
+        """
+        self.wait()
+        differences = [] if self.is_chief else stage.differences(inputs)
+        if not self.is_chief and not stage.is_begun:
+            raise ArtifactError(
+                f"{stage.path}: worker 0 has begun it, but worker {self.place.number} "
+                "does not see that. All workers need the same run folder"
+            )
+        if differences:
+            listed = "\n".join(f"  {line}" for line in differences)
+            raise ArtifactError(
+                f"worker {self.place.number} was started with other keys or records "
+                f"than worker 0 (there: worker 0):\n{listed}\nStart all workers with "
+                "the same command on the same files"
+            )
+
+    def told(self) -> str:
+        """What there is to say of them in a line; nothing of one device."""
+        if self.replicas == 1:
+            return ""
+        if self.place.count == 1:
+            return f"; {self.replicas} replicas"
+        return f"; {self.place.count} workers with {self.local_replicas} replicas each"
+
+    def wait(self) -> None:
+        """Until all workers are here."""
+        self.gather(0)
+
+    def gather(self, fact: int) -> list[int]:
+        """A number of each worker, below 2^31, in their order."""
+        if self.place.count == 1:
+            return [fact]
+        mine = [0] * self.place.count
+        mine[self.place.number] = fact
+        return self.read(self.start_sum(mine))
+
+    def hears(self, asked: bool) -> bool:
+        """Whether any worker was asked, the same answer at all of them.
+
+        To be called at each step. With several workers the answer is two steps old, so
+        that no device is waited for.
+        """
+        if self.place.count == 1:
+            return asked
+        self._heard.append(self.start_sum([int(asked)]))
+        if len(self._heard) <= _STEPS_TO_HEAR:
+            return False
+        return self.read(self._heard.popleft())[0] > 0
+
+    # What follows is called in the graphs of TensorFlow; see `StrategyWorkers`.
+
+    def run(self, function: Callable, *arguments: Any) -> Any:
+        """A function on each replica."""
+        return function(*arguments)
+
+    def first(self, values: Any) -> Any:
+        """What the first replica of this worker gave."""
+        return values
+
+    def add_up(self, values: Any) -> Any:
+        """On a replica: nested sums over all replicas."""
+        return values
+
+    def rows_of_replica(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """On a replica: its part of the rows that this worker has."""
+        return batch
+
+    def over_rows(self, function: Callable, batch: Mapping[str, Any]) -> Any:
+        """A function of rows, each replica on a part of them; the results of all."""
+        return function(batch)
+
+    def sums_for(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Tells an optimizer that the gradients it will get are added up already."""
+
+    def own_randomness(self, model: keras.Model) -> AbstractContextManager[Any]:
+        """Inside, on a replica: its dropout is not that of the others."""
+        return nullcontext()
+
+    def start_sum(self, numbers: Sequence[int]) -> Any:
+        """Begins to add up numbers over all workers; `read` has them when needed."""
+        raise NotImplementedError
+
+    def read(self, sums: Any) -> list[int]:
+        """What `start_sum` began."""
+        return [int(x) for x in keras.ops.convert_to_numpy(sums)]
+
+    def is_loss(self, error: BaseException) -> bool:
+        """Whether an error of the backend says that another worker is gone."""
+        return False
+
+
+ALONE = Workers()
+
+
+@contextmanager
+def joined(config: TrainingConfig) -> Generator[Workers, None, None]:
+    """Inside, this process is one of the workers of a training.
+
+    Raises:
+        ConfigError: The environment does not say which, or the backend cannot do what
+            `training.distribution` asks for, or batches cannot be shared.
+        LostWorkerError: Another one is gone.
+    """
+    workers = _connect(config)
+    if workers.place.count == 1:
+        workers.check_batch(config)
+        yield workers
+        return
+    try:
+        workers.check_batch(config)
+        yield workers
+        workers.wait()
+    except BaseException as error:
+        lost = workers.is_loss(error)
+        # The backends would wait at the exit for those who cannot come.
+        code = 2 if lost or isinstance(error, UserError) else 1
+        code = 130 if isinstance(error, KeyboardInterrupt) else code
+        atexit.register(os._exit, code)
+        if lost:
+            raise LostWorkerError(
+                f"worker {workers.place.number}: another worker is gone, and training "
+                "needs all of them. Its own messages say why. Start all workers again: "
+                f"they go on from the last checkpoint. ({_first_line(error)})"
+            ) from error
+        raise
+
+
+def _connect(config: TrainingConfig) -> Workers:
+    place = find_place(os.environ)
+    if keras.backend.backend() == "jax":
+        from trainer import workers_jax
+
+        address = os.environ.get(COORDINATOR, "")
+        return workers_jax.connect(place, config.distribution, address)
+    from trainer import workers_tensorflow
+
+    return workers_tensorflow.connect(place, config.distribution)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:300]

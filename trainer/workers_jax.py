@@ -1,0 +1,160 @@
+"""Workers and replicas by `jax.sharding`, in layouts of `keras.distribution`.
+
+All devices of all workers are one mesh, and an update is one program on all of it: XLA
+sees which rows and which parts of weights lie where, and adds up what must be.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import jax
+import keras
+import numpy as np
+from jax import numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+
+from configs.distribution import Distribution, ModelParallelConfig
+from configs.errors import ConfigError
+from trainer.place import Place
+from trainer.workers import Workers
+
+_ROWS, _MODEL = "rows", "model"
+# Which axis of a weight is cut (Megatron's way): what has no sum over it stays on one
+# device until the matrix after it, whose sums go over all.
+_CUT = (
+    (re.compile(r"/(query|key|value|gate|intermediate)/kernel$"), 1),
+    (re.compile(r"/(query|key|value|gate|intermediate)/bias$"), 0),
+    (re.compile(r"_(attention|layer_\d+/feedforward)/output/kernel$"), 0),
+    (re.compile(r"token_embedding/embeddings$"), 0),
+    (re.compile(r"^logits/kernel$"), 1),
+)
+_OF_LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "heartbeat", "barrier")
+
+
+def connect(place: Place, config: Distribution, address: str) -> Workers:
+    """Joins the other workers, and takes all devices of this one.
+
+    Args:
+        place: Which worker this is.
+        config: How devices share the work.
+        address: HOST:PORT of worker 0.
+
+    Raises:
+        ConfigError: There are not the devices for it.
+    """
+    if place.count > 1:
+        # JAX's own watch for SIGTERM would take the place of ours.
+        jax.config.update("jax_enable_preemption_service", False)
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(
+            address, place.count, place.number, cluster_detection_method="deactivate"
+        )
+    spread = config.model_devices if isinstance(config, ModelParallelConfig) else 1
+    _check_devices(place, spread)
+    if jax.device_count() == 1:
+        return Workers()
+    return MeshWorkers(place, spread)
+
+
+def _check_devices(place: Place, spread: int) -> None:
+    if spread == 1:
+        return
+    if place.count > 1:
+        raise ConfigError(
+            "training.distribution.kind=model_parallel is for the devices of one "
+            f"worker, and there are {place.count} workers. Choose data_parallel"
+        )
+    if jax.device_count() % spread:
+        raise ConfigError(
+            f"training.distribution.model_devices={spread}: this worker has "
+            f"{jax.device_count()} devices, which cannot be divided into groups of "
+            f"{spread}"
+        )
+
+
+class _Layouts(keras.distribution.ModelParallel):
+    """Where each weight lies: cut over the devices of its model, or whole on each."""
+
+    def __init__(self, mesh: keras.distribution.DeviceMesh, spread: int):
+        super().__init__(
+            layout_map=keras.distribution.LayoutMap(mesh),
+            batch_dim_name=_ROWS,
+            auto_shard_dataset=False,
+        )
+        self._spread = spread
+
+    def get_variable_layout(self, variable):
+        for pattern, axis in _CUT:
+            if not pattern.search(variable.path) or variable.shape[axis] % self._spread:
+                continue
+            axes: list[str | None] = [None] * len(variable.shape)
+            axes[axis] = _MODEL
+            return keras.distribution.TensorLayout(axes, self.device_mesh)
+        return super().get_variable_layout(variable)
+
+
+class MeshWorkers(Workers):
+    """The replicas of a mesh of devices.
+
+    Args:
+        place: Which worker this is.
+        spread: How many devices one model is on.
+    """
+
+    def __init__(self, place: Place, spread: int = 1):
+        devices = sorted(jax.devices(), key=lambda one: (one.process_index, one.id))
+        super().__init__(place, len(devices) // spread)
+        names = np.array([f"{one.platform}:{one.id}" for one in devices])
+        mesh = keras.distribution.DeviceMesh(
+            (self.replicas, spread), [_ROWS, _MODEL], names.reshape(-1, spread)
+        )
+        self._distribution = _Layouts(mesh, spread)
+        mesh = mesh.backend_mesh
+        self.whole = NamedSharding(mesh, PartitionSpec())
+        self.by_row = NamedSharding(mesh, PartitionSpec(_ROWS))
+        self.by_row_of_part = NamedSharding(mesh, PartitionSpec(None, _ROWS))
+        self._sum = jax.jit(lambda x: jnp.sum(x, axis=0), out_shardings=self.whole)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        return self._distribution.scope()
+
+    def start_sum(self, numbers: Sequence[int]) -> jax.Array:
+        mine = np.zeros((self.local_replicas, len(numbers)), np.int32)
+        mine[0] = numbers
+        return self._sum(jax.make_array_from_process_local_data(self.by_row, mine))
+
+    def is_loss(self, error: BaseException) -> bool:
+        told = isinstance(error, jax.errors.JaxRuntimeError | ValueError)
+        return told and any(sign in str(error) for sign in _OF_LOSS)
+
+    def shared(self, rows: Mapping[str, Any]) -> dict[str, jax.Array]:
+        """A batch of the rows of all workers, of which each gives its own."""
+        return {
+            name: jax.make_array_from_process_local_data(self.by_row, np.asarray(x))
+            for name, x in rows.items()
+        }
+
+    def shared_by_all(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
+        """A batch that every worker has, the rows on their replicas.
+
+        Behind the last row the first ones come again, so that it can be shared equally.
+        """
+        rows = len(next(iter(batch.values())))
+        places = np.arange(-(-rows // self.replicas) * self.replicas) % rows
+        return {name: self._spread(np.asarray(x)[places]) for name, x in batch.items()}
+
+    def _spread(self, x: np.ndarray) -> jax.Array:
+        return jax.make_array_from_callback(x.shape, self.by_row, lambda at: x[at])
+
+    def in_parts(self, batch: Mapping[str, Any], parts: int) -> dict[str, Any]:
+        """Micro-batches, of which each has as many rows of every replica."""
+
+        def cut(x):
+            shape = x.shape[1:]
+            x = jnp.reshape(x, (self.replicas, parts, -1, *shape))
+            x = jnp.reshape(jnp.swapaxes(x, 0, 1), (parts, -1, *shape))
+            return jax.lax.with_sharding_constraint(x, self.by_row_of_part)
+
+        return {name: cut(x) for name, x in batch.items()}
