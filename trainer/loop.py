@@ -91,7 +91,7 @@ def run_steps(
 def stop_on_signals(
     say: Callable[[str], None], workers: Workers
 ) -> Generator[Stop, None, None]:
-    """Inside, the first SIGINT (Ctrl-C) or SIGTERM asks to stop, and a second one stops.
+    """Inside, a first SIGINT (Ctrl-C) or SIGTERM asks to stop, and a second one stops.
 
     Args:
         say: Tells the user that a stop is under way.

@@ -88,7 +88,7 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
             console.say(f"trained anew, because {line}")
         if moved := stage.begin(inputs):
             console.say(f"the model trained before is now in {moved}")
-    workers.follow_chief(stage, inputs)
+    workers.follow_chief(stage, inputs, config.training)
 
     with peak_memory() as peak, memory_advice(config):
         result = _train(invocation, stage.path, workers)

@@ -11,6 +11,7 @@ the training is on one worker, and on all accelerators that this one has.
 
 import atexit
 import os
+import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,10 +22,12 @@ import keras
 from configs.errors import ArtifactError, ConfigError, UserError
 from configs.run_folder import Stage
 from configs.training import TrainingConfig
+from configs.version import VERSION
 from trainer.place import COORDINATOR, Place, find_place
 
 # So many steps later the answers are there, and reading them waits for no device.
 _STEPS_TO_HEAR = 2
+_ONLY = Place()
 
 
 class LostWorkerError(UserError):
@@ -39,7 +42,7 @@ class Workers:
         replicas: How many copies of the model there are, of all workers.
     """
 
-    def __init__(self, place: Place = Place(), replicas: int = 1):  # noqa: B008
+    def __init__(self, place: Place = _ONLY, replicas: int = 1):
         self.place = place
         self.replicas = replicas
         self._heard: deque[Any] = deque()
@@ -95,7 +98,9 @@ class Workers:
                 "all of them see"
             )
 
-    def follow_chief(self, stage: Stage, inputs: Mapping[str, Any]) -> None:
+    def follow_chief(
+        self, stage: Stage, inputs: Mapping[str, Any], config: TrainingConfig
+    ) -> None:
         """Waits until the chief has begun a stage, and holds this worker against it.
 
         Raises:
@@ -116,6 +121,8 @@ class Workers:
                 f"than worker 0 (there: worker 0):\n{listed}\nStart all workers with "
                 "the same command on the same files"
             )
+        version = zlib.crc32(f"{VERSION} {config}".encode()) & 0x7FFFFFFF
+        self.agree(version, "version or keys of `training` (by checksum)")
 
     def told(self) -> str:
         """What there is to say of them in a line; nothing of one device."""
@@ -241,5 +248,7 @@ def _connect(config: TrainingConfig) -> Workers:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:300]
+    """What an error of the backend says, out of pages of it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "onnection" in line or "abort" in line]
+    return f"{type(error).__name__}: {[*telling, *lines, ''][0]}"[:300]

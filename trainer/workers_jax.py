@@ -55,7 +55,7 @@ def connect(place: Place, config: Distribution, address: str) -> Workers:
     _check_devices(place, spread)
     if jax.device_count() == 1:
         return Workers()
-    return MeshWorkers(place, spread)
+    return MeshWorkers(place, model_devices=spread)
 
 
 def _check_devices(place: Place, spread: int) -> None:
@@ -100,17 +100,27 @@ class MeshWorkers(Workers):
 
     Args:
         place: Which worker this is.
-        spread: How many devices one model is on.
+        devices: Of all workers; all that there are if left out.
+        model_devices: How many of them have one model between them.
     """
 
-    def __init__(self, place: Place, spread: int = 1):
-        devices = sorted(jax.devices(), key=lambda one: (one.process_index, one.id))
-        super().__init__(place, len(devices) // spread)
+    def __init__(
+        self,
+        place: Place,
+        devices: Sequence[jax.Device] | None = None,
+        model_devices: int = 1,
+    ):
+        devices = sorted(
+            devices or jax.devices(), key=lambda one: (one.process_index, one.id)
+        )
+        super().__init__(place, len(devices) // model_devices)
         names = np.array([f"{one.platform}:{one.id}" for one in devices])
         mesh = keras.distribution.DeviceMesh(
-            (self.replicas, spread), [_ROWS, _MODEL], names.reshape(-1, spread)
+            (self.replicas, model_devices),
+            [_ROWS, _MODEL],
+            names.reshape(-1, model_devices),
         )
-        self._distribution = _Layouts(mesh, spread)
+        self._distribution = _Layouts(mesh, model_devices)
         mesh = mesh.backend_mesh
         self.whole = NamedSharding(mesh, PartitionSpec())
         self.by_row = NamedSharding(mesh, PartitionSpec(_ROWS))

@@ -1,94 +1,118 @@
-"""Two replicas do what one device does."""
+"""Who the workers are, and that replicas do together what one device does."""
 
-import keras
-import numpy as np
+import json
+import os
+import subprocess
+import sys
+
 import pytest
-import tensorflow as tf
 
-from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from tests.trainer.test_step import training, values
-from trainer.asks import asks_of
-from trainer.losses import Loss
-from trainer.place import Place
-from trainer.step import TrainState, build_evaluation, build_step
+from configs.errors import ArtifactError, ConfigError
+from configs.training import TrainingConfig
+from trainer.place import Place, find_place
 from trainer.workers import ALONE, Workers
 
-if keras.backend.backend() != "jax":
-    import tensorflow as tf
 
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(
-        cpu, [tf.config.LogicalDeviceConfiguration()] * 2
-    )
-ON_JAX = keras.backend.backend() == "jax"
+def tf_config(index: int, **cluster) -> dict[str, str]:
+    task = {"type": "worker", "index": index}
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
 
 
-@pytest.fixture(scope="module")
-def replicas() -> Workers:
-    """Two copies of a model in this process."""
-    if ON_JAX:
-        from trainer.workers_jax import MeshWorkers
-
-        return MeshWorkers(Place())
-    from trainer.workers_tensorflow import StrategyWorkers
-
-    return StrategyWorkers(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), Place())
+def jax_variables(**numbers: str) -> dict[str, str]:
+    return {"KERAS_BACKEND": "jax", "JAX_COORDINATOR_ADDRESS": "a:1", **numbers}
 
 
-def trained(workers: Workers, kind: str, batches, **keys):
-    """The state after updates with AdamW, and the numbers of each."""
-    config = training(batch_size=8, **keys)
-    keras.utils.set_random_seed(1)
-    with workers.scope():
-        model = small_model(OBJECTIVES[kind])
-        optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
-        optimizer.build(model.trainable_variables)
-        state = TrainState(model, optimizer, config)
-    loss = Loss(asks_of(OBJECTIVES[kind]), label_smoothing=0.1)
-    update = build_step(state, loss, config, workers)
-    numbers = [update(batch) for batch in batches]
-    forward = build_evaluation(model, loss, workers)
-    answers = forward(random_batch(OBJECTIVES[kind], 5, seed=9))
-    return state, numbers, answers
+@pytest.mark.parametrize(
+    ("environment", "place"),
+    [
+        ({}, Place(0, 1)),
+        (tf_config(0, worker=["a:1"]), Place(0, 1)),
+        (tf_config(2, worker=["a:1", "b:1", "c:1"]), Place(2, 3)),
+        (tf_config(0, chief=["a:1"], worker=["b:1"]), Place(1, 2)),
+        ({"KERAS_BACKEND": "jax", **tf_config(1, worker=["a:1", "b:1"])}, Place(0, 1)),
+        (jax_variables(JAX_NUM_PROCESSES="4", JAX_PROCESS_ID="3"), Place(3, 4)),
+    ],
+)
+def test_which_worker_this_is(environment, place) -> None:
+    assert find_place(environment) == place
 
 
-def same(a, b, **tolerance) -> None:
-    for x, y in zip(keras.tree.flatten(a), keras.tree.flatten(b), strict=True):
-        x, y = (keras.ops.convert_to_numpy(v) for v in (x, y))
-        np.testing.assert_allclose(x, y, **tolerance)
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"TF_CONFIG": "worker 1"},
+        {"TF_CONFIG": '["a:1"]'},
+        tf_config(2, worker=["a:1", "b:1"]),
+        {"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}}'},
+        jax_variables(JAX_NUM_PROCESSES="4"),
+        jax_variables(JAX_NUM_PROCESSES="2", JAX_PROCESS_ID="2"),
+        {"KERAS_BACKEND": "jax", "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "0"},
+    ],
+)
+def test_an_environment_that_does_not_say_it(environment) -> None:
+    with pytest.raises(ConfigError, match="does not say which worker this is"):
+        find_place(environment)
 
 
-KINDS = ["causal", "sentence_pairs"]
+def test_a_batch_that_cannot_be_shared() -> None:
+    workers = Workers(Place(0, 2), replicas=4)
+    with pytest.raises(ConfigError, match=r"24 records .* multiple of 16"):
+        workers.check_batch(TrainingConfig(steps=100, batch_size=24, accumulation=4))
+    workers.check_batch(TrainingConfig(steps=100, batch_size=24, accumulation=2))
+    ALONE.check_batch(TrainingConfig(steps=100, batch_size=5))
 
 
-@pytest.mark.parametrize("accumulation", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_as_one_device(replicas, kind, accumulation) -> None:
-    batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(3)]
-    if kind == "causal":
-        # One that is not finite, on the rows of one replica alone.
-        bad = {**batches[1], "target_weights": batches[1]["target_weights"].copy()}
-        bad["target_weights"][-1, 0] = np.inf
-        batches.insert(1, bad)
-    keys = {"accumulation": accumulation, "clip_norm": 0.3, "ema_decay": 0.5}
-    one, numbers, answers = trained(ALONE, kind, batches, **keys)
-    two, same_numbers, same_answers = trained(replicas, kind, batches, **keys)
-    print(
-        max(
-            abs(float(a["loss"]) - float(b["loss"]))
-            for a, b in zip(numbers, same_numbers)
-        )
-    )
-    print(
-        max(
-            float(np.abs(a - b).max())
-            for part in ("model", "optimizer", "average", "counters")
-            for a, b in zip(values(one.variables[part]), values(two.variables[part]))
-            if a.size
-        )
-    )
-    same(numbers, same_numbers, rtol=1e-5)
-    for part in one.variables:
-        same(values(one.variables[part]), values(two.variables[part]), atol=1e-5)
-    same(answers, same_answers, atol=1e-5)
-    assert int(values([two.skipped])[0]) == (1 if kind == "causal" else 0)
+class TwoWorkers(Workers):
+    """Worker 0 beside one that gives `other`, whatever is asked."""
+
+    def __init__(self, other: int):
+        super().__init__(Place(0, 2), replicas=2)
+        self.other = other
+
+    def start_sum(self, numbers):
+        others = [self.other] if len(numbers) == 1 else [0, self.other]
+        return [a + b for a, b in zip(numbers, others, strict=True)]
+
+
+def test_what_differs_between_workers_is_told() -> None:
+    TwoWorkers(200).agree(200, "the step")
+    with pytest.raises(ArtifactError, match="the step: 300 at worker 0, 200 at"):
+        TwoWorkers(200).agree(300, "the step")
+
+
+def test_a_stop_is_heard_two_steps_later_by_all() -> None:
+    here, other = TwoWorkers(0), TwoWorkers(1)
+    assert [here.hears(step == 1) for step in range(6)] == [0, 0, 0, 1, 0, 0]
+    assert [other.hears(False) for _ in range(4)] == [0, 0, 1, 1]
+    assert [ALONE.hears(asked) for asked in (False, True)] == [False, True]
+
+
+def run(backend: str, *cases: str) -> None:
+    environment = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"}
+    for name in ("TF_CONFIG", "JAX_COORDINATOR_ADDRESS"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "tests.trainer.replicas", *cases]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_two_replicas_are_as_one_device(backend) -> None:
+    run(backend, "quick")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+@pytest.mark.parametrize("case", ["objectives", "optimizers", "loss_scale"])
+def test_more_of_two_replicas(backend, case) -> None:
+    run(backend, case)
+
+
+@pytest.mark.slow
+def test_replicas_have_dropout_of_their_own() -> None:
+    run("tensorflow", "dropout")
+
+
+@pytest.mark.slow
+def test_a_model_on_two_devices_is_as_on_one() -> None:
+    run("jax", "model_parallel")

@@ -1,0 +1,171 @@
+"""Two processes train as one does, also when one of them is killed or stopped."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from configs.command import Invocation
+from pipeline.stage import data
+from tests.e2e.cases import invocation, write_corpora
+from tests.e2e.test_training import wait_for
+from trainer.log import read_metrics
+
+pytestmark = pytest.mark.slow
+
+KEYS = """
+model:
+  kind: decoder
+  num_layers: 1
+  hidden_dim: 16
+  max_sequence_length: 64
+  dropout: 0.0
+  attention: {kind: full, num_heads: 2, dropout: 0.0}
+  feedforward: {kind: dense, intermediate_dim: 32}
+training:
+  steps: 12
+  batch_size: 8
+  accumulation: 2
+  schedule: {kind: linear, peak: 0.02, warmup_steps: 2}
+  evaluate_every: 4
+  log_every: 1
+  ema_decay: 0.5
+  deterministic: true
+"""
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory) -> Invocation:
+    folder = tmp_path_factory.mktemp("workers")
+    write_corpora(folder)
+    made = invocation(folder, "causal", "run")
+    data(made)
+    with made.config_file.open("a", encoding="utf-8") as stream:
+        stream.write(KEYS)
+    return made
+
+
+@pytest.fixture(params=["tensorflow", "jax"])
+def backend(request) -> str:
+    return request.param
+
+
+class Job:
+    """A training in a folder of its own, by one worker or two."""
+
+    def __init__(self, records: Invocation, backend: str, folder: Path):
+        self.command = [sys.executable, "-m", "trainer", "train", "--quiet"]
+        self.command += [str(records.config_file), "--run", str(folder)]
+        self.backend = backend
+        self.training = folder / "training"
+        folder.mkdir()
+        (folder / "data").symlink_to(records.run_folder / "data")
+
+    def start(self, workers: int, *more: Sequence[str]) -> list[subprocess.Popen]:
+        """Processes; worker i also gets the arguments `more[i]`."""
+        ports = free_ports(workers)
+        return [
+            subprocess.Popen(
+                [*self.command, *(more[number] if more else ())],
+                env={**os.environ, **self.environment(number, ports)},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for number in range(workers)
+        ]
+
+    def environment(self, number: int, ports: list[int]) -> dict[str, str]:
+        chosen = {"KERAS_BACKEND": self.backend, "JAX_PLATFORMS": "cpu"}
+        if len(ports) == 1:
+            return chosen
+        if self.backend == "jax":
+            return chosen | {
+                "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{ports[0]}",
+                "JAX_NUM_PROCESSES": str(len(ports)),
+                "JAX_PROCESS_ID": str(number),
+            }
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+        task = {"type": "worker", "index": number}
+        return chosen | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+
+    def last_state(self) -> bytes:
+        return (
+            self.training / "checkpoints/step-00000012/state.safetensors"
+        ).read_bytes()
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def ends(processes: Sequence[subprocess.Popen]) -> list[tuple[int, str]]:
+    """Exit codes and what was said on stderr."""
+    told = [process.communicate()[1] for process in processes]
+    return [(p.returncode, t) for p, t in zip(processes, told, strict=True)]
+
+
+def test_two_processes_have_the_losses_of_one(records, backend, tmp_path) -> None:
+    one = Job(records, backend, tmp_path / "one")
+    two = Job(records, backend, tmp_path / "two")
+    for job, workers in ((one, 1), (two, 2)):
+        found = ends(job.start(workers))
+        assert [code for code, _ in found] == [0] * workers, found
+    rows = [read_metrics(job.training) for job in (one, two)]
+    assert len(rows[0]) == 12 + 3
+    for a, b in zip(*rows, strict=True):
+        for name in ("step", "loss", "accuracy", "gradient_norm", "val_loss"):
+            assert (name in a) == (name in b)
+            if name in a:
+                assert b[name] == pytest.approx(a[name], rel=1e-5)
+
+
+def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
+    records, backend, tmp_path
+) -> None:
+    whole = Job(records, backend, tmp_path / "whole")
+    assert [code for code, _ in ends(whole.start(2))] == [0, 0]
+    job = Job(records, backend, tmp_path / "job")
+
+    processes = job.start(2)
+    wait_for(processes[0], job.training / "metrics.jsonl", 5)
+    processes[1].send_signal(signal.SIGKILL)
+    (code, told), (killed, _) = ends(processes)
+    assert (code, killed) == (2, -signal.SIGKILL)
+    assert "error: worker 0: another worker is gone" in told
+    assert "Traceback" not in told
+
+    processes = job.start(2)
+    wait_for(processes[0], job.training / "metrics.jsonl", 6)
+    processes[1].send_signal(signal.SIGTERM)
+    found = ends(processes)
+    assert [code for code, _ in found] == [130, 130], found
+
+    assert [code for code, _ in ends(job.start(2))] == [0, 0]
+    assert job.last_state() == whole.last_state()
+
+
+def test_workers_that_were_started_differently(records, backend, tmp_path) -> None:
+    job = Job(records, backend, tmp_path / "job")
+    (_, first), (code, told) = ends(job.start(2, (), ("--set", "training.steps=13")))
+    assert code == 2
+    assert "training.steps: 12 there, 13 here" in told
+    assert "another worker is gone" in first
+
+
+def test_a_batch_that_two_cannot_share(records, backend, tmp_path) -> None:
+    job = Job(records, backend, tmp_path / "job")
+    more = ("--set", "training.batch_size=6")
+    for code, told in ends(job.start(2, more, more)):
+        assert code == 2
+        assert "6 records cannot be shared equally by 2 replicas" in told
+    assert not job.training.exists()

@@ -1,0 +1,193 @@
+"""Two replicas beside one device, in a process of their own.
+
+Virtual devices are set up before anything has run, and all tests of one process would
+have them: so this is a program, `python -m tests.trainer.replicas CASE...`.
+"""
+
+import os
+import sys
+
+# Four devices; and what runs three times is not worth making fast.
+os.environ["XLA_FLAGS"] = (
+    "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true"
+)
+
+from configs.quiet import quiet_import
+
+quiet_import("tensorflow", "keras")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from configs.optimizers import (
+    AdafactorConfig,
+    AdamWConfig,
+    LionConfig,
+    MuonConfig,
+    Optimizer,
+)
+from configs.training import TrainingConfig
+from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from trainer.asks import asks_of
+from trainer.losses import Loss
+from trainer.optimizers import build_optimizer
+from trainer.place import Place
+from trainer.schedules import Warmup
+from trainer.step import TrainState, build_evaluation, build_step
+from trainer.workers import ALONE, Workers
+
+ON_JAX = keras.backend.backend() == "jax"
+
+
+def two_replicas() -> Workers:
+    if ON_JAX:
+        import jax
+
+        from trainer.workers_jax import MeshWorkers
+
+        return MeshWorkers(Place(), jax.devices()[:2])
+    from trainer.workers_tensorflow import StrategyWorkers
+
+    return StrategyWorkers(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), Place())
+
+
+class Training:
+    """A model of an objective, and what makes it better."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        kind: str,
+        optimizer: Optimizer | None = None,
+        *,
+        dropout: float = 0.0,
+        **keys,
+    ):
+        config = TrainingConfig(steps=100, batch_size=8, **keys)
+        objective = OBJECTIVES[kind]
+        keras.utils.set_random_seed(1)
+        with workers.scope():
+            self.model = small_model(objective, dropout=dropout, dtype=config.precision)
+            built = build_optimizer(
+                optimizer or AdamWConfig(),
+                Warmup(0.01, 0),
+                self.model.trainable_variables,
+            )
+            self.state = TrainState(self.model, built, config)
+        loss = Loss(asks_of(objective), label_smoothing=0.1)
+        self.update = build_step(self.state, loss, config, workers)
+        self.forward = build_evaluation(self.model, loss, workers)
+
+    def values(self) -> list[np.ndarray]:
+        return [
+            keras.ops.convert_to_numpy(variable.value)
+            for variables in self.state.variables.values()
+            for variable in variables
+        ]
+
+
+def compare(workers: Workers, kind: str, batches, *arguments, **keys) -> None:
+    """Asserts that numbers, state and answers are those of one device."""
+    one = Training(ALONE, kind, *arguments, **keys)
+    several = Training(workers, kind, *arguments, **keys)
+    for batch in batches:
+        same(one.update(batch), several.update(batch), rtol=2e-5, atol=1e-6)
+    same(one.values(), several.values(), atol=2e-5)
+    odd = random_batch(OBJECTIVES[kind], 5, seed=9)
+    same(one.forward(odd), several.forward(odd), atol=2e-5)
+    if kind == "causal":
+        assert several.state.skipped.numpy() == 1
+
+
+def same(a, b, **tolerance) -> None:
+    for x, y in zip(keras.tree.flatten(a), keras.tree.flatten(b), strict=True):
+        x, y = (keras.ops.convert_to_numpy(value) for value in (x, y))
+        np.testing.assert_allclose(x, y, **tolerance)
+
+
+def three_batches(kind: str) -> list:
+    """Ragged ones; of `causal` a fourth, not finite in a row of one replica."""
+    batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(3)]
+    if kind == "causal":
+        bad = random_batch(OBJECTIVES[kind], 8, seed=7)
+        bad["target_weights"][-1, 0] = np.inf
+        batches.insert(1, bad)
+    return batches
+
+
+def quick() -> None:
+    keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5}
+    compare(two_replicas(), "causal", three_batches("causal"), **keys)
+
+
+def objectives() -> None:
+    for kind in OBJECTIVES:
+        compare(two_replicas(), kind, three_batches(kind), clip_norm=None)
+
+
+def optimizers() -> None:
+    for config in (AdafactorConfig(), LionConfig(), MuonConfig()):
+        batches = three_batches("sentence_pairs")
+        compare(two_replicas(), "sentence_pairs", batches, config, accumulation=2)
+
+
+def loss_scale() -> None:
+    """A scale that is too large for float16 is found by all replicas."""
+    training = Training(two_replicas(), "causal", precision="mixed_float16")
+    training.state.loss_scale.assign(2.0**40)
+    batch = random_batch(OBJECTIVES["causal"], 8)
+    skipped = [int(training.update(batch)["skipped"]) for _ in range(40)]
+    assert skipped[0] == 1
+    assert skipped[-1] == 0
+    assert training.state.loss_scale.numpy() == 2.0 ** (40 - sum(skipped))
+
+
+def dropout() -> None:
+    """Replicas drop other elements: the same rows give them other gradients."""
+    rows = random_batch(OBJECTIVES["causal"], 4)
+    twice = {name: np.concatenate([x, x]) for name, x in rows.items()}
+    one = Training(ALONE, "causal", dropout=0.5)
+    several = Training(two_replicas(), "causal", dropout=0.5)
+    half, whole = one.update(rows), several.update(twice)
+    assert abs(float(half["loss"]) - float(whole["loss"])) > 1e-3
+    # What a checkpoint has of the random states is the same as on one device.
+    states = [
+        [v.numpy() for v in training.model.non_trainable_variables]
+        for training in (one, several)
+    ]
+    same(*states, rtol=0)
+
+
+def model_parallel() -> None:
+    """Weights on two devices each, rows on two such pairs: as one device."""
+    from trainer.workers_jax import MeshWorkers
+
+    workers = MeshWorkers(Place(), model_devices=2)
+    assert workers.replicas == 2
+    keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5}
+    for kind in ("causal", "seq2seq"):
+        compare(workers, kind, three_batches(kind), **keys)
+    training = Training(workers, "causal", ema_decay=0.5)
+    training.update(random_batch(OBJECTIVES["causal"], 8))
+    weights = {v.path: v.value for v in training.model.trainable_variables}
+    query = weights["decoder_layer_0/self_attention/query/kernel"]
+    assert query.sharding.shard_shape(query.shape) == (16, 8)
+    table = weights["token_embedding/embeddings"]
+    assert table.sharding.shard_shape(table.shape) == (15, 16)
+    places = [v.path for v in training.model.trainable_variables].index(
+        "decoder_layer_0/self_attention/query/kernel"
+    )
+    average = training.state.averages[places].value
+    assert average.sharding.shard_shape(average.shape) == (16, 8)
+
+
+if __name__ == "__main__":
+    if not ON_JAX:
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+        )
+    for name in sys.argv[1:]:
+        globals()[name]()
