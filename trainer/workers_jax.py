@@ -107,7 +107,7 @@ class MeshWorkers(Workers):
     def __init__(
         self,
         place: Place,
-        devices: Sequence[jax.Device] | None = None,
+        devices: Sequence[Any] | None = None,
         model_devices: int = 1,
     ):
         devices = sorted(

@@ -4,18 +4,7 @@ Virtual devices are set up before anything has run, and all tests of one process
 have them: so this is a program, `python -m tests.trainer.replicas CASE...`.
 """
 
-import os
 import sys
-
-# Four devices; and what runs three times is not worth making fast.
-os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true"
-)
-
-from configs.quiet import quiet_import
-
-quiet_import("tensorflow", "keras")
 
 import keras
 import numpy as np
