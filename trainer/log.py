@@ -35,6 +35,8 @@ class TrainingLog:
         every: Steps per line.
         max_skipped: How many steps in a row may be skipped.
         writes: Whether to; one worker of several does.
+        step_seconds: How long a step would take if the devices did nothing but its
+            arithmetic at their best: what `mfu` is a share of.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class TrainingLog:
         every: int,
         max_skipped: int,
         writes: bool = True,
+        step_seconds: float = 0.0,
     ):
         self.path = folder / METRICS
         self.progress = progress
@@ -54,6 +57,7 @@ class TrainingLog:
         self.step = step
         self.every = every
         self.max_skipped = max_skipped
+        self.step_seconds = step_seconds
         self._tensorboard = _TensorBoard(folder / "tensorboard") if writes else None
         self.tokens = 0.0  # real ones, of the steps written down
         self._waiting: list[Any] = []
@@ -95,12 +99,12 @@ class TrainingLog:
         tokens = sum(step["tokens"] for step in steps)
         self.tokens += tokens
         line["tokens_per_second"] = round(tokens / seconds)
+        line["mfu"] = round(len(steps) * self.step_seconds / seconds, 4)
         line["input_wait"] = round(self._input_seconds / seconds, 4)
         if skipped := len(steps) - len(used):
             line["skipped"] = skipped
         self.write("train", **line)
-        loss = f"loss {line['loss']:.3f}" if used else "loss not finite"
-        self.progress.describe(f"{loss}, {line['tokens_per_second']:,} tokens/s")
+        self.progress.describe(_told(line))
         self.restart_clock()
         self._waiting.clear()
         self._check_skipped()
@@ -185,6 +189,24 @@ def cut_metrics(folder: Path, step: int) -> None:
     ]
     if (folder / METRICS).is_file():
         write_atomically(folder / METRICS, "".join(kept))
+
+
+def _told(line: Mapping[str, float]) -> str:
+    """What stands beside the bar.
+
+    Example:
+    >>> _told({"tokens_per_second": 5800, "learning_rate": 3e-4, "mfu": 0.41,
+    ...        "input_wait": 0.002, "loss": 2.5, "gradient_norm": 0.7})
+    'loss 2.500, gradient 0.70, rate 3.0e-04, 5,800 tokens/s, MFU 41%, input 0%'
+    """
+    parts = ["loss not finite"]
+    if "loss" in line:
+        parts = [f"loss {line['loss']:.3f}", f"gradient {line['gradient_norm']:.2f}"]
+    parts.append(f"rate {line['learning_rate']:.1e}")
+    parts.append(f"{line['tokens_per_second']:,} tokens/s")
+    parts.append(f"MFU {line['mfu']:.0%}")
+    parts.append(f"input {line['input_wait']:.0%}")
+    return ", ".join(parts)
 
 
 def _fetch(numbers):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from configs.command import Invocation
 from configs.errors import ArtifactError
+from configs.files import write_atomically
 from configs.memory import peak_memory
 from configs.run import RunConfig
 from configs.run_folder import save_config
@@ -43,6 +44,7 @@ from trainer.metrics.intervals import Interval
 from trainer.optimizers import build_optimizer
 from trainer.origin import begin
 from trainer.report import draw_loss
+from trainer.report_page import training_report
 from trainer.schedules import build_schedule
 from trainer.scoring import Scorer, scorers_of
 from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
@@ -148,7 +150,7 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
     if workers.is_chief:
         save_config(folder, config)
         draw_loss(read_metrics(folder), evaluation.unigram_entropy, folder / "loss.png")
-    return {
+    result = {
         "summary": describe(evaluation),
         "weights": str(folder / WEIGHTS),
         "loss_curve": str(folder / "loss.png"),
@@ -157,8 +159,14 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
         "skipped_steps": int(state.skipped.numpy()),
         "seconds": round(seconds, 1),
         "tokens_per_second": round(tokens / seconds),
+        "report": str(folder / "report.html"),
         "evaluation": evaluation.as_json(),
     }
+    if workers.is_chief:
+        facts = {"backend": keras.backend.backend(), "precision": training.precision}
+        report = training_report(config, read_metrics(folder), result, facts)
+        write_atomically(folder / "report.html", report)
+    return result
 
 
 def loss_of(config: RunConfig) -> Loss:
@@ -223,6 +231,10 @@ def _fit(
             every=training.log_every,
             max_skipped=training.max_skipped_steps,
             writes=writes,
+            step_seconds=step_flops(config, manifest.vocabulary["size"])
+            / (
+                peak_flops(training.precision.removeprefix("mixed_")) * workers.replicas
+            ),
         )
         checkpoints = Checkpoints(
             folder / "checkpoints", training.keep_checkpoints, writes

@@ -1,0 +1,60 @@
+"""The published configuration that a run is most like."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import configs
+from configs.load import flatten, load_run
+from configs.run import RunConfig
+
+_SECTIONS = ("tokenizer", "objective", "model", "training")
+
+
+@cache
+def _presets() -> Mapping[str, RunConfig]:
+    """All presets by their names, such as `bert_base`."""
+    folder = Path(configs.__path__[0]) / "presets"
+    return {
+        path.stem: load_run(path, with_model=True)
+        for path in sorted(folder.glob("*.yaml"))
+    }
+
+
+def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | None:
+    """The preset of a run's family and objective with the fewest other keys of `model`.
+
+    Args:
+        run: Any run.
+
+    Returns:
+        Its name; and each key beside `data` in which the run differs, with the preset's
+        value and the run's, None for a key that one of them has not. None where no
+        preset has the run's objective.
+
+    Example:
+    >>> name, differences = nearest_preset(_presets()["gpt2_small"])
+    >>> name, differences
+    ('gpt2_small', [])
+    """
+    own = flatten(run, *_SECTIONS)
+    found = []
+    for name, preset in _presets().items():
+        if (preset.model.kind, preset.objective.kind) != (
+            run.model.kind,
+            run.objective.kind,
+        ):
+            continue
+        theirs = flatten(preset, *_SECTIONS)
+        differences = [
+            (key, theirs.get(key), own.get(key))
+            for key in dict.fromkeys([*own, *theirs])
+            if theirs.get(key) != own.get(key)
+        ]
+        of_model = sum(key.startswith("model.") for key, _, _ in differences)
+        found.append((of_model, len(differences), name, differences))
+    if not found:
+        return None
+    *_, name, differences = min(found)
+    return name, differences
