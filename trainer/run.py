@@ -231,9 +231,8 @@ def _fit(
             every=training.log_every,
             max_skipped=training.max_skipped_steps,
             writes=writes,
-            step_seconds=step_flops(config, manifest.vocabulary["size"])
-            / (
-                peak_flops(training.precision.removeprefix("mixed_")) * workers.replicas
+            step_seconds=least_step_seconds(
+                config, manifest.vocabulary["size"], workers.replicas
             ),
         )
         checkpoints = Checkpoints(

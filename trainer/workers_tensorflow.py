@@ -20,7 +20,6 @@ _OF_LOSS = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
 )
 
 
@@ -82,7 +81,8 @@ class StrategyWorkers(Workers):
         return self.first(self.strategy.run(share))
 
     def is_loss(self, error: BaseException) -> bool:
-        return isinstance(error, _OF_LOSS)
+        of_nccl = isinstance(error, tf.errors.InternalError) and "NCCL" in str(error)
+        return isinstance(error, _OF_LOSS) or of_nccl
 
     def run(self, function: Callable, *arguments: Any) -> Any:
         return self.strategy.run(function, arguments)
@@ -131,17 +131,17 @@ class StrategyWorkers(Workers):
     @contextmanager
     def own_randomness(self, model: keras.Model) -> Generator[None, None, None]:
         # Between updates the states are the same everywhere: a checkpoint has one.
-        shift = tf.cast(_replica(), tf.int64) * _LARGE_PRIME
         states = [
             variable
             for variable in model.non_trainable_variables
             if variable.path.endswith("seed_generator_state")
         ]
+        shift = tf.stack([tf.cast(_replica(), tf.int64) * _LARGE_PRIME, 0])
         for state in states:
-            state.assign_add(tf.stack([tf.cast(shift, state.dtype), 0]))
+            state.assign_add(tf.cast(shift, state.dtype))
         yield
         for state in states:
-            state.assign_add(tf.stack([-tf.cast(shift, state.dtype), 0]))
+            state.assign_sub(tf.cast(shift, state.dtype))
 
     def _local_replica(self) -> Any:
         return _replica() % self.local_replicas
