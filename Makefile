@@ -22,7 +22,8 @@ test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
 	--xla_llvm_disable_expensive_passes=true
 test-jax: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" \
-		tests/model tests/contracts tests/trainer/test_step.py model
+		tests/model tests/contracts tests/trainer/test_step.py \
+		tests/trainer/test_adaptation.py model
 
 test-all: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto

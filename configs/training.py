@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.adaptation import Adaptation, AllWeights, LoraWeights
 from configs.distribution import DataParallelConfig, Distribution
 from configs.errors import ConfigError
 from configs.fields import option
@@ -63,6 +64,7 @@ class TrainingConfig:
         "run's folder.",
         default=None,
     )
+    adaptation: Adaptation = option("Which weights are trained.", default=AllWeights)
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
         "Number format of the matrix products. Variables stay float32. With "
         "mixed_float16 the loss is scaled, so that small gradients are not lost.",
@@ -116,6 +118,13 @@ class TrainingConfig:
             raise ConfigError(
                 f"init_from={self.init_from} and initial_weights="
                 f"{self.initial_weights}: a training begins once. Take one of them away"
+            )
+        is_random = self.init_from is None and self.initial_weights is None
+        if isinstance(self.adaptation, LoraWeights) and is_random:
+            raise ConfigError(
+                "adaptation.kind=lora trains adapters beside weights that stay as they "
+                "are, and without init_from these are random. Name a run to begin "
+                "with, or write `kind: all`"
             )
         if self.batch_size % self.accumulation:
             raise ConfigError(

@@ -18,6 +18,7 @@ from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from pipeline.stage import finished_data
 from trainer import input as input_pipeline
+from trainer.adaptation import ADAPTERS, adapt, finish_adaptation
 from trainer.asks import asks_of
 from trainer.checkpoint import (
     Checkpoints,
@@ -115,18 +116,20 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
     if training.deterministic:
         make_deterministic()
     keras.utils.set_random_seed(config.seed)
+    is_new = not list_checkpoints(folder / "checkpoints")
     with workers.scope():
         model = build_trainable(config, manifest.vocabulary["size"])
+        if is_new and (begun := begin(model, config, manifest)):
+            source, new = begun
+            told = f"; new are {', '.join(new)}" if new else ""
+            console.say(f"begun with {source}{told}")
+        parameters = adapt(model, training.adaptation, config.seed)
         state = TrainState(model, _optimizer(config, model), training)
     step = _resume(state, folder, console.say, workers)
-    if not step and (begun := begin(model, config, manifest)):
-        source, new = begun
-        told = f"; new are {', '.join(new)}" if new else ""
-        console.say(f"begun with {source}{told}")
-        state.start_averages()
+    told = parameters if parameters.frozen else f"{parameters.total:,} parameters"
     console.say(
-        f"{model.count_params():,} parameters, {training.steps:,} steps of "
-        f"{training.batch_size} records, {training.precision}{workers.told()}"
+        f"{told}, {training.steps:,} steps of {training.batch_size} records, "
+        f"{training.precision}{workers.told()}"
     )
 
     # 3. The steps.
@@ -143,6 +146,8 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
         restore_checkpoint(best, state)
     console.say("evaluating on the whole validation split")
     with averaged(state):
+        if finish_adaptation(model, folder if workers.is_chief else None):
+            console.say(f"merged the adapters, which are in {folder / ADAPTERS} too")
         masking = dynamic_masking(config, manifest.folder)
         evaluation = evaluate_split(config, model, manifest, masking, workers=workers)
         if workers.is_chief:
@@ -155,6 +160,7 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
         "weights": str(folder / WEIGHTS),
         "loss_curve": str(folder / "loss.png"),
         "parameters": model.count_params(),
+        "trained_parameters": parameters.trainable,
         "steps": training.steps,
         "skipped_steps": int(state.skipped.numpy()),
         "seconds": round(seconds, 1),

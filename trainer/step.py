@@ -68,13 +68,6 @@ class TrainState:
                 for number, weight in enumerate(model.trainable_variables)
             ]
 
-    def start_averages(self) -> None:
-        """Lets the averages begin at the weights as they are now."""
-        for average, weight in zip(
-            self.averages, self.model.trainable_variables, strict=False
-        ):
-            average.assign(weight.value)
-
     @property
     def counters(self) -> list[keras.Variable]:
         """What is neither of the model nor of the optimizer nor an average."""
@@ -199,18 +192,18 @@ def tokens_in(batch: Batch) -> Any:
 @contextmanager
 def averaged(state: TrainState) -> Generator[None, None, None]:
     """Inside, the model has the moving averages in place of its weights, if any."""
-    _exchange(state)
+    # Those of now: inside, adapters may be merged and be gone.
+    weights = state.model.trainable_variables if state.averages else []
+    pairs = list(zip(weights, state.averages, strict=True))
+    _exchange(pairs)
     try:
         yield
     finally:
-        _exchange(state)
+        _exchange(pairs)
 
 
-def _exchange(state: TrainState) -> None:
-    if not state.averages:
-        return
-    weights = state.model.trainable_variables
-    for weight, average in zip(weights, state.averages, strict=True):
+def _exchange(pairs: Sequence[tuple[keras.Variable, keras.Variable]]) -> None:
+    for weight, average in pairs:
         old = ops.copy(weight.value)
         weight.assign(average.value)
         average.assign(old)

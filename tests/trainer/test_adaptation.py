@@ -1,0 +1,175 @@
+"""What is trained moves, what is not stays to the bit: on both backends."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from configs.adaptation import Adaptation, AllWeights, FrozenWeights, LoraWeights
+from configs.errors import ArtifactError, ConfigError
+from configs.training import TrainingConfig
+from model.adaptation.lora import load_adapters
+from tests.model.conftest import fewer_on_jax
+from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from trainer.adaptation import ADAPTERS, adapt, finish_adaptation
+from trainer.asks import asks_of
+from trainer.checkpoint import restore_checkpoint, take_snapshot, write_checkpoint
+from trainer.losses import Loss
+from trainer.step import TrainState, averaged, build_step
+
+TAGS = OBJECTIVES["token_classification"]
+LORA = LoraWeights(rank=2, alpha=8.0)
+FREEZE = FrozenWeights(frozen=("token_embedding/*", "*/self_attention/*"))
+ADAPTED = {
+    f"encoder_layer_0/self_attention/{part}/lora_kernel_{side}"
+    for part in ("query", "value")
+    for side in "ab"
+}
+HEAD = {"token_classifier/kernel", "token_classifier/bias"}
+
+
+def training(**keys) -> TrainingConfig:
+    return TrainingConfig(steps=100, batch_size=8, ema_decay=0.5, **keys)
+
+
+def make(adaptation: Adaptation, **keys):
+    config = training(**keys)
+    model = small_model(TAGS, dropout=0.5)
+    adapt(model, adaptation, seed=1)
+    optimizer = keras.optimizers.AdamW(0.01)
+    optimizer.build(model.trainable_variables)
+    state = TrainState(model, optimizer, config)
+    return state, build_step(state, Loss(asks_of(TAGS)), config)
+
+
+def values(model: keras.Model) -> dict[str, np.ndarray]:
+    return {w.path: np.array(ops.convert_to_numpy(w.value)) for w in model.weights}
+
+
+def answers(model: keras.Model) -> np.ndarray:
+    batch = random_batch(TAGS, 4, seed=9)
+    inputs = {tensor.name: batch[tensor.name] for tensor in model.inputs}
+    return ops.convert_to_numpy(model(inputs)["logits"])
+
+
+@pytest.mark.parametrize(
+    "case", fewer_on_jax([("lora", 2), ("freeze", 1)], [("lora", 2)])
+)
+def test_exactly_what_is_asked_for_is_trained(case) -> None:
+    kind, accumulation = case
+    adaptation = {"lora": LORA, "freeze": FREEZE}[kind]
+    state, update = make(adaptation, accumulation=accumulation)
+    before = values(state.model)
+    expected = ADAPTED | HEAD
+    if adaptation is FREEZE:
+        expected = {
+            path
+            for path in before
+            if not path.startswith("token_embedding/") and "self_attention/" not in path
+        }
+    assert {w.path for w in state.model.trainable_variables} == expected
+    for number in range(2):
+        assert int(update(random_batch(TAGS, 8, number))["skipped"]) == 0
+    for path, value in values(state.model).items():
+        moved = bool(np.any(value != before[path]))
+        assert moved == (path in expected), path
+    # Two moments for each number that is trained, and the averages.
+    trained = sum(before[path].size for path in expected)
+    kept = sum(np.prod(v.shape) for v in state.optimizer.variables if len(v.shape))
+    assert kept == 2 * trained
+    assert sum(np.prod(v.shape) for v in state.averages) == trained
+
+
+def test_a_checkpoint_of_adapters_is_not_one_of_all_weights(tmp_path: Path) -> None:
+    adapted, _ = make(LORA)
+    path = write_checkpoint(tmp_path, take_snapshot(adapted, 2))
+    plain, _ = make(AllWeights())
+    with pytest.raises(ArtifactError, match=r"lora_kernel_a is there and not here"):
+        restore_checkpoint(path, plain)
+
+
+def test_merged_answers_as_adapted_with_the_averages_in_place(tmp_path: Path) -> None:
+    state, update = make(LORA)
+    base = small_model(TAGS)
+    base.set_weights([w for p, w in values(state.model).items() if "lora" not in p])
+    for number in range(3):
+        update(random_batch(TAGS, 8, number))
+    last = answers(state.model)
+    with averaged(state):
+        adapted = answers(state.model)
+        assert np.abs(adapted - last).max() > 1e-3
+        assert finish_adaptation(state.model, tmp_path)
+        np.testing.assert_allclose(answers(state.model), adapted, rtol=0, atol=1e-6)
+        paths = [w.path for w in state.model.weights]
+        assert paths == [w.path for w in base.weights]
+        head = {path: values(state.model)[path] for path in HEAD}
+    # The file holds the averages too, and means the same on the weights from before.
+    load_adapters(base, tmp_path / ADAPTERS)
+    for weight in base.weights:
+        if weight.path in HEAD:
+            weight.assign(head[weight.path])
+    np.testing.assert_allclose(answers(base), adapted, rtol=0, atol=1e-6)
+
+
+def test_without_adapters_there_is_nothing_to_finish(tmp_path: Path) -> None:
+    state, _ = make(FREEZE)
+    assert not finish_adaptation(state.model, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_merged_in_float32_whatever_is_computed_in(tmp_path: Path) -> None:
+    model = small_model(TAGS, dtype="mixed_bfloat16")
+    adapt(model, LORA, seed=1)
+    weights = {weight.path: weight for weight in model.weights}
+    part = "encoder_layer_0/self_attention/query"
+    a, b = (weights[f"{part}/lora_kernel_{side}"] for side in "ab")
+    b.assign(np.full(b.shape, 1e-3, "float32"))
+    kernel = values(model)[f"{part}/kernel"]
+    expected = kernel + 4.0 * ops.convert_to_numpy(ops.matmul(a, b))
+    finish_adaptation(model, tmp_path)
+    found = values(model)[f"{part}/kernel"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+def test_weights_besides_the_adapters() -> None:
+    model = small_model(TAGS)
+    wanted = LoraWeights(targets=("*/query",), also_trained=("*_norm/gamma",))
+    adapt(model, wanted, seed=1)
+    trained = {weight.path for weight in model.trainable_variables}
+    assert "encoder_layer_0/feedforward_norm/gamma" in trained
+    assert not trained & HEAD
+    assert {path for path in trained if "lora" in path} == {
+        path for path in ADAPTED if "/query/" in path
+    }
+
+
+@pytest.mark.parametrize(
+    ("adaptation", "message"),
+    [
+        (FrozenWeights(frozen=("layer_0/*",)), "'layer_0/.' fits the path of no"),
+        (LoraWeights(targets=("query",)), "'query' fits the path of no dense layer"),
+        (LoraWeights(also_trained=("*/gama",)), r"Most like it: .*gamma"),
+        (LoraWeights(rank=17), "rank=17 is not between 1 and 16"),
+        (FrozenWeights(frozen=("*",)), "nothing is left to be trained"),
+    ],
+)
+def test_what_cannot_be_is_said(adaptation, message) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        adapt(small_model(TAGS), adaptation, seed=1)
+    assert str(error.value).startswith("training.adaptation")
+
+
+def test_adapters_need_something_to_stand_beside() -> None:
+    with pytest.raises(ConfigError, match=r"adaptation\.kind=lora .* init_from"):
+        training(adaptation=LORA)
+    training(adaptation=LORA, initial_weights="weights.safetensors")
+    training(adaptation=LORA, init_from="runs/bert")
+
+
+def test_nothing_to_adapt_or_freeze() -> None:
+    with pytest.raises(ConfigError, match=r"targets=\[\] adapts nothing"):
+        LoraWeights(targets=())
+    with pytest.raises(ConfigError, match=r"frozen=\[\] leaves nothing frozen"):
+        FrozenWeights(frozen=())
