@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from configs.adaptation import Adaptation, AllWeights, LoraWeights
+from configs.distillation import DistillationConfig
 from configs.distribution import DataParallelConfig, Distribution
 from configs.errors import ConfigError
 from configs.fields import option
@@ -65,6 +66,10 @@ class TrainingConfig:
         default=None,
     )
     adaptation: Adaptation = option("Which weights are trained.", default=AllWeights)
+    distillation: DistillationConfig | None = option(
+        "Learn from a trained model too. Left out: from the records alone.",
+        default=None,
+    )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
         "Number format of the matrix products. Variables stay float32. With "
         "mixed_float16 the loss is scaled, so that small gradients are not lost.",
@@ -114,18 +119,7 @@ class TrainingConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.init_from is not None and self.initial_weights is not None:
-            raise ConfigError(
-                f"init_from={self.init_from} and initial_weights="
-                f"{self.initial_weights}: a training begins once. Take one of them away"
-            )
-        is_random = self.init_from is None and self.initial_weights is None
-        if isinstance(self.adaptation, LoraWeights) and is_random:
-            raise ConfigError(
-                "adaptation.kind=lora trains adapters beside weights that stay as they "
-                "are, and without init_from these are random. Name a run to begin "
-                "with, or write `kind: all`"
-            )
+        self._check_beginning()
         if self.batch_size % self.accumulation:
             raise ConfigError(
                 f"accumulation={self.accumulation} does not divide "
@@ -145,3 +139,24 @@ class TrainingConfig:
                     f"steps={self.steps} is {decay_steps} steps, which leaves no room "
                     f"for schedule.warmup_steps={schedule.warmup_steps}"
                 )
+
+    def _check_beginning(self) -> None:
+        """The weights to begin with are there where they must be, and only once."""
+        given = {"init_from": self.init_from, "initial_weights": self.initial_weights}
+        named = [f"{key}={value}" for key, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ConfigError(
+                f"{' and '.join(named)}: a training begins once. Take one of them away"
+            )
+        copies = self.distillation is not None and self.distillation.copies
+        if copies and named:
+            raise ConfigError(
+                f"{named[0]}, and the student also begins with blocks of its teacher. "
+                "Write `layers: []` in `distillation`, or take the other away"
+            )
+        if isinstance(self.adaptation, LoraWeights) and not (named or copies):
+            raise ConfigError(
+                "adaptation.kind=lora trains adapters beside weights that stay as they "
+                "are, and without init_from these are random. Name a run to begin "
+                "with, or write `kind: all`"
+            )

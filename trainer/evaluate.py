@@ -27,7 +27,8 @@ class Means:
     Attributes:
         loss: Nats per target; if several things are asked, their losses added up.
         accuracy: Share of first guesses that are right, of what is asked first.
-        parts: The loss of each thing asked, by the model's output, if several are.
+        parts: The loss of each thing asked, by the model's output, if several are; and
+            what was made small beside, which `loss` is without.
     """
 
     loss: float
@@ -47,12 +48,14 @@ def means(sums: Sums) -> Means:
     {'loss': 1.5, 'accuracy': 0.25}
     """
     found = {
-        name: [float(of[part]) / max(float(of["count"]), 1.0) for part in _SUMS[:2]]
+        name: float(of["cost"]) / max(float(of["count"]), 1.0)
         for name, of in sums.items()
     }
-    losses = {name: loss for name, (loss, _) in found.items()}
-    _, accuracy = next(iter(found.values()))
-    return Means(sum(losses.values()), accuracy, losses if len(losses) > 1 else {})
+    answers = {name: of for name, of in sums.items() if "correct" in of}
+    first = next(iter(answers.values()))
+    accuracy = float(first["correct"]) / max(float(first["count"]), 1.0)
+    loss = sum(found[name] for name in answers)
+    return Means(loss, accuracy, found if len(found) > 1 else {})
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 from keras import ops
 
 from model.kernels.cross_entropy import cross_entropy
 from trainer.asks import Ask
 
-Sums = dict[str, dict[str, Any]]  # by the output asked: cost, correct, count
+# By the output asked: cost, correct, count. What is made small beside the answers, and
+# is no part of the loss that is told, has no `correct`.
+Sums = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,15 @@ class Loss:
     asks: tuple[Ask, ...]
     label_smoothing: float = 0.0
     z_loss: float = 0.0
+
+    @property
+    def variables(self) -> Sequence[keras.Variable]:
+        """What `prepare` reads, and no update changes."""
+        return ()
+
+    def prepare(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Some records with all that the loss reads, before gradients are taken."""
+        return batch
 
     def counts(self, batch: Mapping[str, Any]) -> list[Any]:
         """How many targets there are of each ask: float32 scalars."""

@@ -83,7 +83,7 @@ def origin_of(folder: Path) -> Origin:
     if not (imported / "stage.json").is_file():
         raise ArtifactError(
             f"{folder}: has no trained model: neither `transbeam train` nor `transbeam "
-            "import` has finished there. Mend training.init_from, or train there first"
+            "import` has finished there. Name another folder, or train there first"
         )
     Stage(folder, IMPORTED, f"transbeam import DIR --run {folder}").load()
     tokenizer = imported / TOKENIZER

@@ -27,6 +27,7 @@ from trainer.checkpoint import (
     restore_checkpoint,
     save_weights,
 )
+from trainer.distill import learn_from_teacher
 from trainer.evaluate import (
     Evaluation,
     Means,
@@ -123,8 +124,11 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
             source, new = begun
             told = f"; new are {', '.join(new)}" if new else ""
             console.say(f"begun with {source}{told}")
+        trained, loss = learn_from_teacher(
+            config, model, loss_of(config), manifest.vocabulary, console.say
+        )
         parameters = adapt(model, training.adaptation, config.seed)
-        state = TrainState(model, _optimizer(config, model), training)
+        state = TrainState(trained, _optimizer(config, trained), training)
     step = _resume(state, folder, console.say, workers)
     told = parameters if parameters.frozen else f"{parameters.total:,} parameters"
     console.say(
@@ -133,7 +137,6 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
     )
 
     # 3. The steps.
-    loss = loss_of(config)
     start = time.perf_counter()
     tokens = _fit(state, loss, manifest, step, invocation, workers)
     seconds = time.perf_counter() - start

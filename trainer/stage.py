@@ -25,11 +25,12 @@ INITIAL_WEIGHTS = "weights.safetensors"
 TOKENIZER = "tokenizer"
 WEIGHTS = "model.weights.h5"
 
-# Keys of `training` that change what is written down, and no weight; and where initial
-# weights lie, since what they are is a key of its own.
+# Keys of `training` that change what is written down, and no weight; and where the
+# weights of others lie, since what they are is a key of its own.
 _OF_NO_WEIGHT = {
     f"training.{key}"
     for key in (
+        "distillation.teacher",
         "distribution.kind",
         "distribution.model_devices",
         "evaluate_every",
@@ -59,8 +60,8 @@ def training_inputs(
     Args:
         config: The run.
         records_sha256: Of its records.
-        there: What an earlier training was decided by. The weights that it began with
-            need not be there any more.
+        there: What an earlier training was decided by. The weights that it began
+            with, and its teacher, need not be there any more.
     """
     sections = ("model.", "training.", "tokenizer.vocabulary_size")
     free = _OF_NO_WEIGHT
@@ -71,11 +72,20 @@ def training_inputs(
         for key, value in flatten(config).items()
         if (key == "seed" or key.startswith(sections)) and key not in free
     }
-    if (path := initial_weights(config.training)) is not None:
-        key = "initial_weights_sha256"
+    for name, path in _weights_of_others(config.training).items():
+        key = f"{name}_sha256"
         gone = (there or {}).get(key, "missing")
         keys[key] = _sha256(path) if path.is_file() else gone
     return {**keys, "records": records_sha256}
+
+
+def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:
+    files = {}
+    if (path := initial_weights(training)) is not None:
+        files["initial_weights"] = path
+    if training.distillation is not None:
+        files["teacher"] = weights_of(Path(training.distillation.teacher))
+    return files
 
 
 def initial_weights(training: TrainingConfig) -> Path | None:

@@ -24,6 +24,7 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
     mesh = workers if isinstance(workers, MeshWorkers) else None
 
     def share(values, other_values, batch, counts, scale):
+        batch = loss.prepare(batch)
         outputs, other_values = model.stateless_call(
             values, other_values, inputs_of(model, batch), training=True
         )
@@ -49,15 +50,16 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
         value, sums = jax.tree.map(lambda x: jnp.sum(x, axis=0), parts)
         return gradients, (value, sums, other_values)
 
-    def pure(values, other_values, rest, batch) -> tuple[Any, Numbers]:
+    def pure(values, other_values, rest, fixed, batch) -> tuple[Any, Numbers]:
         pairs = list(zip([*trained, *changed], [*values, *rest], strict=True))
         with keras.StatelessScope(pairs):
             scale = state.loss_scale.value
         counts = loss.counts(batch)
         work = of_all_parts if accumulation > 1 else share_and_gradients
-        gradients, (value, sums, other_values) = work(
-            values, other_values, batch, counts, scale
-        )
+        with keras.StatelessScope(list(zip(loss.variables, fixed, strict=True))):
+            gradients, (value, sums, other_values) = work(
+                values, other_values, batch, counts, scale
+            )
 
         def new_values(change, *arguments):
             with keras.StatelessScope(pairs) as scope:
@@ -89,7 +91,8 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
 
     def update(batch: Batch) -> Numbers:
         before = [[variable.value for variable in group] for group in groups]
-        after, numbers = compiled(*before, arrays(batch))
+        fixed = [variable.value for variable in loss.variables]
+        after, numbers = compiled(*before, fixed, arrays(batch))
         for group, values in zip(groups, after, strict=True):
             for variable, value in zip(group, values, strict=True):
                 variable.assign(value)

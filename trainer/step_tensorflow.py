@@ -17,6 +17,7 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
     workers.sums_for(rules.state.optimizer)
 
     def gradients_of(batch: Batch, counts: list[Any]):
+        batch = loss.prepare(batch)
         with tf.GradientTape() as tape:
             outputs = model(inputs_of(model, batch), training=True)
             value, sums = loss(outputs, batch, counts)

@@ -45,7 +45,12 @@ OBJECTIVES: dict[str, Objective] = {
 
 
 def small_model(
-    objective: Objective, *, dropout: float = 0.0, dtype: str = "float32", **keys: Any
+    objective: Objective,
+    *,
+    dropout: float = 0.0,
+    dtype: str = "float32",
+    seed: int = 0,
+    **keys: Any,
 ) -> keras.Model:
     """One layer of width 16 with the head of the objective; and keys of `model`."""
     options: dict[str, Any] = {
@@ -75,6 +80,7 @@ def small_model(
         packed=True,
         segments=objective.kind in WITH_SEGMENTS,
         dtype=dtype,
+        seed=seed,
     )
 
 
