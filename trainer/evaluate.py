@@ -202,3 +202,37 @@ def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     total = longer.copy()
     total[: len(shorter)] += shorter
     return total
+
+
+def describe(evaluation: Evaluation, split: str = "validation") -> str:
+    """One line about an evaluation, for people."""
+    learned = "has learned" if evaluation.nats_below_unigram > 0 else "has NOT learned"
+    told = [
+        f"{split} loss {evaluation.loss:.3f} nats, unigram entropy "
+        f"{evaluation.unigram_entropy:.3f}: {evaluation.nats_below_unigram:+.3f} nats "
+        f"below it, so the model {learned} from context"
+    ]
+    scores = evaluation.scores
+    if "perplexity" in scores:
+        told.append(
+            f"perplexity {evaluation.perplexity:.1f}, accuracy "
+            f"{evaluation.accuracy:.1%} of {evaluation.predictions:,} predictions"
+        )
+        if "bits_per_byte" in scores:
+            told.append(told_scores({"bits_per_byte": scores["bits_per_byte"]}))
+    else:
+        told.append(f"{told_scores(scores)} of {evaluation.predictions:,} predictions")
+    return "; ".join(told)
+
+
+def told_scores(scores: Mapping[str, Interval]) -> str:
+    """Scores with their intervals, for people.
+
+    Example:
+    >>> told_scores({"macro_f1": Interval(0.75, 0.66, 0.83)})
+    'macro f1 0.750 (0.660 to 0.830)'
+    """
+    return ", ".join(
+        f"{name.replace('_', ' ')} {of.score:.3f} ({of.low:.3f} to {of.high:.3f})"
+        for name, of in scores.items()
+    )

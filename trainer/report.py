@@ -1,9 +1,39 @@
-"""Pictures of a training."""
+"""What is left of a training to look at: a picture and a page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import keras
 
 from configs.files import write_atomically
+from configs.run import RunConfig
+from trainer.report_page import training_report
+
+
+def write_report(
+    folder: Path,
+    config: RunConfig,
+    rows: Sequence[Mapping[str, float]],
+    result: Mapping[str, Any],
+) -> dict[str, str]:
+    """Writes `loss.png` and `report.html`.
+
+    Args:
+        folder: The training's.
+        config: The run.
+        rows: The lines of `metrics.jsonl`.
+        result: What the training stage says of itself.
+
+    Returns:
+        The files by name.
+    """
+    picture, page = folder / "loss.png", folder / "report.html"
+    draw_loss(rows, result["evaluation"]["unigram_entropy"], picture)
+    precision = config.training.precision
+    facts = {"backend": keras.backend.backend(), "precision": precision}
+    write_atomically(page, training_report(config, rows, result, facts))
+    return {"loss_curve": str(picture), "report": str(page)}
 
 
 def draw_loss(

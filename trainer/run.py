@@ -1,7 +1,7 @@
 """A training run, step by step."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from configs.command import Invocation
 from configs.errors import ArtifactError
-from configs.files import write_atomically
 from configs.memory import peak_memory
 from configs.run import RunConfig
 from configs.run_folder import save_config
@@ -32,6 +31,7 @@ from trainer.evaluate import (
     Evaluation,
     Means,
     Watcher,
+    describe,
     evaluate,
     means,
     on_host,
@@ -42,15 +42,14 @@ from trainer.loop import run_steps, stop_on_signals
 from trainer.losses import Loss
 from trainer.masking import DynamicMasking, dynamic_masking
 from trainer.memory import memory_advice
-from trainer.metrics.intervals import Interval
 from trainer.optimizers import build_optimizer
 from trainer.origin import begin
-from trainer.report import draw_loss
-from trainer.report_page import training_report
+from trainer.report import write_report
 from trainer.schedules import build_schedule
 from trainer.scoring import Scorer, scorers_of
 from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
 from trainer.step import TrainState, averaged, build_evaluation, build_step
+from trainer.utilization import least_step_seconds
 from trainer.workers import ALONE, Workers, joined
 
 
@@ -155,26 +154,20 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
         evaluation = evaluate_split(config, model, manifest, masking, workers=workers)
         if workers.is_chief:
             save_weights(model, folder / WEIGHTS)
-    if workers.is_chief:
-        save_config(folder, config)
-        draw_loss(read_metrics(folder), evaluation.unigram_entropy, folder / "loss.png")
     result = {
         "summary": describe(evaluation),
         "weights": str(folder / WEIGHTS),
-        "loss_curve": str(folder / "loss.png"),
         "parameters": model.count_params(),
         "trained_parameters": parameters.trainable,
         "steps": training.steps,
         "skipped_steps": int(state.skipped.numpy()),
         "seconds": round(seconds, 1),
         "tokens_per_second": round(tokens / seconds),
-        "report": str(folder / "report.html"),
         "evaluation": evaluation.as_json(),
     }
     if workers.is_chief:
-        facts = {"backend": keras.backend.backend(), "precision": training.precision}
-        report = training_report(config, read_metrics(folder), result, facts)
-        write_atomically(folder / "report.html", report)
+        save_config(folder, config)
+        result |= write_report(folder, config, read_metrics(folder), result)
     return result
 
 
@@ -318,37 +311,3 @@ def _resume(
         cut_metrics(folder, step)
     say(f"going on from step {step:,} ({checkpoints[-1]})")
     return step
-
-
-def describe(evaluation: Evaluation, split: str = "validation") -> str:
-    """One line about an evaluation, for people."""
-    learned = "has learned" if evaluation.nats_below_unigram > 0 else "has NOT learned"
-    told = [
-        f"{split} loss {evaluation.loss:.3f} nats, unigram entropy "
-        f"{evaluation.unigram_entropy:.3f}: {evaluation.nats_below_unigram:+.3f} nats "
-        f"below it, so the model {learned} from context"
-    ]
-    scores = evaluation.scores
-    if "perplexity" in scores:
-        told.append(
-            f"perplexity {evaluation.perplexity:.1f}, accuracy "
-            f"{evaluation.accuracy:.1%} of {evaluation.predictions:,} predictions"
-        )
-        if "bits_per_byte" in scores:
-            told.append(told_scores({"bits_per_byte": scores["bits_per_byte"]}))
-    else:
-        told.append(f"{told_scores(scores)} of {evaluation.predictions:,} predictions")
-    return "; ".join(told)
-
-
-def told_scores(scores: Mapping[str, Interval]) -> str:
-    """Scores with their intervals, for people.
-
-    Example:
-    >>> told_scores({"macro_f1": Interval(0.75, 0.66, 0.83)})
-    'macro f1 0.750 (0.660 to 0.830)'
-    """
-    return ", ".join(
-        f"{name.replace('_', ' ')} {of.score:.3f} ({of.low:.3f} to {of.high:.3f})"
-        for name, of in scores.items()
-    )

@@ -16,17 +16,13 @@ from pipeline.stage import finished_data
 from pipeline.tokenizers import load_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
 from trainer.checkpoint import load_weights
-from trainer.evaluate import Evaluation
+from trainer.evaluate import Evaluation, describe, told_scores
 from trainer.evaluation.examples import save_examples
 from trainer.evaluation.findings import Findings, Subject, find_out, watchers_of
 from trainer.evaluation.page import report
 from trainer.evaluation.piece_bytes import bits_per_byte
 from trainer.masking import dynamic_masking
-from trainer.run import (
-    describe,
-    evaluate_split,
-    told_scores,
-)
+from trainer.run import evaluate_split
 from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
 
 
