@@ -53,6 +53,10 @@ Write your own:
   transbeam cost my.yaml                    weights, FLOPs and memory of its model
   transbeam train my.yaml --set training.steps=5000
 
+Train each combination of some keys' values, and compare them:
+
+  transbeam sweep docs/sweep.yaml
+
 Begin with a model that others trained (transformers, TensorFlow 1's BERT, KerasHub):
 
   transbeam import path/to/bert-base-uncased --run runs/bert
@@ -77,6 +81,7 @@ ROOMS = {
     "score": "pipeline",
     "train": "trainer",
     "evaluate": "trainer",
+    "sweep": "trainer",
     "import": "trainer",
     "export": "serving",
     "predict": "serving",

@@ -67,7 +67,7 @@ def load_run(
     (2, 0.0006)
     """
     return parse_run(
-        _read(path), str(path), overrides, with_model=with_model, rules=rules
+        read_text(path), str(path), overrides, with_model=with_model, rules=rules
     )
 
 
@@ -106,7 +106,12 @@ def parse_run(
     return config
 
 
-def _read(path: str | Path) -> str:
+def read_text(path: str | Path) -> str:
+    """The text of a YAML file.
+
+    Raises:
+        ConfigError: There is none, or it is not UTF-8.
+    """
     try:
         # A byte order mark is no part of the text.
         return Path(path).read_text(encoding="utf-8-sig")

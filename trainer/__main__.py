@@ -1,4 +1,4 @@
-"""`transbeam train`, `evaluate` and `import`; also `python -m trainer`."""
+"""`transbeam train`, `evaluate`, `sweep` and `import`; also `python -m trainer`."""
 
 import argparse
 import os
@@ -48,15 +48,25 @@ def import_checkpoint(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def sweep_grid(arguments: argparse.Namespace) -> int:
+    """Runs a grid of configurations; see `trainer.sweep`."""
+    quiet_import("tensorflow", "keras")
+    from trainer.sweep import sweep
+
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    console.emit(sweep(arguments.sweep, arguments.run_folder, console))
+    return 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `train CONFIG`, `evaluate CONFIG` or `import DIR`."""
+    """Runs `train CONFIG`, `evaluate CONFIG`, `sweep FILE` or `import DIR`."""
     return run_main(_main, argv)
 
 
 def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
-    if arguments.function is import_checkpoint:
-        return import_checkpoint(arguments)
+    if arguments.function in (import_checkpoint, sweep_grid):
+        return arguments.function(arguments)
     invocation = read_invocation(arguments, with_model=True)
     if arguments.function is train and not find_place(os.environ).is_chief:
         # One worker of several holds the folder, and tells of the training.
@@ -105,6 +115,29 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="on the documents of evaluation.test in place of the validation split",
     )
+    command = commands.add_parser(
+        "sweep",
+        help="train each combination of some keys' values",
+        description="Makes records and trains for each combination of the values that "
+        "FILE gives some keys, and compares the runs in one table and picture. What is "
+        "done already is not done again.",
+        epilog="example: transbeam sweep docs/sweep.yaml",
+        allow_abbrev=False,
+    )
+    command.add_argument("sweep", metavar="FILE", type=Path, help="the sweep's YAML")
+    command.add_argument(
+        "--run",
+        metavar="DIR",
+        dest="run_folder",
+        type=Path,
+        help="the folder of its runs; runs/NAME if left out, by the sweep's name",
+    )
+    for flag, told in {
+        "quiet": "print only warnings, errors and what was asked for",
+        "json": "print one JSON object on stdout, and everything else on stderr",
+    }.items():
+        command.add_argument(f"--{flag}", action="store_true", help=told)
+    command.set_defaults(function=sweep_grid)
     command = commands.add_parser(
         "import",
         help="make a run's folder of a checkpoint that others trained",

@@ -72,12 +72,12 @@ def curves(
             f"<line class='limit' x1='{_LEFT}' x2='{_WIDTH - _RIGHT}' y1='{y:.1f}' "
             f"y2='{y:.1f}'/>" + _text(_WIDTH - _RIGHT + 6, y + 4, limit[0], "start")
         )
-    for number, line in enumerate(shown):
+    ends = _spread([_height(line.points[-1][1], low, high) for line in shown])
+    for number, (line, end) in enumerate(zip(shown, ends, strict=True)):
         corners = " ".join(place(point) for point in line.points)
         drawn.append(f"<polyline class='c{number}' points='{corners}'/>")
         if line.dots:
             drawn += [_dot(place(point), point) for point in line.points]
-        end = _height(line.points[-1][1], low, high)
         drawn.append(_text(_WIDTH - _RIGHT + 6, end + 4, line.name, "start"))
     drawn.append(_text(_LEFT, _HEIGHT - 14, "0", "start"))
     drawn.append(_text(_WIDTH - _RIGHT, _HEIGHT - 14, f"step {last:,.0f}", "end"))
@@ -97,6 +97,24 @@ def short(value: float) -> str:
     if value and not 1e-4 <= abs(value) < 1e7:
         return f"{value:.2e}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _spread(heights: Sequence[float], least: float = 14.0) -> list[float]:
+    """Heights at which labels can be read: moved until none covers another.
+
+    Example:
+    >>> _spread([50.0, 20.0, 51.0])
+    [50.0, 20.0, 64.0]
+    """
+    found = list(heights)
+    order = sorted(range(len(found)), key=found.__getitem__)
+    above = -least
+    for place in order:
+        above = found[place] = max(found[place], above + least)
+    below = _HEIGHT - _BOTTOM + least
+    for place in reversed(order):
+        below = found[place] = min(found[place], below - least)
+    return found
 
 
 def _height(value: float, low: float, high: float) -> float:
