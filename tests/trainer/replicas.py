@@ -10,6 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from configs.adaptation import LoraWeights
+from configs.distillation import DistillationConfig
 from configs.optimizers import (
     AdafactorConfig,
     AdamWConfig,
@@ -19,12 +21,15 @@ from configs.optimizers import (
 )
 from configs.training import TrainingConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from trainer.adaptation import adapt, finish_adaptation
 from trainer.asks import asks_of
+from trainer.distill import DistillationLoss, with_vectors
 from trainer.losses import Loss
 from trainer.optimizers import build_optimizer
 from trainer.place import Place
 from trainer.schedules import Warmup
-from trainer.step import TrainState, build_evaluation, build_step
+from trainer.step import TrainState, averaged, build_evaluation, build_step
+from trainer.teacher import begin_as
 from trainer.workers import ALONE, Workers
 
 ON_JAX = keras.backend.backend() == "jax"
@@ -75,6 +80,30 @@ class Training:
             for variables in self.state.variables.values()
             for variable in variables
         ]
+
+
+class Student(Training):
+    """Adapters beside blocks of a teacher, which learn from it."""
+
+    def __init__(self, workers: Workers, kind: str, **keys):
+        config = TrainingConfig(steps=100, batch_size=8, **keys)
+        objective = OBJECTIVES[kind]
+        recipe = DistillationConfig(teacher="runs/teacher")
+        keras.utils.set_random_seed(1)
+        with workers.scope():
+            self.model = small_model(objective)
+            teacher = small_model(objective, num_layers=2, seed=5)
+            begin_as(self.model, teacher, recipe)
+            student, teacher = with_vectors(self.model), with_vectors(teacher)
+            adapt(self.model, LoraWeights(rank=2), seed=1)
+            built = build_optimizer(
+                AdamWConfig(), Warmup(0.01, 0), student.trainable_variables
+            )
+            self.state = TrainState(student, built, config)
+        loss = DistillationLoss(
+            asks_of(objective), student=student, teacher=teacher, config=recipe
+        )
+        self.update = build_step(self.state, loss, config, workers)
 
 
 def compare(workers: Workers, kind: str, batches, *arguments, **keys) -> None:
@@ -131,6 +160,22 @@ def loss_scale() -> None:
     assert skipped[0] == 1
     assert skipped[-1] == 0
     assert training.state.loss_scale.numpy() == 2.0 ** (40 - sum(skipped))
+
+
+def students() -> None:
+    """Also once their adapters are merged, with the averages in place."""
+    workers = two_replicas()
+    for kind in ("classification", "seq2seq"):
+        keys = {"accumulation": 2, "ema_decay": 0.5}
+        one, several = (Student(who, kind, **keys) for who in (ALONE, workers))
+        for batch in three_batches(kind):
+            same(one.update(batch), several.update(batch), rtol=2e-5, atol=1e-6)
+        same(one.values(), several.values(), atol=2e-5)
+        for training in (one, several):
+            with averaged(training.state):
+                assert finish_adaptation(training.model, None)
+        merged = [[w.value for w in x.model.weights] for x in (one, several)]
+        same(*merged, atol=2e-5)
 
 
 def dropout() -> None:

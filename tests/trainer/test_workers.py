@@ -113,7 +113,7 @@ def test_two_replicas_are_as_one_device(backend) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-@pytest.mark.parametrize("case", ["objectives", "optimizers", "loss_scale"])
+@pytest.mark.parametrize("case", ["objectives", "optimizers", "loss_scale", "students"])
 def test_more_of_two_replicas(backend, case) -> None:
     run(backend, case)
 
