@@ -11,6 +11,7 @@ the training is on one worker, and on all accelerators that this one has.
 
 import atexit
 import os
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -27,6 +28,7 @@ from trainer.place import COORDINATOR, Place, find_place
 
 # So many steps later the answers are there, and reading them waits for no device.
 _STEPS_TO_HEAR = 2
+_SECONDS_FOR_OTHERS = 2.0
 _ONLY = Place()
 
 
@@ -225,7 +227,7 @@ def joined(config: TrainingConfig) -> Generator[Workers, None, None]:
         # The backends would wait at the exit for those who cannot come.
         code = 2 if lost or isinstance(error, UserError) else 1
         code = 130 if isinstance(error, KeyboardInterrupt) else code
-        atexit.register(os._exit, code)
+        atexit.register(_leave, code, workers.is_chief)
         if lost:
             raise LostWorkerError(
                 f"worker {workers.place.number}: another worker is gone, and training "
@@ -235,8 +237,17 @@ def joined(config: TrainingConfig) -> Generator[Workers, None, None]:
         raise
 
 
+def _leave(code: int, is_chief: bool) -> None:
+    if is_chief:
+        # JAX aborts those who find the first worker gone before they have ended.
+        time.sleep(_SECONDS_FOR_OTHERS)
+    os._exit(code)
+
+
 def _connect(config: TrainingConfig) -> Workers:
     place = find_place(os.environ)
+    # What can be known before the others are found.
+    Workers(place, place.count).check_batch(config)
     if keras.backend.backend() == "jax":
         from trainer import workers_jax
 
