@@ -130,9 +130,8 @@ class Workers:
         """What there is to say of them in a line; nothing of one device."""
         if self.replicas == 1:
             return ""
-        if self.place.count == 1:
-            return f"; {self.replicas} replicas"
-        return f"; {self.place.count} workers with {self.local_replicas} replicas each"
+        workers = f" at {self.place.count} workers" if self.place.count > 1 else ""
+        return f"; {self.replicas} replicas{workers}"
 
     def wait(self) -> None:
         """Until all workers are here."""

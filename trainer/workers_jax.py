@@ -44,7 +44,7 @@ def connect(place: Place, config: Distribution, address: str) -> Workers:
     Raises:
         ConfigError: There are not the devices for it.
     """
-    if place.count > 1:
+    if place.count > 1 and not jax.distributed.is_initialized():
         # JAX's own watch for SIGTERM would take the place of ours.
         jax.config.update("jax_enable_preemption_service", False)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")

@@ -1,5 +1,6 @@
 """Workers and replicas by `tf.distribute`."""
 
+import functools
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ def connect(place: Place, config: Distribution) -> Workers:
     return Workers() if strategy is None else StrategyWorkers(strategy, place)
 
 
+# One for the process: those of TensorFlow take each other's sums for their own.
+@functools.cache
 def _strategy(place: Place) -> tf.distribute.Strategy | None:
     if place.count > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()

@@ -4,6 +4,7 @@ Virtual devices are set up before anything has run, and all tests of one process
 have them: so this is a program, `python -m tests.trainer.replicas CASE...`.
 """
 
+import functools
 import sys
 
 import keras
@@ -35,6 +36,7 @@ from trainer.workers import ALONE, Workers
 ON_JAX = keras.backend.backend() == "jax"
 
 
+@functools.cache
 def two_replicas() -> Workers:
     if ON_JAX:
         import jax
@@ -64,21 +66,24 @@ class Training:
         keras.utils.set_random_seed(1)
         with workers.scope():
             self.model = small_model(objective, dropout=dropout, dtype=config.precision)
-            built = build_optimizer(
-                optimizer or AdamWConfig(),
-                Warmup(0.01, 0),
-                self.model.trainable_variables,
-            )
+            weights = self.model.trainable_variables
+            built = keras.optimizers.SGD(0.1)
+            if optimizer is not None:
+                built = build_optimizer(optimizer, Warmup(0.01, 0), weights)
+            built.build(weights)
             self.state = TrainState(self.model, built, config)
         loss = Loss(asks_of(objective), label_smoothing=0.1)
         self.update = build_step(self.state, loss, config, workers)
         self.forward = build_evaluation(self.model, loss, workers)
 
     def values(self) -> list[np.ndarray]:
+        # The gradient of a key's bias is 0 but for roundings, which adaptive optimizers
+        # make large; it has no effect.
         return [
             keras.ops.convert_to_numpy(variable.value)
             for variables in self.state.variables.values()
             for variable in variables
+            if "key/bias" not in variable.path and "key_bias" not in variable.path
         ]
 
 
@@ -137,7 +142,7 @@ def three_batches(kind: str) -> list:
 
 def quick() -> None:
     keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5}
-    compare(two_replicas(), "causal", three_batches("causal"), **keys)
+    compare(two_replicas(), "causal", three_batches("causal"), AdamWConfig(), **keys)
 
 
 def objectives() -> None:
@@ -157,8 +162,7 @@ def loss_scale() -> None:
     training.state.loss_scale.assign(2.0**40)
     batch = random_batch(OBJECTIVES["causal"], 8)
     skipped = [int(training.update(batch)["skipped"]) for _ in range(40)]
-    assert skipped[0] == 1
-    assert skipped[-1] == 0
+    assert 20 < sum(skipped) < 35
     assert training.state.loss_scale.numpy() == 2.0 ** (40 - sum(skipped))
 
 
@@ -202,8 +206,8 @@ def model_parallel() -> None:
     assert workers.replicas == 2
     keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5}
     for kind in ("causal", "seq2seq"):
-        compare(workers, kind, three_batches(kind), **keys)
-    training = Training(workers, "causal", ema_decay=0.5)
+        compare(workers, kind, three_batches(kind), AdamWConfig(), **keys)
+    training = Training(workers, "causal", AdamWConfig(), ema_decay=0.5)
     training.update(random_batch(OBJECTIVES["causal"], 8))
     weights = {v.path: v.value for v in training.model.trainable_variables}
     query = weights["decoder_layer_0/self_attention/query/kernel"]
