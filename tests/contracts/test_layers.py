@@ -25,6 +25,7 @@ from model.layers.attention.probabilities import Probabilities
 from model.layers.attention.sliding_window import SlidingWindowAttention
 from model.layers.block import TransformerBlock
 from model.layers.dense import Dense
+from model.layers.dropout import Dropout
 from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 from model.layers.feedforward import FeedForward, GatedFeedForward
 from model.layers.heads import GatherTokens, VocabularyBias, VocabularyProjection
@@ -387,6 +388,11 @@ CASES = [
         ),
         TOKENS,
         {"kernel": (D, 7), "bias": (7,)},
+    ),
+    Case(
+        lambda dtype: Dropout(0.2, noise_shape=(None, 1, None), seed=4, dtype=dtype),
+        TOKENS,
+        {},
     ),
     Case(lambda dtype: Residual(dropout=0.2, seed=4, dtype=dtype), UPDATES, {}),
     Case(
