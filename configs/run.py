@@ -22,6 +22,8 @@ from configs.training import TrainingConfig
 IN_BUCKETS = ("masked", "causal", "prefix", "classification")
 ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
 
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
@@ -48,7 +50,7 @@ class RunConfig:
     evaluation: EvaluationConfig = option("How it is judged.", default=EvaluationConfig)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
+        if not FOLDER_NAME.fullmatch(self.name):
             raise ConfigError(
                 f"name={self.name!r} cannot name a folder: begin with a letter or a "
                 "digit; letters, digits, '.', '_' and '-' may follow"

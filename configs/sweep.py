@@ -1,12 +1,14 @@
 """A sweep: one run for each combination of some keys' values, from one YAML file.
 
-name: peaks
-base: configs/tiny/masked.yaml
-set:
-training.steps: 60
-grid:
-training.schedule.peak: [1e-3, 4e-3]
-model.dropout: [0.0, 0.1]
+Such as this one, of four runs:
+
+    name: peaks
+    base: configs/tiny/masked.yaml
+    set:
+      training.steps: 60
+    grid:
+      training.schedule.peak: [1e-3, 4e-3]
+      model.dropout: [0.0, 0.1]
 """
 
 import itertools
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs.load import read_text
+from configs.run import FOLDER_NAME
 from configs.schema import did_you_mean
 from configs.yaml_nodes import Items, Node, Scalar, Section, complain, compose, found
 
@@ -68,6 +71,13 @@ def load_sweep(path: str | Path) -> Sweep:
     none: Mapping[str, Node] = {}
     fixed = _section(root, "set") if "set" in root.nodes else none
     grid = {key: _values(key, node) for key, node in _section(root, "grid").items()}
+    for key in fixed.keys() & grid.keys():
+        what = f"stands in `set` too ({fixed[key].where}). Take one of them away"
+        raise complain(root.nodes["grid"].where, f"grid.{key}", what)
+    name = _text(root, "name")
+    if not FOLDER_NAME.fullmatch(name):
+        what = "expected letters, digits, '.', '_' and '-': it is a folder's name"
+        raise complain(root.nodes["name"].where, "name", what)
     runs = 1
     for values in grid.values():
         runs *= len(values)
@@ -75,7 +85,7 @@ def load_sweep(path: str | Path) -> Sweep:
         what = f"{runs:,} runs; a sweep has {_MOST_RUNS:,} at most"
         raise complain(root.nodes["grid"].where, "grid", what)
     return Sweep(
-        _text(root, "name"),
+        name,
         Path(_text(root, "base")),
         tuple(f"{key}={_flow(node)}" for key, node in fixed.items()),
         grid,
@@ -108,11 +118,12 @@ def _values(key: str, node: Node) -> tuple[str, ...]:
     return tuple(map(_flow, node.nodes))
 
 
-def _flow(node: Node) -> str:
-    """A node as YAML on one line."""
+def _flow(node: Node, nested: bool = False) -> str:
+    """A node as YAML on one line; texts within others are quoted, for their commas."""
     if isinstance(node, Scalar):
-        return json.dumps(node.text, ensure_ascii=False) if node.quoted else node.text
+        quotes = node.quoted or (nested and isinstance(node.value, str))
+        return json.dumps(node.text, ensure_ascii=False) if quotes else node.text
     if isinstance(node, Items):
-        return f"[{', '.join(map(_flow, node.nodes))}]"
-    pairs = (f"{key}: {_flow(inner)}" for key, inner in node.nodes.items())
+        return f"[{', '.join(_flow(inner, nested=True) for inner in node.nodes)}]"
+    pairs = (f"{key}: {_flow(inner, nested=True)}" for key, inner in node.nodes.items())
     return f"{{{', '.join(pairs)}}}"

@@ -1,8 +1,10 @@
 """`transbeam sweep`: a run for each combination of values, and one page about them.
 
-    DIR/1f3a09c2/ ...         a run's folder each, named by what it replaces
-    DIR/sweep.json            what each replaced and what it reached
-    DIR/sweep.html            the same as a table and a picture
+In the sweep's folder are:
+
+    1f3a09c2/ ...   a run's folder each, named by what it replaces
+    sweep.json      what each replaced and what it reached
+    sweep.html      the same as a table and a picture
 
 A run that is done is not done again, so a sweep that was stopped goes on; a value that
 is added later adds its runs. Runs whose records are the same share their files.
@@ -10,23 +12,29 @@ is added later adds its runs. Runs whose records are the same share their files.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import configs
 from configs.console import Console
 from configs.errors import UserError
 from configs.files import write_atomically, write_json, writing
 from configs.load import load_run
 from configs.run import RunConfig
-from configs.run_folder import fingerprint, lock
+from configs.run_folder import fingerprint, lock, save_config
 from configs.sweep import Sweep, load_sweep
 from pipeline.stage import data_inputs, data_stage
 from trainer.stage import training_stage
 from trainer.sweep_page import sweep_page
+
+_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -55,34 +63,41 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
         console: Hears what is done.
 
     Returns:
-        `runs`, in the order of the grid, and `best`, of them the one with the least
-        validation loss.
+        `runs`, in the order of the grid; `best`, of them the one with the least
+        validation loss; and `page`.
 
     Raises:
         UserError: The file is not right, a combination is refused, or no run ended
             well.
+        KeyboardInterrupt: After a stop that was asked for.
     """
     plan = load_sweep(file)
     folder = folder or Path("runs", plan.name)
     # All combinations are checked before the first is run.
     points = list(_points(plan, folder))
-    found = []
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with lock(folder):
+        outcomes = {p.folder: _outcome(p) for p in points if _is_finished(p)}
         for number, point in enumerate(points, start=1):
             told = " ".join(point.replaced)
             console.heading(f"{number} of {len(points)}: {told}")
-            found.append(_run(plan, point, points[: number - 1], console))
+            _share_records(point, points[: number - 1])
+            if error := _run(plan, point, console):
+                console.warn(f"{point.folder}: {error}; the sweep goes on")
+            outcomes[point.folder] = _outcome(point, error)
+            found = [outcomes[p.folder] for p in points if p.folder in outcomes]
             _write(plan, folder, found)
     good = [run for run in found if run["error"] is None]
     if not good:
         raise UserError(f"{folder}: no run of the sweep ended well; see above")
     best = min(good, key=lambda run: run["loss"])
+    failed = f", {len(found) - len(good)} failed" if len(good) < len(found) else ""
     page = folder / "sweep.html"
     console.result(
-        f"{len(good)} of {len(found)} runs in {folder}, compared in {page}; the least "
-        f"validation loss, {best['loss']:.3f}, has {' '.join(best['replaced'])}"
+        f"{len(good)} of {len(found)} runs in {folder}{failed}, compared in {page}; "
+        f"the least validation loss, {best['loss']:.3f}, has "
+        f"{' '.join(best['replaced'])}"
     )
     return {"runs": found, "best": best, "page": str(page)}
 
@@ -96,38 +111,73 @@ def _points(plan: Sweep, folder: Path) -> Iterator[Point]:
         yield Point(folder / name, replaced, overrides, config)
 
 
-def _run(
-    plan: Sweep, point: Point, before: Sequence[Point], console: Console
-) -> dict[str, Any]:
-    """Makes the records of a run and trains it, each in a process of its own."""
-    _share_records(point, before)
-    error = None
-    for room, stage in (("pipeline", "data"), ("trainer", "train")):
-        words = [sys.executable, "-m", room, stage, str(plan.base)]
-        words += ["--run", str(point.folder)]
+def _run(plan: Sweep, point: Point, console: Console) -> str | None:
+    """Makes the records of a run and trains it; what went wrong, if anything did.
+
+    Each stage has a process of its own, which gives all memory back. What is done
+    already the stages find out themselves.
+    """
+    # By its path: the folder a user works in is not searched for modules.
+    command = [sys.executable, str(Path(configs.__path__[0]).parent / "transbeam.py")]
+    for stage in ("data", "train"):
+        words = [*command, stage, str(plan.base), "--run", str(point.folder)]
         for override in point.overrides:
             words += ["--set", override]
-        done = subprocess.run(words, stderr=None, stdout=subprocess.DEVNULL)
-        if done.returncode in (-2, 130):
+        code = _wait(words + ["--quiet"] * console.quiet)
+        if code == _INTERRUPTED:
             raise KeyboardInterrupt
-        if done.returncode:
-            error = f"{stage} ended with exit code {done.returncode}"
-            console.warn(f"{point.folder}: {error}; the sweep goes on")
-            break
-    return _outcome(point, error)
+        if code:
+            return f"{stage} ended with exit code {code}"
+    return None
+
+
+def _wait(words: Sequence[str]) -> int:
+    """Runs a command to its end, also when it is asked to stop before.
+
+    Ctrl-C reaches it by itself, SIGTERM through us; it saves a checkpoint, which takes
+    its time.
+    """
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    with _passing_on_sigterm(process):
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.wait()
+            raise
+
+
+@contextmanager
+def _passing_on_sigterm(process: subprocess.Popen) -> Generator[None, None, None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python hands signals to the main thread alone
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        process.terminate()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _share_records(point: Point, before: Sequence[Point]) -> None:
     """Takes the records of an earlier run that were made by the same keys."""
-    inputs = data_inputs(point.config)
+    inputs, data = data_inputs(point.config), data_stage(point.folder).path
     for other in before:
         finished = other.folder / "data/stage.json"
         same = data_inputs(other.config) == inputs
-        if same and finished.is_file() and not data_stage(point.folder).path.exists():
-            shutil.copytree(
-                other.folder / "data", point.folder / "data", copy_function=_link
-            )
-            return
+        if not same or not finished.is_file() or data.exists():
+            continue
+        # It appears at once: half of it would be taken for finished.
+        temporary = point.folder / ".data.tmp"
+        shutil.rmtree(temporary, ignore_errors=True)
+        with writing(data):
+            shutil.copytree(other.folder / "data", temporary, copy_function=_link)
+            save_config(temporary, point.config)
+            temporary.rename(data)
 
 
 def _link(source: str, target: str) -> None:
@@ -137,7 +187,11 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _outcome(point: Point, error: str | None) -> dict[str, Any]:
+def _is_finished(point: Point) -> bool:
+    return (training_stage(point.folder).path / "stage.json").is_file()
+
+
+def _outcome(point: Point, error: str | None = None) -> dict[str, Any]:
     """What there is to say of a run."""
     outcome = {
         "replaced": list(point.replaced),

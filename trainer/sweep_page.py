@@ -83,7 +83,7 @@ def _table(
 def _row(number: int, run: Mapping[str, Any], scores: Sequence[str]) -> str:
     numbers = [
         f"{run['loss']:.4f}",
-        *(f"{short(run['scores'].get(name, math.nan))}" for name in scores),
+        *(f"{_number(run['scores'].get(name))}" for name in scores),
         f"{run['parameters']:,}",
         duration(run["seconds"]),
         f"{run['tokens_per_second']:,}",
@@ -91,6 +91,11 @@ def _row(number: int, run: Mapping[str, Any], scores: Sequence[str]) -> str:
     cells = "".join(f"<td class='number'>{cell}</td>" for cell in numbers)
     mark = " class='best'" if number == 1 else ""
     return f"<tr{mark}><td>no. {number}</td>{_values(run)}{cells}</tr>"
+
+
+def _number(score: float | None) -> str:
+    """A score; one that is not there, or no number, is a dash."""
+    return "–" if score is None or not math.isfinite(score) else short(score)
 
 
 def _values(run: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from configs.sweep import load_sweep
 WHOLE = """
 name: peaks
 base: configs/tiny/masked.yaml
-set: {training.steps: 50, data.cleaning.languages: [de, "no"]}
+set: {training.steps: 500, training.optimizer.not_decayed: [bias$, "no"]}
 grid:
   training.schedule: [{kind: linear, peak: 1e-3}, {kind: constant}]
   seed: [1, 2]
@@ -26,13 +26,28 @@ def read(tmp_path: Path, text: str):
 
 def test_every_combination_is_a_run(tmp_path) -> None:
     sweep = read(tmp_path, WHOLE)
-    assert sweep.fixed == ("training.steps=50", 'data.cleaning.languages=[de, "no"]')
+    assert sweep.fixed == (
+        "training.steps=500",
+        'training.optimizer.not_decayed=["bias$", "no"]',
+    )
     points = list(sweep.points())
     assert [point[1] for point in points] == ["seed=1", "seed=2"] * 2
     runs = [load_run(sweep.base, ["training.steps=200", *point]) for point in points]
     found = [(run.training.schedule.kind, run.seed) for run in runs]
     assert found == [("linear", 1), ("linear", 2), ("constant", 1), ("constant", 2)]
     assert runs[0].training.schedule.peak == 1e-3
+
+
+def test_texts_in_blocks_keep_their_signs(tmp_path) -> None:
+    block = """
+  data.source:
+    - kind: text
+      path: corpus/part[0-9],{a}.txt
+"""
+    sweep = read(tmp_path, WHOLE.replace("  seed: [1, 2]", block))
+    ((_, override), *_) = sweep.points()
+    run = load_run(sweep.base, [override, *sweep.fixed])
+    assert run.data.source.path == "corpus/part[0-9],{a}.txt"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +59,8 @@ def test_every_combination_is_a_run(tmp_path) -> None:
         ("seed: [1, 2]", "seed: []", "grid.seed: expected a list"),
         ("seed: [1, 2]", f"seed: {list(range(501))}", "1,002 runs; a sweep has 1,000"),
         (WHOLE, "name: a\nbase: [b]\ngrid: {a: [1]}", "base: expected a text"),
+        ("name: peaks", "name: ../up", "name: expected letters"),
+        ("seed: [1, 2]", "training.steps: [1]", "stands in `set` too"),
         (WHOLE, "- a", "expected the keys of a sweep"),
     ],
 )

@@ -1,8 +1,12 @@
 """A sweep: which runs there are, and what is said of them."""
 
 import json
+import os
 import shutil
-import subprocess
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -28,27 +32,28 @@ class Processes:
         self.commands: list[list[str]] = []
         self.fails = ""
 
-    def __call__(self, words, **_) -> subprocess.CompletedProcess:
+    def __call__(self, words) -> int:
         self.commands.append(words)
-        _, _, _, stage, _, _, folder, *overrides = words
+        _, script, stage, _, _, folder, *overrides = words
+        assert Path(script).is_file()
         folder = Path(folder) / ("data" if stage == "data" else "training")
         if self.fails and any(self.fails in word for word in overrides):
-            return subprocess.CompletedProcess(words, 2)
+            return 2
         folder.mkdir(parents=True, exist_ok=True)
-        told = dict(word.split("=") for word in overrides if word != "--set")
+        told = dict(word.split("=") for word in overrides if "=" in word)
         loss = float(told["data.sequence_length"]) / 100
         loss -= float(told["training.schedule.peak"])
-        evaluation = {"loss": loss, "scores": {"accuracy": {"score": 0.5}}}
-        result = {"evaluation": evaluation, "parameters": 9, "seconds": 61.0}
-        record = {"result": result | {"tokens_per_second": 7}}
-        (folder / "stage.json").write_text(json.dumps(record))
-        return subprocess.CompletedProcess(words, 0)
+        scores = {"accuracy": {"score": 0.5}, "perplexity": {"score": None}}
+        result = {"evaluation": {"loss": loss, "scores": scores}, "parameters": 9}
+        result |= {"seconds": 61.0, "tokens_per_second": 7}
+        (folder / "stage.json").write_text(json.dumps({"result": result}))
+        return 0
 
 
 @pytest.fixture
 def processes(monkeypatch) -> Processes:
     played = Processes()
-    monkeypatch.setattr(module.subprocess, "run", played)
+    monkeypatch.setattr(module, "_wait", played)
     monkeypatch.setattr(
         Stage,
         "load",
@@ -82,6 +87,62 @@ def test_records_of_the_same_keys_are_shared(tmp_path, processes) -> None:
     shutil.rmtree(third)
     run(tmp_path)
     assert (third / "data/train.tfrecord").samefile(first / "data/train.tfrecord")
+
+
+def test_started_again_it_tells_of_all_runs_from_the_first_on(
+    tmp_path, processes, monkeypatch
+) -> None:
+    run(tmp_path)
+
+    def stopped(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_wait", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, FILE.replace("[32, 64]", "[16, 32, 64]"))
+    told = json.loads((tmp_path / "runs/sweep.json").read_text())
+    assert len(told["runs"]) == 4
+
+    def again(words):
+        processes(words)
+        if len(processes.commands) > 9:
+            raise KeyboardInterrupt
+        return 0
+
+    monkeypatch.setattr(module, "_wait", again)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    told = json.loads((tmp_path / "runs/sweep.json").read_text())
+    assert len(told["runs"]) == 4
+
+
+CHILD = """
+import pathlib, signal, sys, time
+def stop(*_):
+    time.sleep(0.5)
+    pathlib.Path(sys.argv[1]).write_text("saved")
+    sys.exit(130)
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, stop)
+pathlib.Path(sys.argv[1]).write_text("ready")
+time.sleep(60)
+"""
+
+
+def test_a_stop_waits_for_the_training_to_save(tmp_path) -> None:
+    file, parent = tmp_path / "told", os.getpid()
+
+    def ask() -> None:
+        while not (file.exists() and file.read_text() == "ready"):
+            time.sleep(0.01)
+        os.kill(parent, signal.SIGTERM)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        module._wait([sys.executable, "-c", CHILD, str(file)])
+    thread.join()
+    assert file.read_text() == "saved"
 
 
 def test_goes_on_after_a_run_that_failed(tmp_path, processes) -> None:
