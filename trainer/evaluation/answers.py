@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 
 from configs.console import Console
+from configs.errors import ConfigError
 from configs.files import write_atomically
 from configs.run import RunConfig
 from configs.supervised import Seq2SeqConfig, TextToTextConfig
@@ -66,6 +67,23 @@ def writes_answers(config: RunConfig) -> bool:
     return is_pair and bool(config.evaluation.text_scores)
 
 
+def check_libraries(config: RunConfig) -> None:
+    """Looks for what scores texts, before anything is done.
+
+    Raises:
+        ConfigError: A library that counts a score is not there.
+    """
+    if not writes_answers(config):
+        return
+    try:
+        signatures(config.evaluation.text_scores)
+    except ConfigError as error:
+        raise ConfigError(
+            f"evaluation.text_scores={list(config.evaluation.text_scores)}: {error}. "
+            "With `text_scores: []` no answers are written, and nothing is needed"
+        ) from error
+
+
 def answer(
     config: RunConfig,
     held_out: HeldOut,
@@ -81,12 +99,8 @@ def answer(
         trained: The model on packed records, with its weights.
         tokenizer: The run's.
         console: Shows how far it is.
-
-    Raises:
-        ConfigError: A library that counts a score is not there.
     """
     wanted = config.evaluation
-    told = signatures(wanted.text_scores)  # first: writing may take long
     texts, references = (
         column[: wanted.answers] for column in texts_and_references(config, held_out)
     )
@@ -108,7 +122,7 @@ def answer(
         decoded,
         answers,
         text_scores(answers, decoded, wanted.text_scores, config.seed),
-        told,
+        signatures(wanted.text_scores),
     )
 
 

@@ -17,6 +17,7 @@ from pipeline.tokenizers import load_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
 from trainer.checkpoint import load_weights
 from trainer.evaluate import Evaluation, describe, told_scores
+from trainer.evaluation.answers import check_libraries
 from trainer.evaluation.examples import save_examples
 from trainer.evaluation.findings import Findings, Subject, find_out, watchers_of
 from trainer.evaluation.page import report
@@ -60,6 +61,7 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
             cannot be read.
     """
     config, console = invocation.config, invocation.console
+    check_libraries(config)
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
     inputs = training_inputs(config, made["records_sha256"], stage.inputs())

@@ -137,6 +137,7 @@ class Rouge:
     @property
     def signature(self) -> str:
         """How it was counted."""
+        _library("rouge_score.rouge_scorer")
         version = importlib.metadata.version("rouge-score")
         return f"stem:{'yes' if self.stem else 'no'}|rouge-score:{version}"
 
