@@ -6,6 +6,7 @@ seed and of the element's place, so the backward pass has the mask again for the
 and TensorFlow makes one kernel of hash, comparison and product by XLA.
 """
 
+import math
 from typing import Any
 
 from keras import ops
@@ -24,6 +25,9 @@ def dropout(x: Any, rate: float, seed: Any) -> Any:
     Returns:
         Same shape and dtype as `x`.
 
+    Raises:
+        ValueError: There are 2^31 elements or more.
+
     Example:
     >>> x = dropout(ops.ones((1000,)), 0.5, ops.array([1, 2], dtype="uint32"))
     >>> sorted(set(ops.convert_to_numpy(x).tolist()))
@@ -33,6 +37,11 @@ def dropout(x: Any, rate: float, seed: Any) -> Any:
         - [Srivastava et al., 2014](https://jmlr.org/papers/v15/srivastava14a.html)
         - the mixing steps: MurmurHash3's finalizer, by Austin Appleby (public domain)
     """
+    if None not in x.shape and math.prod(x.shape) >= 2**31:
+        raise ValueError(
+            f"dropout of {math.prod(x.shape):,} elements at once, expected fewer than "
+            "2^31. Smaller batches have fewer, or more training.accumulation"
+        )
     if on_tensorflow() and not is_plain():
         from model.kernels import islands_tensorflow
 

@@ -6,7 +6,7 @@ import keras
 
 from configs.errors import ConfigError
 from model.kernels.rematerialize import rematerialize
-from model.layers.dropout import draw_seeds, with_seeds
+from model.layers.dropout import Seeds
 
 SUBLAYERS = ("self_attention", "cross_attention", "feedforward")
 PARTS = tuple(
@@ -131,16 +131,18 @@ class TransformerBlock(keras.layers.Layer):
         # Gradients flow into these; what places say besides is whole numbers.
         into = {"context": context, "bias_table": places.get("bias_table")}
         into = {name: x for name, x in into.items() if x is not None}
-        drawn = draw_seeds(self)
+        seeds = Seeds(self)
 
         def call(inputs, *rest):
             given = dict(zip(into, rest, strict=True))
             seen = {**places, **given}
             context = seen.pop("context", None)
-            with with_seeds(drawn):
+            with seeds.held():
                 return self._call(inputs, seen, context, context_places, training)
 
-        return rematerialize(call, inputs, *into.values())
+        outputs = rematerialize(call, inputs, *into.values())
+        seeds.count()
+        return outputs
 
     def _call(self, inputs, places, context, context_places, training):
         def attend(x):

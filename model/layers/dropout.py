@@ -1,6 +1,6 @@
 """Dropout with a mask that is computed, not kept."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -10,7 +10,7 @@ from keras import ops
 
 from model.kernels.dropout import dropout
 
-_DRAWN: ContextVar[Mapping[int, Any] | None] = ContextVar("drawn", default=None)
+_HELD: ContextVar["Seeds | None"] = ContextVar("held", default=None)
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -33,8 +33,9 @@ class Dropout(keras.layers.Dropout):
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
-        drawn = _DRAWN.get()
-        seed = self.draw_seed() if drawn is None else drawn[id(self)]
+        held = _HELD.get()
+        seed = self.seed_generator.next() if held is None else held.next(self)
+        seed = ops.cast(seed, "uint32")
         if self.noise_shape is None:
             return dropout(inputs, self.rate, seed)
         sizes = ops.shape(inputs)
@@ -44,22 +45,50 @@ class Dropout(keras.layers.Dropout):
         ]
         return inputs * dropout(ops.ones(shape, self.compute_dtype), self.rate, seed)
 
-    def draw_seed(self) -> Any:
-        """The next seed, uint32 `(2,)`."""
-        return ops.cast(self.seed_generator.next(), "uint32")
 
+class Seeds:
+    """The seeds that the dropouts within a layer are about to draw.
 
-def draw_seeds(layer: keras.layers.Layer) -> dict[int, Any]:
-    """The next seed of every dropout within a layer, for `with_seeds`."""
-    parts = [part for part in layer._flatten_layers() if isinstance(part, Dropout)]
-    return {id(part): part.draw_seed() for part in parts if part.rate > 0}
+    What is computed twice must draw the same both times, in the order of its calls; and
+    be counted once, so that nothing after it draws otherwise.
 
+    Args:
+        layer: Any layer.
+    """
 
-@contextmanager
-def with_seeds(drawn: Mapping[int, Any]) -> Iterator[None]:
-    """Inside, dropouts use these seeds, however often they are called."""
-    token = _DRAWN.set(drawn)
-    try:
-        yield
-    finally:
-        _DRAWN.reset(token)
+    def __init__(self, layer: keras.layers.Layer):
+        parts = [part for part in layer._flatten_layers() if isinstance(part, Dropout)]
+        self._generators = {
+            id(part): part.seed_generator for part in parts if part.rate > 0
+        }
+        self._first = {
+            name: ops.copy(generator.state.value)
+            for name, generator in self._generators.items()
+        }
+        self._calls: dict[int, int] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, dropouts draw these seeds from the first on, and count nothing."""
+        self._calls = dict.fromkeys(self._first, 0)
+        token = _HELD.set(self)
+        try:
+            yield
+        finally:
+            _HELD.reset(token)
+
+    def next(self, part: Dropout) -> Any:
+        """A dropout's next seed."""
+        call = self._calls[id(part)]
+        self._calls[id(part)] += 1
+        return self._after(id(part), call)
+
+    def count(self) -> None:
+        """Moves all dropouts on by what was drawn inside."""
+        for name, generator in self._generators.items():
+            generator.state.assign(self._after(name, self._calls[name]))
+
+    def _after(self, name: int, calls: int) -> Any:
+        first = self._first[name]
+        # As `keras.random.SeedGenerator` goes on.
+        return first + ops.convert_to_tensor([0, calls], first.dtype)

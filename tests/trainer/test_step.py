@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from configs.attention import GlobalWindowAttention
 from configs.sockets import DropPathResidual, RelativeBiasPosition
 from configs.training import TrainingConfig
 from model.layers.block import TransformerBlock
@@ -58,10 +59,19 @@ def test_accumulated_is_the_whole_batch(kind) -> None:
         )
 
 
+TWICE = GlobalWindowAttention(num_heads=2, window_size=4, dropout=0.3)
+
+
 @pytest.mark.parametrize(
-    "kind", [pytest.param("causal", marks=pytest.mark.slow), "seq2seq"]
+    ("kind", "attention"),
+    [
+        pytest.param("causal", {}, marks=pytest.mark.slow),
+        ("seq2seq", {}),
+        ("masked", {"attention": TWICE}),  # which drops twice in a call
+    ],
+    ids=str,
 )
-def test_computed_again_is_what_was_kept(kind) -> None:
+def test_computed_again_is_what_was_kept(kind, attention) -> None:
     """With the same dropout, and gradients into the context and the shared table."""
     batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(2)]
     results = []
@@ -71,6 +81,7 @@ def test_computed_again_is_what_was_kept(kind) -> None:
             dropout=0.3,
             position=RelativeBiasPosition(),
             residual=DropPathResidual(rate=0.2),
+            **attention,
         )
         for layer in model.layers:
             if isinstance(layer, TransformerBlock):
