@@ -79,7 +79,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"  {'memory':<10} about {gigabytes(need)} in training")
     if (found := find_memory()) and need > found.size:
-        console.warn(advice(config, need, found))
+        console.warn(advice(config, found))
     return 0
 
 

@@ -93,6 +93,8 @@ class Checkpoints:
         if not self.writes:
             return
         self.wait()
+        if validation_loss is not None and not math.isfinite(validation_loss):
+            validation_loss = None  # no candidate for the best
         snapshot = take_snapshot(state, step)
         self._writing = self._thread.submit(self._write, snapshot, validation_loss)
 

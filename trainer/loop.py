@@ -73,17 +73,20 @@ def run_steps(
             batch = next(batches)
             waited = time.perf_counter() - began
             log.add(update(batch), waited)
-            if stop.is_due():
-                log.flush()
-                checkpoints.save(state, log.step)
-                checkpoints.wait()
-                stop.leave()
-            if log.step % config.evaluate_every == 0 or log.step == config.steps:
+            stops = stop.is_due()
+            ends = log.step == config.steps
+            if log.step % config.evaluate_every == 0 or ends:
                 log.flush()
                 found = validate()
                 log.validated(found)
                 checkpoints.save(state, log.step, found.loss)
                 log.restart_clock()
+            elif stops:
+                log.flush()
+                checkpoints.save(state, log.step)
+            if stops:
+                checkpoints.wait()
+                stop.leave()
         checkpoints.wait()
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from configs.errors import UserError
 from configs.memory import Memory, find_memory
 from configs.run import RunConfig
-from model.cost.advice import advice, training_need
+from model.cost.advice import advice
 
 
 class OutOfMemoryError(UserError):
@@ -16,8 +16,12 @@ class OutOfMemoryError(UserError):
 
 
 @contextmanager
-def memory_advice(config: RunConfig) -> Generator[None, None, None]:
+def memory_advice(config: RunConfig, replicas: int) -> Generator[None, None, None]:
     """Inside, an error for want of memory becomes one that says what to change.
+
+    Args:
+        config: The run.
+        replicas: How many devices share a batch.
 
     Raises:
         OutOfMemoryError: There was not enough.
@@ -30,7 +34,7 @@ def memory_advice(config: RunConfig) -> Generator[None, None, None]:
         found = find_memory() or Memory("its device", 0)
         raise OutOfMemoryError(
             f"the memory of {found.where} ran out ({_first_line(error)}). "
-            f"{advice(config, training_need(config), found)}\n"
+            f"{advice(config, found, replicas)}\n"
             "The last checkpoint is whole: with rematerialize alone the training goes "
             "on from it, with the others it begins anew"
         ) from error

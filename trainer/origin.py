@@ -14,8 +14,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from configs.attention import BlockSparseAttention, KernelAttention
 from configs.errors import ArtifactError
 from configs.load import load_run
+from configs.model import Model
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from configs.schema import plain
@@ -95,6 +97,33 @@ def origin_of(folder: Path) -> Origin:
     )
 
 
+def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> None:
+    """Holds a run that a training begins with against it, before anything is moved.
+
+    Args:
+        config: The new training's.
+        run_folder: Its folder.
+        manifest: Of its records.
+
+    Raises:
+        ArtifactError: There is no such model, it is of another kind, or it would be
+            moved aside by this very training.
+    """
+    training = config.training
+    teacher = training.distillation and training.distillation.teacher
+    for key, named in (
+        ("init_from", training.init_from),
+        ("distillation.teacher", teacher),
+    ):
+        if named is not None and Path(named).resolve() == run_folder.resolve():
+            raise ArtifactError(
+                f"training.{key}={named} is the folder of this run itself. Train in "
+                "another one: --run DIR"
+            )
+    if training.init_from is not None:
+        _check(origin_of(Path(training.init_from)), config, manifest)
+
+
 def begin(
     model: keras.Model, config: RunConfig, manifest: Manifest
 ) -> tuple[str, list[str]] | None:
@@ -160,11 +189,23 @@ def differences(there: RunConfig, here: RunConfig) -> list[str]:
     ['model.num_layers: 4 there, 6 here']
     """
     old, new = (_leaves(plain(run.model), "model") for run in (there, here))
+    if _draws_by_seed(here.model):
+        # Features and blocks that are drawn by the seed are no weights.
+        old["seed"], new["seed"] = there.seed, here.seed
     return [
         f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
         for key in dict.fromkeys([*old, *new])
         if old.get(key) != new.get(key)
     ]
+
+
+def _draws_by_seed(model: Model) -> bool:
+    match model.attention:
+        case KernelAttention(feature_map=features):
+            return features != "elu"
+        case BlockSparseAttention(num_random_blocks=number):
+            return number > 0
+    return False
 
 
 def _leaves(value: Any, path: str) -> dict[str, Any]:

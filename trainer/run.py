@@ -43,7 +43,7 @@ from trainer.losses import Loss
 from trainer.masking import DynamicMasking, dynamic_masking
 from trainer.memory import memory_advice
 from trainer.optimizers import build_optimizer
-from trainer.origin import begin
+from trainer.origin import begin, check_origin
 from trainer.report import write_report
 from trainer.schedules import build_schedule
 from trainer.scoring import Scorer, scorers_of
@@ -86,6 +86,10 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
             f"validation loss {result['evaluation']['loss']:.3f}"
         )
         return {**result, "skipped": True}
+    checkpoints = list_checkpoints(stage.path / "checkpoints")
+    if stage.differences(inputs) or not checkpoints:
+        manifest = read_manifest(invocation.run_folder / "data")
+        check_origin(config, invocation.run_folder, manifest)
     if workers.is_chief:
         for line in stage.differences(inputs):
             console.say(f"trained anew, because {line}")
@@ -93,7 +97,7 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
             console.say(f"the model trained before is now in {moved}")
     workers.follow_chief(stage, inputs, config.training)
 
-    with peak_memory() as peak, memory_advice(config):
+    with peak_memory() as peak, memory_advice(config, workers.replicas):
         result = _train(invocation, stage.path, workers)
     result = {"path": str(stage.path), "peak_memory_mb": peak.megabytes, **result}
     if workers.is_chief:
@@ -117,6 +121,8 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
         make_deterministic()
     keras.utils.set_random_seed(config.seed)
     is_new = not list_checkpoints(folder / "checkpoints")
+    # Before the variables, which the workers make together.
+    workers.agree(int(is_new), f"whether there is a checkpoint in {folder}")
     with workers.scope():
         model = build_trainable(config, manifest.vocabulary["size"])
         if is_new and (begun := begin(model, config, manifest)):

@@ -1,6 +1,7 @@
 """A checkpoint is the whole state, or it is not there."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -85,7 +86,8 @@ def test_a_snapshot_does_not_move_with_the_training(tmp_path: Path) -> None:
 def test_keeps_the_newest_and_the_best(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     state = new_state()
-    for step, loss in ((9, 3.0), (10, 1.0), (100, 2.0), (101, None), (102, 1.5)):
+    losses = {9: 3.0, 10: 1.0, 100: math.nan, 101: None, 102: 1.5}
+    for step, loss in losses.items():
         checkpoints.save(state, step, loss)
     checkpoints.close()
     assert [path.name for path in list_checkpoints(tmp_path)] == [

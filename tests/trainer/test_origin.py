@@ -17,7 +17,7 @@ from model.weights.assign import variables_of
 from pipeline.manifest import read_manifest
 from trainer.checkpoint import best_checkpoint, load_weights
 from trainer.evaluate import Means
-from trainer.origin import begin, origin_of
+from trainer.origin import begin, differences, origin_of
 from trainer.run import train
 from trainer.stage import build_trainable, weights_of
 
@@ -81,6 +81,23 @@ def test_a_run_without_a_model_is_refused(run, tmp_path) -> None:
         begun(run(f"training.init_from={tmp_path}"))
     with pytest.raises(ConfigError, match="begins once"):
         TrainingConfig(steps=1, init_from="a", initial_weights="b")
+
+
+def test_its_own_folder_is_refused_and_nothing_is_moved(run, trained) -> None:
+    again = run(f"training.init_from={trained}", folder="trained")
+    with pytest.raises(ArtifactError, match="folder of this run itself"):
+        train(again)
+    with pytest.raises(ArtifactError, match="has no trained model"):
+        train(run("training.init_from=runs/nowhere", folder="trained"))
+    assert weights_of(trained).is_file()
+
+
+def test_features_that_are_drawn_by_the_seed_are_no_weights(run) -> None:
+    kernel = "model.attention={kind: kernel, num_heads: 2, feature_map: FEATURES}"
+    for features, told in (("relu", ["seed: 3 there, 4 here"]), ("elu", [])):
+        key = kernel.replace("FEATURES", features)
+        one, other = (run(key, f"seed={seed}").config for seed in (3, 4))
+        assert differences(one, other) == told
 
 
 def test_weights_that_are_not_finite_are_refused(run, trained) -> None:

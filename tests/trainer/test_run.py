@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError
 from trainer.evaluation.run import evaluate_run
-from trainer.log import NotFiniteError, TrainingLog
+from trainer.log import NotFiniteError, TrainingLog, read_metrics
 from trainer.losses import Loss
 from trainer.memory import OutOfMemoryError
 from trainer.run import build_trainable, train
@@ -103,7 +103,8 @@ def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> N
     assert np.isfinite(result["evaluation"]["loss"])
 
 
-@pytest.mark.parametrize("stop_at", [1, 3, 5])
+# At a validation, and elsewhere.
+@pytest.mark.parametrize("stop_at", [pytest.param(1, marks=pytest.mark.slow), 3, 5])
 def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) -> None:
     overrides = ("training.steps=7", "training.evaluate_every=3")
     whole = run(*overrides, folder="whole")
@@ -131,6 +132,11 @@ def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) ->
     steps = [json.loads(line)["step"] for line in log.splitlines()]
     assert steps == sorted(steps)
     assert steps[-1] == 7
+    validated = [
+        [row for row in read_metrics(run.run_folder / "training") if "val_loss" in row]
+        for run in (whole, halted)
+    ]
+    assert validated[0] == validated[1]
 
 
 def test_without_data(run, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from configs.data import DataConfig
 from configs.language_modelling import CausalConfig
 from configs.memory import Memory, find_memory
 from configs.model import DecoderConfig
+from configs.optimizers import AdafactorConfig
 from configs.run import RunConfig
 from configs.sources import TextSource
 from configs.training import TrainingConfig
@@ -34,13 +35,31 @@ def test_each_way_takes_less() -> None:
 
 def test_the_fewest_micro_batches_that_fit_are_named() -> None:
     there = Memory("a card", training_need(with_keys(accumulation=4)))
-    told = advice(RUN, training_need(RUN), there)
+    told = advice(RUN, there)
     assert "on a card. One of these is enough:\n  training.accumulation=4: " in told
     assert "optimizer" not in told  # saves too little
     there = Memory("a toy", 1_000_000)
-    told = advice(RUN, training_need(RUN), there)
+    told = advice(RUN, there)
     assert "No one of these is enough alone:\n  training.accumulation=12: " in told
     assert "training.optimizer={kind: adafactor}: " in told
+
+
+def test_replicas_share_the_batch() -> None:
+    assert training_need(RUN, replicas=4) == training_need(with_keys(batch_size=3))
+    there = Memory("a card", training_need(with_keys(batch_size=3, accumulation=3)))
+    told = advice(RUN, there, replicas=4)
+    assert "enough:\n  training.accumulation=3: " in told
+
+
+def test_where_nothing_helps_it_says_so() -> None:
+    least = with_keys(
+        batch_size=1,
+        rematerialize=True,
+        precision="mixed_bfloat16",
+        optimizer=AdafactorConfig(),
+    )
+    told = advice(least, Memory("a toy", 1_000))
+    assert told.endswith("Make the model smaller, or the records shorter")
 
 
 def test_check_says_what_is_needed_and_warns(tmp_path, capsys, monkeypatch) -> None:
