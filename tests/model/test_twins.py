@@ -32,6 +32,22 @@ from tests.model.gradients import value_and_gradients
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TWINS = sorted(path.stem for path in (CONFIGS / "tiny").glob("*.yaml"))
+# Of other sizes than a quick one's preset, with the same parts.
+ONLY_SLOW = [
+    "bert_large",
+    "gpt2_medium",
+    "gpt2_large",
+    "gpt2_xl",
+    "gpt3_medium",
+    "gpt3_large",
+    "gpt3_xl",
+    "gpt3_2_7b",
+    "gpt3_6_7b",
+    "gpt3_13b",
+    "gpt3_175b",
+    "t5_base",
+    "transformer_big",
+]
 TWINS_ON_JAX = ["bert_base", "llama_7b", "t5_small", "vit_base"]
 # Tasks that no twin is trained for, put on the body of one.
 OTHER_TASKS = [
@@ -72,7 +88,13 @@ NOTHING = 1e-5
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "alone"])
-@pytest.mark.parametrize("name", fewer_on_jax(TWINS, TWINS_ON_JAX))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *fewer_on_jax([name for name in TWINS if name not in ONLY_SLOW], TWINS_ON_JAX),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ONLY_SLOW),
+    ],
+)
 def test_twin_learns_from_its_records(name, packed, randomise):
     run = load_run(CONFIGS / f"tiny/{name}.yaml", with_model=True)
     if packed and run.objective.kind == "image_classification":
