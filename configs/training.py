@@ -77,7 +77,7 @@ class TrainingConfig:
     )
     rematerialize: bool = option(
         "Keep only what goes into each block, and compute the inside again for the "
-        "gradient: less memory, and about a third more time.",
+        "gradient: less memory, for one more forward pass.",
         default=False,
     )
     distribution: Distribution = option(
