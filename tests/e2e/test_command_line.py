@@ -77,6 +77,7 @@ def test_second_run_skips_every_stage_and_says_why(folder: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow  # tests/trainer/test_run.py asks the same of the stage alone
 def test_training_key_keeps_the_data(folder: Path) -> None:
     done = transbeam(folder, "run", "small.yaml", "--set", "training.steps=5", "--json")
     assert done.returncode == 0

@@ -9,7 +9,7 @@ from configs.attention import GlobalWindowAttention
 from configs.sockets import DropPathResidual, RelativeBiasPosition
 from configs.training import TrainingConfig
 from model.layers.block import TransformerBlock
-from tests.model.conftest import fewer_on_jax
+from tests.model.conftest import fewer_on_jax, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.asks import asks_of
 from trainer.losses import Loss
@@ -66,7 +66,7 @@ TWICE = GlobalWindowAttention(num_heads=2, window_size=4, dropout=0.3)
     ("kind", "attention"),
     [
         pytest.param("causal", {}, marks=pytest.mark.slow),
-        ("seq2seq", {}),
+        pytest.param("seq2seq", {}, marks=without_jax),
         ("masked", {"attention": TWICE}),  # which drops twice in a call
     ],
     ids=str,
