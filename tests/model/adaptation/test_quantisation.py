@@ -165,7 +165,7 @@ def test_a_table_of_scores_is_rounded_by_token(tmp_path):
 
 
 @without_jax
-@each_mode
+@pytest.mark.parametrize("mode", [pytest.param("int8", marks=pytest.mark.slow), "int4"])
 def test_adapters_beside_whole_numbers(mode, tmp_path):
     model = quantised(mode)
     answers = logits(model)
