@@ -47,7 +47,13 @@ from trainer.origin import begin, check_origin
 from trainer.report import write_report
 from trainer.schedules import build_schedule
 from trainer.scoring import Scorer, scorers_of
-from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
+from trainer.stage import (
+    WEIGHTS,
+    build_trainable,
+    missing_weights,
+    training_inputs,
+    training_stage,
+)
 from trainer.step import TrainState, averaged, build_evaluation, build_step
 from trainer.utilization import least_step_seconds
 from trainer.workers import ALONE, Workers, joined
@@ -73,6 +79,10 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
     inputs = training_inputs(config, made["records_sha256"], stage.inputs())
+    for path in missing_weights(config.training) if stage.inputs() else ():
+        console.warn(
+            f"{path}: is not there, so nothing tells whether {stage.path} began with it"
+        )
     result = stage.result_if_done(inputs)
     workers.agree(int(result is not None), f"whether {stage.path} is finished")
     if result:

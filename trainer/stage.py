@@ -88,6 +88,13 @@ def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:
     return files
 
 
+def missing_weights(training: TrainingConfig) -> list[Path]:
+    """Files of other runs that a training names and that are not there."""
+    return [
+        path for path in _weights_of_others(training).values() if not path.is_file()
+    ]
+
+
 def initial_weights(training: TrainingConfig) -> Path | None:
     """The file that a training begins with; None for random weights."""
     if training.initial_weights is not None:

@@ -111,7 +111,7 @@ def test_weights_that_are_not_finite_are_refused(run, trained) -> None:
         begun(run(f"training.init_from={trained}"))
 
 
-def test_trains_on_from_there_and_needs_it_no_more(run, trained) -> None:
+def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None:
     # So small a step that it stays where it began.
     schedule = "training.schedule={peak: 1e-9, warmup_steps: 0}"
     first = train(run(f"training.init_from={trained}", schedule))
@@ -123,8 +123,11 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained) -> None:
     elsewhere = trained.rename(trained.with_name("elsewhere"))
     again = run(f"training.init_from={elsewhere}", schedule)
     assert train(again) == {**first, "skipped": True}
+    assert "warning" not in capsys.readouterr().err
     shutil.rmtree(elsewhere)
     assert train(again) == {**first, "skipped": True}
+    # It may be a slip of the pen as well.
+    assert f"warning: {elsewhere}/" in capsys.readouterr().err
 
 
 def test_ends_with_the_best_weights(run, monkeypatch) -> None:
