@@ -137,6 +137,10 @@ class DistillationLoss(Loss):
         return [name for name in self.student.output if name.endswith(_VECTORS)]
 
     @property
+    def reads_scores(self) -> bool:
+        return True
+
+    @property
     def variables(self) -> Sequence[keras.Variable]:
         return self.teacher.variables
 

@@ -13,6 +13,8 @@ import keras
 from keras import ops
 
 from model.kernels.cross_entropy import cross_entropy
+from model.kernels.vocabulary_loss import vocabulary_loss
+from model.unscored import UnmadeScores
 from trainer.asks import Ask
 
 # By the output asked: cost, correct, count. What is made small beside the answers, and
@@ -36,6 +38,11 @@ class Loss:
     asks: tuple[Ask, ...]
     label_smoothing: float = 0.0
     z_loss: float = 0.0
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether it wants all scores, and cannot do with `UnmadeScores`."""
+        return False
 
     @property
     def variables(self) -> Sequence[keras.Variable]:
@@ -67,7 +74,8 @@ class Loss:
         """The share that some records have in the loss of a batch.
 
         Args:
-            outputs: The model's, for these records.
+            outputs: The model's, for these records; or `UnmadeScores` of a
+                vocabulary in place of them.
             batch: Their features.
             counts: Of the whole batch that they are part of, as `counts` gives them.
 
@@ -87,12 +95,12 @@ class Loss:
         total, sums = ops.zeros((), "float32"), {}
         for ask, count in zip(self.asks, counts, strict=True):
             targets, weights = ask.of(batch)
-            nats, extra, correct = self._of_each(outputs[ask.output], targets)
+            cost, nats, correct = self._of_all(outputs[ask.output], targets, weights)
             # Without any target there is nothing to divide, and nothing to learn.
-            total = total + ops.sum((nats + extra) * weights) / ops.maximum(count, 1.0)
+            total = total + cost / ops.maximum(count, 1.0)
             sums[ask.output] = {
-                "cost": ops.sum(nats * weights),
-                "correct": ops.sum(correct * weights),
+                "cost": nats,
+                "correct": correct,
                 "count": ops.sum(weights),
             }
         return total, sums
@@ -125,6 +133,26 @@ class Loss:
                 "count": _per_record(weights),
             }
         return found
+
+    def _of_all(self, scores, targets, weights) -> tuple[Any, Any, Any]:
+        """What all targets cost, their nats, and how many were right."""
+        if isinstance(scores, UnmadeScores):
+            width = scores.vectors.shape[-1]
+            return vocabulary_loss(
+                ops.reshape(scores.vectors, (-1, width)),
+                scores.table,
+                scores.bias,
+                ops.reshape(targets, (-1,)),
+                ops.reshape(weights, (-1,)),
+                label_smoothing=self.label_smoothing,
+                z_loss=self.z_loss,
+            )
+        nats, extra, correct = self._of_each(scores, targets)
+        return (
+            ops.sum((nats + extra) * weights),
+            ops.sum(nats * weights),
+            ops.sum(correct * weights),
+        )
 
     def _of_each(self, logits, targets) -> tuple[Any, Any, Any]:
         """Nats, what smoothing and z-loss add to them, and whether it was right."""

@@ -8,7 +8,7 @@ from the gradient of the batch in one piece. Then gradients are clipped, once; a
 they are not finite, the weights stay what they were.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,8 @@ import keras
 from keras import ops
 
 from configs.training import TrainingConfig
+from model.kernels import is_plain
+from model.unscored import without_scores
 from trainer.losses import Loss
 from trainer.workers import ALONE, Workers
 
@@ -174,6 +176,24 @@ def build_evaluation(model: keras.Model, loss: Loss, workers: Workers = ALONE):
     else:
         from trainer.step_tensorflow import build_forward
     return build_forward(model, loss, workers)
+
+
+def outputs_to_learn_from(
+    model: keras.Model, loss: Loss, whole: bool = False
+) -> Callable[[Batch], Mapping[str, Any]]:
+    """From a batch to what the loss reads of a model in training.
+
+    Scores of a vocabulary are left to the loss, unless it reads them.
+
+    Args:
+        model: Is trained.
+        loss: What it makes small.
+        whole: Whether scores are to be made in one piece in any case.
+    """
+    whole = whole or loss.reads_scores or is_plain()
+    unscored = None if whole else without_scores(model)
+    called = unscored or model
+    return lambda batch: called(inputs_of(model, batch), training=True)
 
 
 def inputs_of(model: keras.Model, batch: Batch) -> Batch:

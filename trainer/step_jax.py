@@ -8,7 +8,15 @@ import numpy as np
 from jax import numpy as jnp
 
 from trainer.losses import Loss
-from trainer.step import Batch, Numbers, Rules, in_parts, inputs_of, tokens_in
+from trainer.step import (
+    Batch,
+    Numbers,
+    Rules,
+    in_parts,
+    inputs_of,
+    outputs_to_learn_from,
+    tokens_in,
+)
 from trainer.workers import Workers
 from trainer.workers_jax import MeshWorkers
 
@@ -23,13 +31,19 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
     groups = (trained, others, changed)
     mesh = workers if isinstance(workers, MeshWorkers) else None
 
+    # Rows that lie on several devices are not cut into chunks.
+    outputs_of = outputs_to_learn_from(model, loss, whole=mesh is not None)
+
     def share(values, other_values, batch, counts, scale):
         batch = loss.prepare(batch)
-        outputs, other_values = model.stateless_call(
-            values, other_values, inputs_of(model, batch), training=True
-        )
-        value, sums = loss(outputs, batch, counts)
-        return value * scale, (value, sums, other_values)
+        pairs = list(zip([*trained, *others], [*values, *other_values], strict=True))
+        with keras.StatelessScope(pairs) as scope:
+            value, sums = loss(outputs_of(batch), batch, counts)
+        others_after = [
+            _current(scope, variable, old)
+            for variable, old in zip(others, other_values, strict=True)
+        ]
+        return value * scale, (value, sums, others_after)
 
     cut = mesh.in_parts if mesh else in_parts
     share_and_gradients = jax.grad(share, has_aux=True)

@@ -6,7 +6,15 @@ import keras
 import tensorflow as tf
 
 from trainer.losses import Loss
-from trainer.step import Batch, Numbers, Rules, in_parts, inputs_of, tokens_in
+from trainer.step import (
+    Batch,
+    Numbers,
+    Rules,
+    in_parts,
+    inputs_of,
+    outputs_to_learn_from,
+    tokens_in,
+)
 from trainer.workers import Workers
 
 
@@ -14,13 +22,13 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
     """See `trainer.step.build_step`."""
     model = rules.state.model
     weights = model.trainable_variables
+    outputs_of = outputs_to_learn_from(model, loss)
     workers.sums_for(rules.state.optimizer)
 
     def gradients_of(batch: Batch, counts: list[Any]):
         batch = loss.prepare(batch)
         with tf.GradientTape() as tape:
-            outputs = model(inputs_of(model, batch), training=True)
-            value, sums = loss(outputs, batch, counts)
+            value, sums = loss(outputs_of(batch), batch, counts)
             scaled = value * rules.state.loss_scale.value
         gradients = tape.gradient(
             scaled,

@@ -39,6 +39,50 @@ def plain_cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:
     return log_sum - ops.squeeze(score, -1), log_sum
 
 
+def softmax_and_log_sum(logits: Any) -> tuple[Any, Any, Any]:
+    """Softmax, the logarithm of its denominator, and where it is largest.
+
+    Args:
+        logits: float32 `(N, C)`.
+
+    Returns:
+        float32 `(N, C)`, float32 `(N,)`, and int32 `(N,)`. No gradients are meant to
+        flow through them.
+
+    Example:
+    >>> softmax, log_sum, guesses = softmax_and_log_sum(ops.array([[0.0, 0.0]]))
+    >>> ops.convert_to_numpy(softmax), round(float(log_sum[0]), 4), int(guesses[0])
+    (array([[0.5, 0.5]], dtype=float32), 0.6931, 0)
+    """
+    if on_tensorflow():
+        import tensorflow as tf
+
+        # Keras's own `argmax` goes over everything once more, for zeros with a sign.
+        softmax = tf.nn.softmax(logits)
+        guesses = tf.argmax(logits, axis=-1, output_type="int32")
+    else:
+        softmax = ops.softmax(logits, axis=-1)
+        guesses = ops.cast(ops.argmax(logits, axis=-1), "int32")
+    # The largest probability is at least 1 / C, so that its logarithm is exact.
+    log_sum = pick(logits, guesses) - ops.log(pick(softmax, guesses))
+    return softmax, log_sum, guesses
+
+
+def pick(x: Any, places: Any) -> Any:
+    """One number of each row: `(N, C)` at int32 `(N,)`.
+
+    Example:
+    >>> ops.convert_to_numpy(pick(ops.array([[1.0, 2.0], [3.0, 4.0]]), ops.array([1, 0])))
+    array([2., 3.], dtype=float32)
+    """
+    if on_tensorflow():
+        import tensorflow as tf
+
+        rows = tf.range(tf.shape(x)[0])
+        return tf.gather_nd(x, tf.stack([rows, tf.cast(places, "int32")], axis=1))
+    return ops.squeeze(ops.take_along_axis(x, places[:, None], axis=-1), -1)
+
+
 def _on_tensorflow(logits, targets):
     import tensorflow as tf
 

@@ -69,7 +69,7 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
     dtype = inputs.dtype
     width, units = kernel.shape
     matrix = tf.reshape(inputs, (-1, width))
-    if _should_widen(inputs):
+    if should_widen(inputs):
         matrix, kernel = tf.cast(matrix, "float32"), tf.cast(kernel, "float32")
     outputs = tf.matmul(matrix, kernel)
     if bias is not None:
@@ -80,10 +80,10 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
     return tf.reshape(outputs, (*ops.shape(inputs)[:-1], units))
 
 
-def _should_widen(inputs) -> bool:
-    """Whether a product in bfloat16 is better computed in float32.
+def should_widen(inputs) -> bool:
+    """Whether products of these vectors in bfloat16 are better computed in float32.
 
-    It takes twice as long where the CPU has no matrix unit for bfloat16. With few
+    Bfloat16 takes twice as long where the CPU has no matrix unit for bfloat16. With few
     tokens all the time goes into reading the kernel, which must not grow.
     """
     tokens = inputs.shape[:-1].num_elements()

@@ -43,7 +43,6 @@ from model.layers.residual import (
     ReZeroResidual,
     ScaledResidual,
 )
-from model.layers.vocabulary_loss import VocabularyLoss
 from tests.model.compiling import ON_JAX, compiled_on_jax
 
 B, T, D = 3, 5, 8
@@ -445,17 +444,6 @@ CASES = [
         ),
         TOKENS,
         {"kernel": (D, 11)},
-        returns="float32",
-    ),
-    Case(  # as wide as there are rows: `fit` wants equal first axes
-        lambda dtype: VocabularyLoss(11, chunk_tokens=4, transposed=True, dtype=dtype),
-        {
-            "inputs": floats(B, T, B),
-            "table": floats(B, 12),
-            "target_ids": ints(11, B, T),
-        },
-        {},
-        passes_mask=False,
         returns="float32",
     ),
     Case(

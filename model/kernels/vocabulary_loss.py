@@ -1,0 +1,213 @@
+"""What targets cost among a large vocabulary, without all its scores at once."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from model.kernels import on_tensorflow
+from model.kernels.cross_entropy import pick, softmax_and_log_sum
+from model.kernels.dense import should_widen
+
+# Scores there are at a time: in float32 they fill 128 MB, and their softmax as much.
+MOST_SCORES = 2**25
+
+
+def vocabulary_loss(
+    vectors: Any,
+    table: Any,
+    bias: Any,
+    targets: Any,
+    weights: Any,
+    *,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    most_scores: int = MOST_SCORES,
+) -> tuple[Any, Any, Any]:
+    """The cost of targets, whose scores are `vectors @ table.T + bias`.
+
+    For 50,000 words, the scores of 32 rows of 128 tokens fill 800 MB, their softmax as
+    much, and their gradient as much again. Here scores are made for some tokens, reduced
+    to a few numbers and to their gradients, and forgotten: the loss is a sum with known
+    weights, so its gradients are known with it, but for a factor. So there are the
+    same three products as in the plain way, and nothing grows with tokens times
+    vocabulary.
+
+    With `L` for the logarithm of the softmax's denominator, `s` for the smoothing, `p`
+    for the softmax and `t` for the target, a token costs
+
+        L + z_loss · L² - (1 - s) · score[t] - s · mean(score)
+
+    and the gradient of this to its scores is `(1 + 2 · z_loss · L) · p`, less `1 - s` at
+    the target, less `s / V` everywhere. Only the first has a number for each word; the
+    other two are added to what the products give, as rows of the table and as their
+    mean.
+
+    Shapes: `N` tokens, `D` hidden width, `V` vocabulary.
+
+    Args:
+        vectors: float `(N, D)`; the products run in its dtype, or better.
+        table: float32 `(V, D)`.
+        bias: float32 `(V,)`, or None.
+        targets: int32 `(N,)` in `[0, V)`.
+        weights: float32 `(N,)`: how often each target counts. It has no gradient.
+        label_smoothing: See `trainer.losses.Loss`.
+        z_loss: See `trainer.losses.Loss`.
+        most_scores: Scores there may be at a time; at least one token's are.
+
+    Returns:
+        Three float32 scalars, sums over tokens with their weights: the cost, which
+        has gradients to `vectors`, `table` and `bias`; the nats, which are the cost
+        without smoothing or z-loss; and how many targets were the first guess.
+
+    Example:
+    >>> vectors, table = ops.array([[0.0], [2.0]]), ops.array([[0.0], [1.0]])
+    >>> cost, nats, correct = vocabulary_loss(
+    ...     vectors, table, None, ops.array([1, 1]), ops.array([1.0, 1.0])
+    ... )
+    >>> round(float(cost), 4), round(float(nats), 4), float(correct)
+    (0.8201, 0.8201, 1.0)
+
+    References:
+        - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
+        - [Chowdhery et al., 2022](https://arxiv.org/abs/2204.02311), section 5
+    """
+    number, size = ops.shape(vectors)[0], ops.shape(table)[0]
+    chunk = max(1, most_scores // size)
+    num_chunks = _at_least_one((number + chunk - 1) // chunk)
+    dtype = "float32" if should_widen(vectors) else vectors.dtype
+    evenly = label_smoothing / size
+
+    @ops.custom_gradient
+    def cost_of(vectors, table, targets, weights, bias=None):
+        targets = ops.cast(targets, "int32")
+        narrow = ops.cast(table, dtype)
+        mean = ops.mean(table, axis=0) if label_smoothing else None
+        mean_bias = ops.mean(bias) if label_smoothing and bias is not None else 0.0
+
+        def of_chunk(x, wanted, weights):
+            """Sums, gradients to what all share, and gradients to these vectors."""
+            x = ops.cast(x, dtype)
+            scores = _product(x, narrow, transpose_b=True)
+            if bias is not None:
+                scores = scores + bias
+            softmax, log_sum, guesses = softmax_and_log_sum(scores)
+            score = pick(scores, wanted)
+            nats = log_sum - score
+            cost, steepness = nats, weights
+            if label_smoothing:
+                wide = ops.cast(x, "float32")
+                mean_score = ops.squeeze(ops.matmul(wide, mean[:, None]), -1)
+                cost = cost + label_smoothing * (score - mean_score - mean_bias)
+            if z_loss:
+                cost = cost + z_loss * ops.square(log_sum)
+                steepness = weights * (1.0 + 2.0 * z_loss * log_sum)
+            correct = ops.cast(ops.equal(guesses, wanted), "float32")
+            sums = [ops.sum(each * weights) for each in (cost, nats, correct)]
+            softmax = ops.cast(softmax, dtype)
+            column = ops.cast(steepness[:, None], dtype)
+            to_vectors = _product(softmax, narrow) * steepness[:, None]
+            sums.append(_product(softmax, x * column, transpose_a=True))
+            if bias is not None:
+                sums.append(_product(column, softmax, transpose_a=True)[0])
+            return sums, to_vectors
+
+        shared = [(), (), (), table.shape, *(() if bias is None else [bias.shape])]
+        sums, to_vectors = _over_chunks(
+            of_chunk,
+            (vectors, targets, weights),
+            num_chunks,
+            [ops.zeros(shape, "float32") for shape in shared],
+        )
+        cost, nats, correct, to_table, *to_bias = sums
+
+        # What does not come from the softmax: the targets, and all words alike.
+        wide = ops.cast(vectors, "float32")
+        wanted = ((1.0 - label_smoothing) * weights)[:, None]
+        to_vectors = to_vectors - wanted * ops.take(table, targets, axis=0)
+        to_table = _subtract_at(to_table, targets, wanted * wide)
+        to_bias = [_subtract_at(g[:, None], targets, wanted)[:, 0] for g in to_bias]
+        if label_smoothing:
+            to_vectors = to_vectors - label_smoothing * weights[:, None] * mean
+            to_table = to_table - evenly * ops.sum(weights[:, None] * wide, axis=0)
+            to_bias = [g - evenly * ops.sum(weights) for g in to_bias]
+
+        def gradient(*arguments, upstream=None):
+            # TensorFlow gives the gradient of each result, JAX a tuple of them.
+            worth = keras.tree.flatten((arguments, upstream))[0]
+            return (
+                ops.cast(to_vectors * worth, vectors.dtype),
+                to_table * worth,
+                ops.zeros_like(weights),
+                ops.zeros_like(weights),
+                *(g * worth for g in to_bias),
+            )
+
+        return (cost, nats, correct), gradient
+
+    # JAX wants all that is read to be an argument, and arguments to be floats. Every
+    # id below 16 million is a float32.
+    inputs = [vectors, table, ops.cast(targets, "float32"), weights]
+    inputs += [] if bias is None else [bias]
+    if on_tensorflow():
+        import tensorflow as tf
+
+        inputs = [tf.convert_to_tensor(x) for x in inputs]  # what is read of a variable
+    return cost_of(*inputs)
+
+
+def _over_chunks(function: Any, inputs: Any, num_chunks: Any, nothing: Any) -> Any:
+    """A function's first results added to `nothing`, and its second in one piece."""
+    if isinstance(num_chunks, int) and num_chunks == 1:
+        return function(*inputs)
+    number = ops.shape(inputs[0])[0]
+    size = (number + num_chunks - 1) // num_chunks  # equal, so that one shape is traced
+    padding = num_chunks * size - number
+
+    def cut(x):  # from (N, ...) to (chunks, size, ...); padding weighs nothing
+        x = ops.pad(x, ((0, padding), *((0, 0) for _ in x.shape[1:])))
+        return ops.reshape(x, (num_chunks, size, *x.shape[1:]))
+
+    pieces = [cut(x) for x in inputs]
+
+    def add(so_far, index):
+        new, rest = function(*(x[index] for x in pieces))
+        return [a + b for a, b in zip(so_far, new, strict=True)], rest
+
+    def add(carry, index):
+        sums, rests = carry
+        new, rest = function(*(x[index] for x in pieces))
+        sums = [a + b for a, b in zip(sums, new, strict=True)]
+        return (sums, ops.slice_update(rests, (index * size, 0), rest)), None
+
+    # A scan does one step after the other; of a loop, TensorFlow would run ten at a time.
+    rests = ops.zeros((num_chunks * size, inputs[0].shape[-1]), "float32")
+    (sums, rests), _ = ops.scan(add, (nothing, rests), ops.arange(num_chunks))
+    return sums, rests[:number]
+
+
+def _at_least_one(number: Any) -> Any:
+    return max(1, number) if isinstance(number, int) else ops.maximum(1, number)
+
+
+def _product(a: Any, b: Any, *, transpose_a=False, transpose_b=False) -> Any:
+    """A product of matrices, in float32. TensorFlow need not transpose beforehand."""
+    if on_tensorflow():
+        import tensorflow as tf
+
+        product = tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    else:
+        product = ops.matmul(
+            ops.transpose(a) if transpose_a else a,
+            ops.transpose(b) if transpose_b else b,
+        )
+    return ops.cast(product, "float32")
+
+
+def _subtract_at(table: Any, rows: Any, values: Any) -> Any:
+    """A table less some values at some of its rows, which may come more than once."""
+    if on_tensorflow():
+        import tensorflow as tf
+
+        return tf.tensor_scatter_nd_sub(table, rows[:, None], values)
+    return table - ops.segment_sum(values, rows, num_segments=ops.shape(table)[0])
