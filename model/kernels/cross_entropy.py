@@ -72,7 +72,8 @@ def pick(x: Any, places: Any) -> Any:
     """One number of each row: `(N, C)` at int32 `(N,)`.
 
     Example:
-    >>> ops.convert_to_numpy(pick(ops.array([[1.0, 2.0], [3.0, 4.0]]), ops.array([1, 0])))
+    >>> picked = pick(ops.array([[1.0, 2.0], [3.0, 4.0]]), ops.array([1, 0]))
+    >>> ops.convert_to_numpy(picked)
     array([2., 3.], dtype=float32)
     """
     if on_tensorflow():

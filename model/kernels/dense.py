@@ -86,6 +86,8 @@ def should_widen(inputs) -> bool:
     Bfloat16 takes twice as long where the CPU has no matrix unit for bfloat16. With few
     tokens all the time goes into reading the kernel, which must not grow.
     """
+    if not on_tensorflow():
+        return False
     tokens = inputs.shape[:-1].num_elements()
     return (
         inputs.dtype == "bfloat16"

@@ -27,10 +27,10 @@ def vocabulary_loss(
     """The cost of targets, whose scores are `vectors @ table.T + bias`.
 
     For 50,000 words, the scores of 32 rows of 128 tokens fill 800 MB, their softmax as
-    much, and their gradient as much again. Here scores are made for some tokens, reduced
-    to a few numbers and to their gradients, and forgotten: the loss is a sum with known
-    weights, so its gradients are known with it, but for a factor. So there are the
-    same three products as in the plain way, and nothing grows with tokens times
+    much, and their gradient as much again. Here scores are made for some tokens,
+    reduced to a few numbers and to their gradients, and forgotten: the loss is a sum
+    with known weights, so its gradients are known with it, but for a factor. There are
+    the same three products as in the plain way, and nothing grows with tokens times
     vocabulary.
 
     With `L` for the logarithm of the softmax's denominator, `s` for the smoothing, `p`
@@ -38,10 +38,10 @@ def vocabulary_loss(
 
         L + z_loss · L² - (1 - s) · score[t] - s · mean(score)
 
-    and the gradient of this to its scores is `(1 + 2 · z_loss · L) · p`, less `1 - s` at
-    the target, less `s / V` everywhere. Only the first has a number for each word; the
-    other two are added to what the products give, as rows of the table and as their
-    mean.
+    and the gradient of this to its scores is `(1 + 2 · z_loss · L) · p`, less `1 - s`
+    at the target, less `s / V` everywhere. Only the first has a number for each word;
+    the other two are added to what the products give, as rows of the table and as
+    their mean.
 
     Shapes: `N` tokens, `D` hidden width, `V` vocabulary.
 
@@ -82,8 +82,8 @@ def vocabulary_loss(
     def cost_of(vectors, table, targets, weights, bias=None):
         targets = ops.cast(targets, "int32")
         narrow = ops.cast(table, dtype)
-        mean = ops.mean(table, axis=0) if label_smoothing else None
-        mean_bias = ops.mean(bias) if label_smoothing and bias is not None else 0.0
+        mean = ops.mean(table, axis=0)
+        mean_bias = 0.0 if bias is None else ops.mean(bias)
 
         def of_chunk(x, wanted, weights):
             """Sums, gradients to what all share, and gradients to these vectors."""
@@ -97,7 +97,7 @@ def vocabulary_loss(
             cost, steepness = nats, weights
             if label_smoothing:
                 wide = ops.cast(x, "float32")
-                mean_score = ops.squeeze(ops.matmul(wide, mean[:, None]), -1)
+                mean_score = ops.matmul(wide, mean)
                 cost = cost + label_smoothing * (score - mean_score - mean_bias)
             if z_loss:
                 cost = cost + z_loss * ops.square(log_sum)
@@ -153,7 +153,8 @@ def vocabulary_loss(
         import tensorflow as tf
 
         inputs = [tf.convert_to_tensor(x) for x in inputs]  # what is read of a variable
-    return cost_of(*inputs)
+    results: Any = cost_of(*inputs)
+    return results
 
 
 def _over_chunks(function: Any, inputs: Any, num_chunks: Any, nothing: Any) -> Any:
@@ -170,17 +171,13 @@ def _over_chunks(function: Any, inputs: Any, num_chunks: Any, nothing: Any) -> A
 
     pieces = [cut(x) for x in inputs]
 
-    def add(so_far, index):
-        new, rest = function(*(x[index] for x in pieces))
-        return [a + b for a, b in zip(so_far, new, strict=True)], rest
-
     def add(carry, index):
         sums, rests = carry
         new, rest = function(*(x[index] for x in pieces))
         sums = [a + b for a, b in zip(sums, new, strict=True)]
         return (sums, ops.slice_update(rests, (index * size, 0), rest)), None
 
-    # A scan does one step after the other; of a loop, TensorFlow would run ten at a time.
+    # A scan does one step after the other. Of a loop, TensorFlow would run ten at once.
     rests = ops.zeros((num_chunks * size, inputs[0].shape[-1]), "float32")
     (sums, rests), _ = ops.scan(add, (nothing, rests), ops.arange(num_chunks))
     return sums, rests[:number]

@@ -41,7 +41,9 @@ def test_of_every_objective(kind) -> None:
         assert without_scores(model) is None
 
 
-@pytest.mark.parametrize("keys", [{"tie_embeddings": False}, {"vocabulary_multiple": 8}])
+@pytest.mark.parametrize(
+    "keys", [{"tie_embeddings": False}, {"vocabulary_multiple": 8}], ids=str
+)
 def test_of_every_table(keys) -> None:
     """A table of its own, and one with rows past the vocabulary."""
     config = DecoderConfig(num_layers=1, hidden_dim=8, **keys)

@@ -94,9 +94,9 @@ def test_any_number_of_tokens_in_chunks_of_any_size(**case) -> None:
 
 def test_by_hand() -> None:
     # Scores 0 and log 3: probabilities 1/4 and 3/4.
-    vectors, table = np.ones((2, 1), "float32"), np.array([[0.0], [np.log(3)]], "float32")
     sums = vocabulary_loss(
-        *map(ops.convert_to_tensor, (vectors, table)),
+        ops.ones((2, 1)),
+        ops.convert_to_tensor(np.array([[0.0], [np.log(3)]], "float32")),
         None,
         np.array([0, 1], "int32"),
         np.array([1.0, 3.0], "float32"),
