@@ -19,7 +19,14 @@ from configs.supervised import ImageClassificationConfig, SpanQAConfig
 from configs.tokenizer import TokenizerConfig, WordPieceConfig
 from configs.training import TrainingConfig
 
-IN_BUCKETS = ("masked", "causal", "prefix", "classification")
+IN_BUCKETS = (
+    "masked",
+    "causal",
+    "prefix",
+    "classification",
+    "pair_classification",
+    "token_classification",
+)
 ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
 
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -9,6 +9,7 @@ from configs.layout import BucketedLayout
 from configs.run import RunConfig
 from pipeline.document_batch import DocumentBatch
 from pipeline.objectives.tokenized import tokenize_column
+from pipeline.objectives.words import tokenize_words
 from pipeline.tokenizers.interface import Tokenizer
 
 
@@ -47,10 +48,25 @@ def by_bucket(
     if len(runs) == 1:
         yield runs[0], np.arange(len(batch))
         return
-    special = tokenizer.special
-    frame = (special.begin is not None) + (special.end is not None)
-    lengths = tokenize_column(batch, tokenizer).lengths + frame
+    lengths = _framed_lengths(batch, tokenizer, run)
     limits = [one.data.sequence_length for one in runs]
     bucket = np.minimum(np.searchsorted(limits, lengths), len(runs) - 1)
     for index, one in enumerate(runs):
         yield one, np.flatnonzero(bucket == index)
+
+
+def _framed_lengths(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig
+) -> np.ndarray:
+    """int64 (D,). Tokens of each document and of what goes around its texts."""
+    special = tokenizer.special
+    begin, end = special.begin is not None, special.end is not None
+    if run.objective.kind == "token_classification":
+        sentences = batch.values("words")
+        pieces = tokenize_words(sentences, tokenizer, run).row_splits
+        words = np.cumsum([0, *(len(sentence) for sentence in sentences)])
+        return np.diff(pieces[words]) + begin + end
+    lengths = tokenize_column(batch, tokenizer).lengths + begin + end
+    if run.objective.kind == "pair_classification":
+        lengths += tokenize_column(batch, tokenizer, "second_text").lengths + end
+    return lengths

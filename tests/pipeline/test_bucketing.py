@@ -9,6 +9,7 @@ from configs.errors import ConfigError
 from configs.language_modelling import MaskedConfig
 from configs.layout import BucketedLayout
 from configs.run import RunConfig
+from configs.supervised import PairClassificationConfig, TokenClassificationConfig
 from pipeline.bucketing import bucket_runs, by_bucket
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
@@ -57,6 +58,58 @@ def test_records_of_all_buckets() -> None:
     alone = make_records(batch, WORDS, bucketed(64), "train")
     assert tokens == alone.counts["tokens"]
     assert padding < alone.counts["padding"] / 2
+
+
+def labelled(kind: str, random: np.random.Generator) -> list[Document]:
+    """Sentences with a tag for each word, or pairs with a class; some of them empty."""
+    documents = []
+    for number, text in enumerate(random_texts(60, 12)):
+        words = tuple(text.split())
+        if kind == "token_classification":
+            tags = tuple(random.choice(["O", "B"], len(words)).tolist())
+            documents.append(Document(text, "x", number, words=words, tags=tags))
+            continue
+        second = " ".join(words[: int(random.integers(len(words) + 1))])
+        documents.append(Document(text, "x", number, second_text=second, label="B"))
+    return documents
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        TokenClassificationConfig(labels=("O", "B")),
+        PairClassificationConfig(labels=("O", "B")),
+    ],
+    ids=lambda objective: objective.kind,
+)
+def test_examples_are_the_same_in_shorter_records(objective) -> None:
+    run = run_of(objective, 512)
+
+    def in_buckets(*lengths: int) -> RunConfig:
+        layout = BucketedLayout(lengths=lengths)
+        return replace(run, data=replace(run.data, layout=layout))
+
+    documents = labelled(objective.kind, np.random.default_rng(1))
+    batch = DocumentBatch.of(documents)
+    whole = make_records(batch, WORDS, in_buckets(512), "train")
+    place = {d: n for n, d in enumerate(whole.placement.document.tolist())}
+    seen = []
+    for one, rows in by_bucket(batch, WORDS, in_buckets(32, 64, 512)):
+        length = one.data.sequence_length
+        records = make_records(batch.take(rows), WORDS, one, "train")
+        check_arrays(records.arrays, contract(one))
+        for number, document in enumerate(rows[records.placement.document].tolist()):
+            seen.append(document)
+            for name, array in records.arrays.items():
+                long = whole.arrays[name][place[document]]
+                if long.ndim:  # a number for each token; the others are padding
+                    real = whole.arrays["document_ids"][place[document]] > 0
+                    assert not real[length:].any()
+                    long = long[:length]
+                np.testing.assert_array_equal(array[number], long)
+        shorter = {32: 0, 64: 32, 512: 64}[length]
+        assert (records.lengths > shorter).all()
+    assert sorted(seen) == sorted(place)
 
 
 def test_a_packed_run_is_its_own_bucket() -> None:
