@@ -20,6 +20,7 @@ from configs.run import RunConfig
 from configs.schema import plain
 from configs.version import VERSION
 from configs.yaml_nodes import (
+    Items,
     Node,
     Scalar,
     Section,
@@ -139,24 +140,37 @@ def _override(root: Section, override: str) -> Section:
     value = compose(text, lambda _: where, dotted.strip()) or Scalar(
         where, "", quoted=False
     )
-    return _put(root, names, value, where, path="")
+    return cast(Section, _put(root, names, value, where, path=""))
 
 
-def _put(
-    section: Section, names: list[str], value: Node, where: str, path: str
-) -> Section:
-    """The section with a value put below it; the sections on the way are made."""
+def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> Node:
+    """The node with a value put below it; the sections on the way are made.
+
+    What stands in a list is named by its place, from 0: `parts.0.weight`.
+    """
+    if not names:
+        return value
     name, *rest = names
-    if rest:
-        inner = section.nodes.get(name)
-        inner_path = f"{path}.{name}" if path else name
-        if inner is None or is_blank(inner):
-            inner = Section(where, {})
-        if not isinstance(inner, Section):
-            what = f"{found(inner)} stands there ({inner.where}), not a section"
-            raise complain(where, inner_path, what)
-        value = _put(inner, rest, value, where, inner_path)
-    return Section(section.where, {**section.nodes, name: value})
+    inner_path = f"{path}.{name}" if path else name
+    if isinstance(node, Items):
+        place = int(name) if name.isdecimal() else -1
+        if not 0 <= place < len(node.nodes):
+            what = (
+                f"{name!r} is no place in the list that stands there ({node.where}). "
+                f"It has {len(node.nodes)}, counted from 0"
+            )
+            raise complain(where, path, what)
+        nodes = list(node.nodes)
+        nodes[place] = _put(nodes[place], rest, value, where, inner_path)
+        return Items(node.where, tuple(nodes))
+    if not isinstance(node, Section):
+        what = f"{found(node)} stands there ({node.where}), not a section"
+        raise complain(where, path, what)
+    inner = node.nodes.get(name)
+    if inner is None or is_blank(inner):
+        inner = Section(where, {})
+    inner = _put(inner, rest, value, where, inner_path)
+    return Section(node.where, {**node.nodes, name: inner})
 
 
 class _Dumper(yaml.SafeDumper):

@@ -13,7 +13,12 @@ from configs.load import dump_run, flatten, load_run, parse_run
 from configs.model import EncoderConfig
 from configs.run import RunConfig
 from configs.sockets import LearnedPosition, SinusoidalPosition
-from configs.sources import PythonDocsSource, TextSource
+from configs.sources import (
+    MixturePart,
+    MixtureSource,
+    PythonDocsSource,
+    TextSource,
+)
 from configs.training import TrainingConfig
 from configs.yaml_nodes import compose
 
@@ -103,6 +108,22 @@ def test_override_may_replace_a_section_as_a_whole():
     text = SMALL + "model: {position: {kind: sinusoidal, max_wavelength: 5}}\n"
     run = parse_run(text, "f", ["model.position={kind: learned}"])
     assert run.model.position == LearnedPosition()
+
+
+def test_override_in_a_list():
+    parts = "[{source: {kind: text, path: a}}, {source: {kind: text, path: b}}]"
+    overrides = [
+        f"data.source={{kind: mixture, parts: {parts}}}",
+        "data.source.parts.1.source.path=c",
+        "data.source.parts.0={source: {kind: text, path: d}, weight: 2}",
+    ]
+    source = parse_run(SMALL, "f", overrides).data.source
+    assert source == MixtureSource(
+        parts=(
+            MixturePart(source=TextSource(path="d"), weight=2.0),
+            MixturePart(source=TextSource(path="c")),
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

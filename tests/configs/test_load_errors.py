@@ -163,11 +163,19 @@ def test_files_that_cannot_be_read(tmp_path):
          "schedule.warmup_steps=100 is more than steps=50."),
         ("name.x=1", "name: the text 'small' stands there (run.yaml:1), not a sect"),
         ("name=a: b: c", "--set name=a: b: c: not valid YAML: mapping values"),
-        ("model={kind: a, kind: b}", "model.kind: given twice"),
     ],
 )  # fmt: skip
 def test_override_that_is_wrong(override, message):
     assert message in error_of(SMALL, override)
+
+
+@pytest.mark.parametrize("place", ["2", "-1", "x", "0x"])
+def test_override_of_a_place_that_a_list_does_not_have(place):
+    text = SMALL + 'export:\n  examples: ["[MASK]", "a [MASK]"]\n'
+    assert error_of(text, f"export.examples.{place}=b") == (
+        f"--set export.examples.{place}=b: export.examples: {place!r} is no place in "
+        "the list that stands there (run.yaml:6). It has 2, counted from 0."
+    )
 
 
 def test_override_of_a_kind_does_not_drop_keys_in_silence():
