@@ -1,0 +1,200 @@
+"""Each file of `configs/tasks/`, small: data in the form and place that it says.
+
+What differs from the file is in `SMALLER`, and what a model that is brought in would
+give (`runs/minilm`) is a run of the same kind.
+"""
+
+import gzip
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from configs.command import Invocation
+from configs.console import Console
+from configs.load import load_run
+from pipeline.stage import data
+from tests.small_run import WORDS
+from trainer.evaluation.run import evaluate_run
+from trainer.run import train
+
+TASKS = Path(__file__).parents[2] / "configs/tasks"
+SMALLER = (
+    "model.num_layers=1",
+    "model.hidden_dim=16",
+    "model.attention.num_heads=2",
+    "model.feedforward.intermediate_dim=32",
+    "training.steps=4",
+    "training.batch_size=4",
+    "training.schedule.warmup_steps=1",
+    "training.evaluate_every=2",
+)
+TAGS = ("NOUN", "VERB", "DET")
+ENTITIES = ("O", "O", "B-person", "I-person")
+
+
+def sentences(count: int, seed: int) -> list[list[str]]:
+    chance = random.Random(seed)
+    return [chance.choices(WORDS, k=chance.randint(4, 12)) for _ in range(count)]
+
+
+def write(path: str, lines: Iterable[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    raw = text.encode()
+    Path(path).write_bytes(gzip.compress(raw) if path.endswith(".gz") else raw)
+
+
+def translations() -> None:
+    for seed, name in enumerate(("train", "val", "test_2016_flickr")):
+        pairs = sentences(40 if name == "train" else 8, seed)
+        write(f"corpus/multi30k/{name}.en.gz", map(" ".join, pairs))
+        write(f"corpus/multi30k/{name}.de.gz", (" ".join(reversed(p)) for p in pairs))
+
+
+def reviews() -> None:
+    for seed, name in enumerate(("train", "dev", "test")):
+        rows = enumerate(sentences(40 if name == "train" else 8, seed))
+        write(
+            f"corpus/sst2/{name}.tsv.gz",
+            (f"{' '.join(words)}\t{number % 2}" for number, words in rows),
+        )
+
+
+def news() -> None:
+    rows = enumerate(sentences(60, 0))
+    write(
+        "corpus/ag_news/dev_pool.csv.gz",
+        (f'"{n % 4 + 1}","{" ".join(x[:3])}","{" ".join(x)}, {n}"' for n, x in rows),
+    )
+
+
+def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
+    return [(word, tags[len(word) % len(tags)]) for word in words]
+
+
+def posts() -> None:
+    names = ("wnut17train.conll.gz", "emerging.dev.conll.gz")
+    for seed, name in enumerate((*names, "emerging.test.annotated.gz")):
+        found = (tagged(words, ENTITIES) for words in sentences(30, seed))
+        lines = ([f"{w}\t{t}" for w, t in sentence] + [""] for sentence in found)
+        write(f"corpus/wnut17/{name}", (line for block in lines for line in block))
+
+
+def trees() -> None:
+    rest = "\t_" * 6
+    for seed, name in enumerate(("train", "dev", "test")):
+        found = (tagged(words, TAGS) for words in sentences(40, seed))
+        lines = (
+            [f"{n}\t{w}\t{w}\t{t}{rest}" for n, (w, t) in enumerate(sentence, 1)] + [""]
+            for sentence in found
+        )
+        path = f"corpus/ewt/en_ewt-ud-{name}.conllu.gz"
+        write(path, (line for block in lines for line in block))
+
+
+def plays() -> None:
+    for seed, name in enumerate(("train", "validation")):
+        lines = map(" ".join, sentences(200, seed))
+        write(f"corpus/tinyshakespeare/{name}.txt", lines)
+
+
+def digits() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (60, 8, 8), np.uint8)
+    Path("corpus").mkdir()
+    np.savez("corpus/digits.npz", images=images, labels=np.arange(60) % 10)
+
+
+def nothing() -> None:
+    """The packages are there."""
+
+
+ONE_LENGTH = "data.layout={kind: bucketed, lengths: [64]}"
+SMALL_WORDS = "tokenizer={kind: wordpiece, vocabulary_size: 60}"
+SMALL_BYTES = "tokenizer={kind: byte_bpe, vocabulary_size: 270, specials: roberta}"
+NOT_BROUGHT_IN = (SMALL_WORDS, "training.init_from=null")
+BEAM = "evaluation.max_new_tokens=4"
+# By file: what writes its data, what else is smaller, and whether there is a test set.
+TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
+    "ag_news": (news, (SMALL_WORDS,), False),
+    "digits": (digits, (), False),
+    "ewt_pretraining": (
+        trees,
+        (
+            "tokenizer.vocabulary_size=200",
+            "data.source.parts.1.source.packages=[yaml]",
+        ),
+        False,
+    ),
+    "ewt_upos": (
+        trees,
+        ("data.layout.lengths=[32, 64]", "data.sequence_length=64"),
+        True,
+    ),
+    "multi30k_de_en": (translations, (SMALL_BYTES, BEAM), True),
+    "multi30k_en_de": (translations, (SMALL_BYTES, BEAM), True),
+    "python_summaries": (
+        nothing,
+        (SMALL_BYTES, BEAM, "data.source.packages=[yaml]"),
+        False,
+    ),
+    "sst2": (reviews, (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"), True),
+    "sst2_student": (
+        reviews,
+        (SMALL_WORDS, ONE_LENGTH),
+        True,
+    ),
+    "tinyshakespeare": (plays, (), False),
+    "wnut17": (posts, NOT_BROUGHT_IN, True),
+}
+# What a file begins with or learns from.
+BEFORE = {"ewt_upos": "ewt_pretraining", "sst2_student": "sst2"}
+# Those that come before others are trained with them; others are of one kind with one.
+SLOW = {"ewt_pretraining", "multi30k_en_de", "python_summaries", "sst2", "wnut17"}
+
+
+def run(name: str, *overrides: str) -> Invocation:
+    file = TASKS / f"{name}.yaml"
+    keys = (*SMALLER, *TWINS[name][1], *overrides)
+    config = load_run(file, keys, with_model=True)
+    return Invocation(
+        config=config,
+        config_file=file,
+        overrides=keys,
+        run_folder=Path("runs") / config.name,
+        console=Console(quiet=True),
+        workers=1,
+    )
+
+
+def test_every_file_has_a_twin() -> None:
+    assert {path.stem for path in TASKS.glob("*.yaml")} == set(TWINS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        for name in TWINS
+    ],
+)
+def test_twin(name: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_data, _, has_test = TWINS[name]
+    write_data()
+    for each in (BEFORE.get(name), name):
+        if each is None:
+            continue
+        invocation = run(each)
+        data(invocation)
+        result = train(invocation)
+    assert result["steps"] == 4
+    assert result["skipped_steps"] == 0
+    evaluation = evaluate_run(invocation, on_test=has_test)
+    assert np.isfinite(evaluation["loss"])
+    scores = yaml.safe_load((TASKS / f"{name}.yaml").read_text("utf-8"))
+    for score in scores.get("evaluation", {}).get("text_scores", ()):
+        assert any(found.startswith(score) for found in evaluation["scores"]), score
