@@ -13,11 +13,28 @@ from configs.schedules import CosineSchedule, Schedule, WsdSchedule
 
 
 @dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Records of another run."""
+
+    run: str = option("Folder of a run whose data job has finished.")
+    weight: float = option(
+        "Batches that it gives for each batch of this run's own records.",
+        default=1.0,
+        minimum=1e-6,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """One fit of the model to the records."""
 
     steps: int = option("Optimizer updates.", minimum=1)
     batch_size: int = option("Records per update.", default=32, minimum=1)
+    datasets: tuple[Dataset, ...] = option(
+        "Further records to train on: a list of {run: runs/other, weight: 0.5}. Their "
+        "tokenizer, objective and length are those of this run.",
+        default=(),
+    )
     accumulation: int = option(
         "Micro-batches that one update is made of: memory of batch_size/accumulation "
         "records, numbers of batch_size.",

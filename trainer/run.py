@@ -26,6 +26,7 @@ from trainer.checkpoint import (
     restore_checkpoint,
     save_weights,
 )
+from trainer.data_sets import data_sets
 from trainer.distill import learn_from_teacher
 from trainer.evaluate import (
     Evaluation,
@@ -100,6 +101,7 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
     if stage.differences(inputs) or not checkpoints:
         manifest = read_manifest(invocation.run_folder / "data")
         check_origin(config, invocation.run_folder, manifest)
+        data_sets(config, manifest)
     if workers.is_chief:
         for line in stage.differences(inputs):
             console.say(f"trained anew, because {line}")
@@ -222,7 +224,7 @@ def _fit(
         return 0.0
     masking = dynamic_masking(config, manifest.folder)
     batches = input_pipeline.training_batches(
-        manifest,
+        data_sets(config, manifest),
         batch_size=training.batch_size,
         shuffle_records=training.shuffle_records,
         seed=config.seed,

@@ -19,6 +19,7 @@ from configs.run_folder import Stage
 from configs.training import TrainingConfig
 from model.build import build_model
 from model.layers.block import TransformerBlock
+from trainer.data_sets import sha256_of_records
 
 IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"
@@ -61,7 +62,7 @@ def training_inputs(
         config: The run.
         records_sha256: Of its records.
         there: What an earlier training was decided by. The weights that it began
-            with, and its teacher, need not be there any more.
+            with, its teacher, and the records of other runs need not be there any more.
     """
     sections = ("model.", "training.", "tokenizer.vocabulary_size")
     free = _OF_NO_WEIGHT
@@ -72,10 +73,15 @@ def training_inputs(
         for key, value in flatten(config).items()
         if (key == "seed" or key.startswith(sections)) and key not in free
     }
+    there = there or {}
     for name, path in _weights_of_others(config.training).items():
         key = f"{name}_sha256"
-        gone = (there or {}).get(key, "missing")
+        gone = there.get(key, "missing")
         keys[key] = _sha256(path) if path.is_file() else gone
+    for number, dataset in enumerate(config.training.datasets):
+        key = f"datasets[{number}].records"
+        gone = there.get(key, "missing")
+        keys[key] = sha256_of_records(dataset) or gone
     return {**keys, "records": records_sha256}
 
 
