@@ -16,6 +16,9 @@ and as many of values, and an inner width `F`, for each token:
   and that divided by the deviation, in float32 (2 D);
 - with dropout, the probabilities once more; its masks are computed, not kept.
 
+Scores of a vocabulary are not kept: the loss makes them for some tokens at a time, and
+keeps the gradient of what they are made of (`model/kernels/vocabulary_loss.py`).
+
 It is the count of Korthikanti et al. (2022), section 4.1, for any precision and with
 what TensorFlow keeps of norms and activations, which they count as one kernel each.
 
@@ -33,7 +36,6 @@ from configs.sockets import GatedFeedForward, LayerNorm, ReZeroResidual
 from configs.training import TrainingConfig
 from model.cost.attention import kernel_features, reach
 from model.cost.lengths import Lengths
-from model.cost.parameters import scored_rows
 from model.cost.sides import Side, sides_of
 
 FLOAT32, BFLOAT16 = 4, 2
@@ -44,8 +46,12 @@ KEPT_BY_OPTIMIZER = {"adamw": 2, "adafactor": 0, "lion": 1, "muon": 2}
 KEPT_BY_ACTIVATION = {"gelu": 3, "gelu_tanh": 4, "relu": 0, "silu": 1}
 
 
+# Scores of a vocabulary that there are at a time, as many as the kernel says.
+MOST_SCORES = 2**25
+
+
 def training_memory(
-    parameters: int, activations: int, training: TrainingConfig
+    parameters: int, activations: int, scores: int, training: TrainingConfig
 ) -> dict[str, int]:
     """Bytes of what training holds.
 
@@ -53,6 +59,7 @@ def training_memory(
         parameters: Weights of the model that is trained, with its head.
         activations: Bytes kept for the backward pass of what is done at once: a batch,
             or a micro-batch.
+        scores: Scores of a vocabulary that these have, `tokens * V`.
         training: The `training` section of a run.
 
     Returns:
@@ -60,9 +67,9 @@ def training_memory(
         while activations go. What an operation holds for a moment comes on top.
 
     Example:
-    >>> memory = training_memory(1_000, 500, TrainingConfig(steps=100))
-    >>> memory["optimizer"], memory["peak"]
-    (8000, 16500)
+    >>> memory = training_memory(1_000, 500, 10, TrainingConfig(steps=100))
+    >>> memory["optimizer"], memory["scores"], memory["peak"]
+    (8000, 80, 16580)
     """
     in_half = compute_bytes(training) < FLOAT32
     numbers = KEPT_BY_OPTIMIZER[training.optimizer.kind]
@@ -75,8 +82,16 @@ def training_memory(
         "optimizer": numbers * FLOAT32 * parameters,
         "averages": 0 if training.ema_decay is None else FLOAT32 * parameters,
         "activations": activations,
+        "scores": FLOAT32 * _scores_held(scores, training),
     }
     return {**parts, "peak": sum(parts.values())}
+
+
+def _scores_held(scores: int, training: TrainingConfig) -> int:
+    """Scores and their softmax, of some tokens; a teacher's beside them, of all."""
+    if training.distillation is not None:
+        return 3 * scores
+    return 2 * min(scores, MOST_SCORES)
 
 
 def compute_bytes(training: TrainingConfig) -> int:
@@ -92,7 +107,6 @@ def compute_bytes(training: TrainingConfig) -> int:
 def kept_activations(
     config: Model,
     objective: Objective,
-    vocabulary_size: int,
     lengths: Lengths,
     number: int = FLOAT32,
     *,
@@ -103,7 +117,6 @@ def kept_activations(
     Args:
         config: The `model` section of a run.
         objective: The `objective` section.
-        vocabulary_size: As for `count_parameters`.
         lengths: Tokens of the sequence.
         number: Bytes of a number in the compute dtype.
         rematerialize: Whether blocks keep their inputs alone. Then there is the inside
@@ -116,9 +129,9 @@ def kept_activations(
     >>> from configs.language_modelling import CausalConfig
     >>> from configs.model import DecoderConfig
     >>> tiny = DecoderConfig(num_layers=1, hidden_dim=8, dropout=0.0)
-    >>> kept = kept_activations(tiny, CausalConfig(), 100, Lengths(tokens=10))
+    >>> kept = kept_activations(tiny, CausalConfig(), Lengths(tokens=10))
     >>> kept["logits"]
-    4320
+    640
     """
     sides = sides_of(config, lengths)
     parts = {"attention": 0, "probabilities": 0, "feedforward": 0, "norms": 0}
@@ -132,19 +145,24 @@ def kept_activations(
                 parts.get("block_inputs", 0) + side.num_layers * inputs
             )
         parts["norms"] += _kept_around(side, number)
-    scored = sides[-1].tokens
-    if isinstance(config, EncoderConfig):
-        asks = isinstance(objective, MaskedConfig | SentencePairsConfig)
-        scored = objective.predictions_per_record(lengths.tokens) if asks else 0
-    rows = scored_rows(config, vocabulary_size)
-    # The loss keeps the softmax in float32; the product, its input.
-    parts["logits"] = scored * (FLOAT32 * rows + number * config.hidden_dim)
+    scored = scored_tokens(config, objective, lengths)
+    # What the scores are made of, and the gradient to it in float32.
+    parts["logits"] = scored * (number + FLOAT32) * config.hidden_dim
     if isinstance(config, EncoderConfig):
         # BERT's head has a dense layer and a norm.
         inner = number + activation_bytes(config, number)
         inner += norm_bytes(config, number)
         parts["logits"] += scored * inner * config.hidden_dim
     return parts
+
+
+def scored_tokens(config: Model, objective: Objective, lengths: Lengths) -> int:
+    """Tokens of a sequence for which all words of the vocabulary have a score."""
+    if not isinstance(config, EncoderConfig):
+        return sides_of(config, lengths)[-1].tokens
+    if isinstance(objective, MaskedConfig | SentencePairsConfig):
+        return objective.predictions_per_record(lengths.tokens)
+    return 0
 
 
 def norm_bytes(config: Stack, number: int) -> int:

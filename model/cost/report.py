@@ -16,9 +16,15 @@ from model.cost.memory import (
     cache_bytes,
     compute_bytes,
     kept_activations,
+    scored_tokens,
     training_memory,
 )
-from model.cost.parameters import as_trained, count_head, count_parameters
+from model.cost.parameters import (
+    as_trained,
+    count_head,
+    count_parameters,
+    scored_rows,
+)
 from model.cost.sides import Side, sides_of
 from model.cost.vocabulary import count_pieces
 from model.cost.work import PARTS, Work
@@ -66,12 +72,12 @@ def count_cost(
     kept = kept_activations(
         model,
         run.objective,
-        vocabulary_size,
         lengths,
         compute_bytes(run.training),
         rematerialize=run.training.rematerialize,
     )
     at_once = -(-batch_size // run.training.accumulation)
+    scored = scored_tokens(model, run.objective, lengths)
     return {
         "name": run.name,
         "kind": model.kind,
@@ -84,6 +90,7 @@ def count_cost(
             "training": training_memory(
                 parameters["total_with_heads"],
                 at_once * sum(kept.values()),
+                at_once * scored * scored_rows(model, vocabulary_size),
                 run.training,
             ),
             "activations_per_sequence": kept,

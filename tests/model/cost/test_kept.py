@@ -85,9 +85,7 @@ def test_a_layer_keeps_what_tensorflow_keeps(name):
 
     def counted(num_layers):
         config = replace(graph.config, num_layers=num_layers)
-        parts = kept_activations(
-            config, graph.objective, VOCABULARY_SIZE, graph.lengths
-        )
+        parts = kept_activations(config, graph.objective, graph.lengths)
         return sum(parts.values())
 
     one_more = kept_bytes(graph, 2) - kept_bytes(graph, 1)

@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 
 from configs.attention import FullAttention, KernelAttention
+from configs.distillation import DistillationConfig
 from configs.language_modelling import CausalConfig, MaskedConfig
 from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
 from configs.optimizers import AdafactorConfig, LionConfig
 from configs.sockets import DenseFeedForward, GatedFeedForward, LayerNorm, RmsNorm
 from configs.training import TrainingConfig
 from model.cost.lengths import Lengths
-from model.cost.memory import cache_bytes, kept_activations, training_memory
+from model.cost.memory import (
+    MOST_SCORES,
+    cache_bytes,
+    kept_activations,
+    training_memory,
+)
+from model.kernels import vocabulary_loss
 from model.layers.attention import kernel
 
 ATTENTION = FullAttention(num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0)
@@ -29,18 +36,18 @@ TOKENS = 10
 
 def kept(config, number=4):
     objective = CausalConfig() if config.kind == "decoder" else MaskedConfig()
-    return kept_activations(config, objective, 100, Lengths(tokens=TOKENS), number)
+    return kept_activations(config, objective, Lengths(tokens=TOKENS), number)
 
 
 def test_training_in_float32_takes_sixteen_bytes_a_weight():
-    memory = training_memory(1_000, 0, TrainingConfig(steps=100))
+    memory = training_memory(1_000, 0, 0, TrainingConfig(steps=100))
     assert memory["peak"] == 16 * 1_000
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision_keeps_a_copy_of_the_weights(precision):
     training = TrainingConfig(steps=100, precision=precision)
-    memory = training_memory(1_000, 7, training)
+    memory = training_memory(1_000, 7, 0, training)
     assert memory["weights_in_half_precision"] == 2 * 1_000
     assert memory["peak"] == 18 * 1_000 + 7
 
@@ -49,8 +56,25 @@ def test_mixed_precision_keeps_a_copy_of_the_weights(precision):
     ("optimizer", "numbers"), [(AdafactorConfig(), 0), (LionConfig(), 1)]
 )
 def test_optimizers_that_keep_less(optimizer, numbers):
-    memory = training_memory(1_000, 0, TrainingConfig(steps=100, optimizer=optimizer))
+    memory = training_memory(
+        1_000, 0, 0, TrainingConfig(steps=100, optimizer=optimizer)
+    )
     assert memory["peak"] == 4 * (2 + numbers) * 1_000
+
+
+@pytest.mark.parametrize(
+    ("scores", "held"), [(1_000, 2 * 1_000), (2**26, 2 * MOST_SCORES)]
+)
+def test_scores_of_a_large_vocabulary_are_made_in_chunks(scores, held):
+    memory = training_memory(0, 0, scores, TrainingConfig(steps=100))
+    assert memory["peak"] == memory["scores"] == 4 * held
+    assert MOST_SCORES == vocabulary_loss.MOST_SCORES
+
+
+def test_a_student_has_all_scores_and_its_teachers():
+    distillation = DistillationConfig(teacher="runs/teacher")
+    training = TrainingConfig(steps=100, distillation=distillation)
+    assert training_memory(0, 0, 2**26, training)["scores"] == 3 * 4 * 2**26
 
 
 def test_kept_by_a_decoder_by_hand():
@@ -60,7 +84,7 @@ def test_kept_by_a_decoder_by_hand():
         "probabilities": 0,
         "feedforward": 3 * 4 * TOKENS * (8 + (1 + 3) * 12),
         "norms": (3 * 2 + 1) * 4 * TOKENS * 8,
-        "logits": TOKENS * 4 * (100 + 8),
+        "logits": TOKENS * 8 * (4 + 4),
     }
 
 
@@ -73,7 +97,7 @@ def test_half_precision_halves_what_is_not_made_in_float32():
         kept(DecoderConfig(**SMALL | {"norm": RmsNorm()}), number) for number in (4, 2)
     )
     assert narrow["norms"] == wide["norms"] == (3 * 2 + 1) * 2 * 4 * TOKENS * 8
-    assert narrow["logits"] == TOKENS * (4 * 100 + 2 * 8)
+    assert narrow["logits"] == TOKENS * 8 * (2 + 4)
 
 
 def test_dropout_of_probabilities_keeps_them_and_their_copy():
@@ -97,7 +121,7 @@ def test_a_gate_keeps_the_other_factor_and_the_product():
 
 def test_only_what_is_masked_is_scored():
     parts = kept(EncoderConfig(**SMALL, norm=LayerNorm(placement="pre")))
-    assert parts["logits"] == 2 * 4 * (100 + 8 + 8 * (1 + 3 + 1))
+    assert parts["logits"] == 2 * 8 * (4 + 4 + 4 * (1 + 3 + 1))
 
 
 @pytest.mark.parametrize("number", [2, 4])
