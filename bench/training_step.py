@@ -27,6 +27,7 @@ from configs.optimizers import AdamWConfig
 from configs.sockets import DenseFeedForward
 from configs.training import TrainingConfig
 from model.build import build_model
+from model.layers.block import TransformerBlock
 from trainer.asks import asks_of
 from trainer.losses import Loss
 from trainer.optimizers import build_optimizer
@@ -99,7 +100,7 @@ def main() -> None:
             print(pair.as_row(), flush=True)
 
 
-def ours(work: Work) -> Step:
+def ours(work: Work, rematerialize: bool = False) -> Step:
     """Our update, as a run has it."""
     precision = "mixed_bfloat16" if work.dtype == "bfloat16" else "float32"
     training = TrainingConfig(steps=10_000, precision=precision)
@@ -114,6 +115,9 @@ def ours(work: Work) -> Step:
     objective = MaskedConfig() if masked else CausalConfig()
     config = EncoderConfig(**options) if masked else DecoderConfig(**options)
     model = build_model(config, objective, work.vocabulary, dtype=precision)
+    for layer in model.layers:
+        if isinstance(layer, TransformerBlock):
+            layer.rematerialize = rematerialize
     schedule = build_schedule(training.schedule, training.steps, work.hidden)
     weights = model.trainable_variables
     optimizer = build_optimizer(AdamWConfig(), schedule, weights)
@@ -168,11 +172,15 @@ def kerashub(work: Work) -> Step:
     return _timed(lambda: model.train_on_batch(tensors, targets))
 
 
-def hugging_face(work: Work, python: Path) -> Step:
-    """Hugging Face's model on PyTorch."""
+def hugging_face_words(work: Work, python: Path) -> list[object]:
+    """The program of Hugging Face's model on PyTorch."""
     sizes = (work.layers, work.hidden, work.heads, 4 * work.hidden, work.length)
-    words = [python, PEER, work.task, *sizes, work.vocabulary, work.dtype]
-    peer = Answering(words)
+    return [python, PEER, work.task, *sizes, work.vocabulary, work.dtype]
+
+
+def hugging_face(work: Work, python: Path) -> Step:
+    """A step of it."""
+    peer = Answering(hugging_face_words(work, python))
     return lambda: peer.seconds(work.batch, MASKED)
 
 
