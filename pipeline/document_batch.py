@@ -105,6 +105,11 @@ class DocumentBatch:
         asked = zip(*map(self.texts, _INPUTS), strict=True)
         return np.array([input_key(*row) for row in asked], np.uint64)
 
+    def only(self, columns: Sequence[str]) -> "DocumentBatch":
+        """The same documents with some of their columns, of which nothing is copied."""
+        there = [name for name in columns if name in self.table.column_names]
+        return DocumentBatch(self.keys, self.table.select(there))
+
     def take(self, rows: np.ndarray) -> "DocumentBatch":
         """The documents of some rows, by index, in that order."""
         return DocumentBatch(self.keys[rows], self.table.take(pa.array(rows)))

@@ -51,30 +51,44 @@ class HeldOut:
     """The documents that the validation records were made of.
 
     Attributes:
-        parts: Every document that is in a record, once, in the order of the corpus.
+        parts: The parts of the corpus as they lie on the disk, all their documents.
+        rows: int64, for each part. Which of them are in a record, each once, in the
+            order of the corpus.
         placements: Where they stand in the records, by the shard's path; a document's
             number is its place among those of all parts.
     """
 
     parts: tuple[DocumentBatch, ...]
+    rows: tuple[np.ndarray, ...]
     placements: Mapping[str, Placement]
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(map(len, self.rows))
+
+    def batches(self, *columns: str) -> Iterator[DocumentBatch]:
+        """The documents part by part, with some columns of theirs.
+
+        What is not asked for stays on the disk, and of the rest a part at a time is in
+        memory: images take more of it than all else.
+        """
+        for part, rows in zip(self.parts, self.rows, strict=True):
+            yield part.only(columns).take(rows)
 
     def texts(self, column: str = "text") -> list[bytes]:
         """A column of texts as UTF-8; empty where there is none."""
-        return [text for part in self.parts for text in part.texts(column)]
+        return [text for batch in self.batches(column) for text in batch.texts(column)]
 
     def values(self, column: str) -> list[Any]:
         """Any column as Python values."""
-        return [value for part in self.parts for value in part.values(column)]
+        return [
+            value for batch in self.batches(column) for value in batch.values(column)
+        ]
 
     def one(self, number: int) -> dict[str, Any]:
         """A document by its number: the attributes of `Document`, texts as UTF-8."""
-        edges = np.cumsum([len(part) for part in self.parts])
+        edges = np.cumsum([len(rows) for rows in self.rows])
         place = int(np.searchsorted(edges, number, side="right"))
-        row = number - int(edges[place]) + len(self.parts[place])
+        row = self.rows[place][number - int(edges[place])]  # counted from the end
         one = self.parts[place].take(np.array([row]))
         return {
             name: one.texts(name)[0] if name in TEXTS else one.values(name)[0]
@@ -93,6 +107,7 @@ def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
         ArtifactError: The split has no record.
     """
     parts: list[DocumentBatch] = []
+    rows: list[np.ndarray] = []
     placements: dict[str, Placement] = {}
     before = 0
     for name, shards in _by_part(manifest.split("validation")).items():
@@ -102,7 +117,7 @@ def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
             held_out = np.flatnonzero(
                 in_validation(batch.keys, data.validation_fraction)
             )
-        there = batch.take(held_out)
+        there = batch.only(("source", "offset")).take(held_out)
         origins = zip(there.values("source"), there.values("offset"), strict=True)
         row_of = {origin: row for row, origin in enumerate(origins)}
         found = {s.path: _stretches(manifest.folder, s, row_of) for s in shards}
@@ -110,9 +125,10 @@ def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
         for path, of in found.items():
             number = np.searchsorted(used, of.document) + before
             placements[path] = replace(of, document=number)
-        parts.append(there.take(used))
+        parts.append(batch)
+        rows.append(held_out[used])
         before += len(used)
-    return HeldOut(tuple(parts), placements)
+    return HeldOut(tuple(parts), tuple(rows), placements)
 
 
 def _by_part(shards: Sequence[Shard]) -> dict[str, list[Shard]]:

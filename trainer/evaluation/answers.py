@@ -11,7 +11,7 @@ from configs.console import Console
 from configs.errors import ConfigError
 from configs.files import write_atomically
 from configs.run import RunConfig
-from configs.supervised import Seq2SeqConfig, TextToTextConfig
+from configs.supervised import Seq2SeqConfig, TextToTextConfig, template_parts
 from model.build import build_model
 from pipeline.held_out import HeldOut
 from pipeline.objectives.text_to_text import filled
@@ -132,9 +132,15 @@ def texts_and_references(
     """What the model reads and what it should write, of each document, UTF-8."""
     objective = config.objective
     if isinstance(objective, TextToTextConfig):
-        sides = [
-            [text for part in held_out.parts for text in filled(part, template)]
+        source, target = (
+            _filled(held_out, template)
             for template in (objective.source, objective.target)
-        ]
-        return sides[0], sides[1]
+        )
+        return source, target
     return held_out.texts(), held_out.texts("target_text")
+
+
+def _filled(held_out: HeldOut, template: str) -> list[bytes]:
+    fields = [field for _, field in template_parts(template) if field]
+    batches = held_out.batches(*fields)
+    return [text for batch in batches for text in filled(batch, template)]

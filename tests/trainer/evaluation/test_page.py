@@ -47,7 +47,7 @@ class Checked(HTMLParser):
 def page_of(labels: tuple[str, ...], table: np.ndarray) -> Checked:
     pixels = Document("", "0.png", 0, label="a", image=bytes(4), image_shape=(2, 2, 1))
     documents = [Document(SPIKED, "a.txt", 7), pixels]
-    held_out = HeldOut((DocumentBatch.of(documents),), {})
+    held_out = HeldOut((DocumentBatch.of(documents),), (np.arange(2),), {})
     confusions = Confusions(Ask("logits", "label"), labels)
     confusions.table += table
     examples = [
