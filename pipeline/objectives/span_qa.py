@@ -33,7 +33,7 @@ from pipeline.objectives.layout import (
     token_features,
 )
 from pipeline.objectives.special import needed
-from pipeline.objectives.tokenized import tokenize_column
+from pipeline.objectives.tokenized import TokenRows, tokenize_column, tokenize_texts
 from pipeline.records import Placement, Records
 from pipeline.tokenizers.interface import Tokenizer
 
@@ -78,7 +78,7 @@ def make_records(
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
     questions = tokenize_column(usable, tokenizer, "second_text")
-    texts = tokenize_column(usable, tokenizer)
+    texts = _tokenize_each_once(usable.texts(), tokenizer)
     spans = answer_tokens(usable.texts(), characters[rows], texts, tokenizer)
 
     asked = np.minimum(questions.lengths, config.max_question_length)
@@ -120,6 +120,13 @@ def make_records(
         },
         rejected=rejected_rows(reasons),
     )
+
+
+def _tokenize_each_once(texts: np.ndarray, tokenizer: Tokenizer) -> TokenRows:
+    """Tokenizes texts of which many are asked about several times."""
+    different, which = np.unique(texts, return_inverse=True)
+    rows = tokenize_texts(different, tokenizer)
+    return stretches(rows, which, 0, rows.lengths[which])
 
 
 @dataclass(frozen=True)

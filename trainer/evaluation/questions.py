@@ -7,6 +7,7 @@ the piece before the question, stands for none. Tokens are then led back to the
 characters of the text.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from pipeline.tokenizers.interface import Tokenizer
 from trainer.evaluation.token_spans import token_spans
 from trainer.scoring import Batch
 from trainer.step import inputs_of
+
+_TEXTS_KEPT = 16
 
 
 @dataclass(frozen=True)
@@ -141,12 +144,14 @@ def answer_texts(
         last: int64 (N,). Last token.
         tokenizer: The run's.
     """
+    # Questions about one text mostly come one after another.
+    spans = functools.lru_cache(_TEXTS_KEPT)(lambda text: token_spans(text, tokenizer))
     answers = []
     for text, begin, end in zip(texts, first.tolist(), last.tolist(), strict=True):
         if begin < 0:
             answers.append("")
             continue
-        begins, ends = token_spans(text, tokenizer)
+        begins, ends = spans(text)
         said = text[begins[begin] : ends[end]]
         answers.append(said.decode("utf-8", "ignore").strip())
     return answers

@@ -175,6 +175,29 @@ def questions(draw: st.DrawFn) -> Document:
     return asked(text, (start, text[start:end]), question=question)
 
 
+def test_a_text_is_tokenized_once_for_all_its_questions() -> None:
+    class Counting(WordTokenizer):
+        seen: list[str]
+
+        def tokenize(self, texts):
+            self.seen += [text.decode() for text in texts]
+            return super().tokenize(texts)
+
+    tokenizer = Counting(" ".join("abcdefgq"))
+    tokenizer.seen = []
+    documents = [
+        asked("a b c", question="q"),
+        asked("d e", question="q"),
+        asked("a b c", question="q q"),
+        asked("a b c", question="q q q"),
+    ]
+    records = records_of(span_qa, run_of(asking(), 10), documents, tokenizer)
+    assert tokenizer.seen.count("a b c") == 1
+    found = {letters(ids).strip(".") for ids in records.arrays["token_ids"]}
+    # The pieces are numbered otherwise than letters are: `q` is the eighth.
+    assert found == {"<h>abc>", "<h>de>", "<hh>abc>", "<hhh>abc>"}
+
+
 @given(
     st.lists(
         questions(), max_size=5, unique_by=lambda d: (d.text, d.second_text, d.answers)
