@@ -80,7 +80,8 @@ def bits_per_byte(
 
     The bytes are those of the tokens that are asked for: all of a text but, where no
     piece stands before texts, its first token, which costs nothing either. The piece
-    after a text costs nats and has no bytes.
+    after a text costs nats and has no bytes. The space that SentencePiece puts before a
+    text is none of it: where the first token is asked for, it is taken off again.
 
     Args:
         objective: The run's.
@@ -96,13 +97,19 @@ def bits_per_byte(
     added = added_bytes(texts, tokenizer, table)
     begin, end = tokenizer.special.begin, tokenizer.special.end
     first_is_asked = begin is not None and begin != end
-    if added.min(initial=0) < 0 or (first_is_asked and added.any()):
+    # Of texts with and without a space before them the tokens are the same.
+    is_uneven = added.size > 0 and added.min() != added.max()
+    if added.min(initial=0) < 0 or (first_is_asked and is_uneven):
         return None
+    before_text = int(added.max(initial=0)) if first_is_asked else 0
     (ask,) = asks_of(objective)
     metric = BitsPerByte()
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
-        asked = table[batch[ask.targets]] * (batch[str(ask.weights)] > 0)
+        bytes_of = table[batch[ask.targets]]
+        if before_text:
+            bytes_of -= before_text * (batch["token_ids"] == begin)
+        asked = bytes_of * (batch[str(ask.weights)] > 0)
         return metric.statistics(answers[ask.output]["cost"], asked.sum(axis=1))
 
     return Scorer(metric, statistics)

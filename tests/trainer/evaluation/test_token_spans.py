@@ -11,12 +11,15 @@ from configs.language_modelling import CausalConfig, MaskedConfig
 from configs.tokenizer import UnigramConfig
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
+from pipeline.objectives import causal
 from pipeline.objectives.answers import answer_tokens
 from pipeline.objectives.tokenized import tokenize_texts
 from pipeline.tokenizers import ByteBPETokenizer, WordPieceTokenizer
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 from pipeline.tokenizers.making import learn_model
+from tests.pipeline.objectives.word_tokenizer import run_of
 from tests.small_run import SENTENCE
+from trainer.evaluation import questions
 from trainer.evaluation.piece_bytes import added_bytes, bits_per_byte, piece_bytes
 from trainer.evaluation.questions import answer_texts
 from trainer.evaluation.token_spans import token_spans
@@ -85,6 +88,21 @@ def test_the_tokens_of_an_answer_give_the_answer(tokenizer, text, answer) -> Non
     assert answer_texts(texts, found.first, found.last, tokenizer) == [answer]
 
 
+def test_a_text_is_looked_through_once_for_all_its_questions(monkeypatch) -> None:
+    seen = []
+
+    def counted(text, tokenizer):
+        seen.append(text)
+        return token_spans(text, tokenizer)
+
+    monkeypatch.setattr(questions, "token_spans", counted)
+    texts = [b"the cats", b"the cats", b"the cafe", b"the cats"]
+    place = np.array([0, 1, 1, -1])
+    answers = answer_texts(texts, place, place, WORDS)
+    assert answers == ["the", "cat", "cafe", ""]
+    assert seen == [b"the cats", b"the cafe"]
+
+
 def test_no_answer_is_an_empty_text() -> None:
     none = np.array([-1])
     assert answer_texts([b"the cat"], none, none, WORDS) == [""]
@@ -116,6 +134,39 @@ def test_bits_per_byte_by_hand() -> None:
     np.testing.assert_allclose(rows, [[9 * math.log(2), 6]])
     found = scorer.metric.scores(rows.sum(axis=0))["bits_per_byte"]
     assert found == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("specials", ["albert", "t5"])
+def test_bytes_asked_for_are_those_of_the_texts(specials) -> None:
+    counts = {word: 5 for word in SENTENCE.split()}
+    config = UnigramConfig(vocabulary_size=40, specials=specials)
+    tokenizer = learn_model(counts, config).build()
+    texts = [SENTENCE, "the model", "a batch of tokens"]  # the first is cut in two
+    raw = [text.encode() for text in texts]
+    scorer = bits_per_byte(CausalConfig(), tokenizer, raw)
+    assert scorer is not None
+    batch = DocumentBatch.of(
+        [Document(text, "a.txt", i) for i, text in enumerate(texts)]
+    )
+    run = run_of(CausalConfig(), 24)
+    records = causal.make_records(batch, tokenizer, run, "validation")
+    answers = {"logits": {"cost": np.zeros(len(records))}}
+    rows = scorer.statistics(answers, records.arrays)
+    table = piece_bytes(tokenizer)
+    assert table is not None
+    given = [tokenize_texts([text], tokenizer).ids[0] for text in raw]
+    # Without a piece before the text its first token is given, with the space before.
+    free = 0 if specials == "albert" else sum(table[given] - 1)
+    assert rows[:, 1].sum() == sum(map(len, raw)) - free
+
+
+def test_no_bits_per_byte_where_some_texts_begin_with_a_space() -> None:
+    counts = {word: 5 for word in SENTENCE.split()}
+    config = UnigramConfig(vocabulary_size=40, specials="albert")
+    tokenizer = learn_model(counts, config).build()
+    texts = [b"the model", b" the model"]
+    assert bits_per_byte(CausalConfig(), tokenizer, texts[1:]) is not None
+    assert bits_per_byte(CausalConfig(), tokenizer, texts) is None
 
 
 def test_no_bits_per_byte_where_the_text_is_not_told(unigram) -> None:
