@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from configs.command import Invocation
+from configs.held_back import output_held_back
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run_folder import Stage, save_config, write_json, writing
 from pipeline.tokenizers.artifact import VOCABULARY_FILE
 from serving.forms import PhoneModel, ask_saved_model
 from serving.parity import Row, check_parity, require_passed
-from serving.quietly import output_held_back
 from serving.reference import expect
 from serving.savedmodel import write_saved_model
 from serving.texts import gate_texts

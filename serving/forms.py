@@ -9,7 +9,7 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
-from serving.quietly import output_held_back
+from configs.held_back import output_held_back
 
 # Signature and texts → outputs by name.
 AskTexts = Callable[[str, Sequence[str]], Mapping[str, np.ndarray]]

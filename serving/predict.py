@@ -12,8 +12,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
 from configs.errors import ArtifactError, ConfigError
+from configs.held_back import output_held_back
 from configs.saved_models import find_version
-from serving.quietly import output_held_back
 
 MASK = "[MASK]"
 _CONTINUATION = "##"

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from configs.errors import ArtifactError
 from configs.run_folder import writing
 from model.kernels import plain
-from serving.signatures import TEXT, TextSignatures
+from serving.signatures import IDS, TEXT, TextSignatures
 from serving.trained import Trained
 
 # Outside TensorFlow's own ops, the stock model server has those of tensorflow_text.
@@ -25,7 +25,8 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
     """Writes a SavedModel that needs `tensorflow` and `tensorflow_text`, not Transbeam.
 
     Signatures: `serving_default`, `embed` and `tokenize`, all from `text`, a batch of
-    strings; see `serving.signatures.TextSignatures`.
+    strings; see `serving.signatures.TextSignatures`. And from ids, as the phone's, what
+    `transbeam evaluate --model` asks: `fill_mask`.
 
     Args:
         trained: What to export.
@@ -41,6 +42,7 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
             "serving_default": (signatures.fill_masks, [TEXT]),
             "embed": (signatures.embed, [TEXT]),
             "tokenize": (signatures.tokenize, [TEXT]),
+            "fill_mask": (signatures.fill_mask, list(IDS)),
         },
     )
     check_ops(folder)

@@ -2,6 +2,7 @@
 
 The tokenizer runs inside, so a client sends strings and nothing else, and a server
 that batches requests cannot spoil a mask: the padding is made here, from the texts.
+Only `fill_mask` takes ids: who judges a model has records of them and wants all scores.
 """
 
 from typing import NamedTuple
@@ -12,6 +13,10 @@ import tensorflow as tf
 from serving.trained import Trained
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
+IDS = tuple(
+    tf.TensorSpec([None, None], tf.int32, name=name)
+    for name in ("token_ids", "padding_mask", "masked_positions")
+)
 
 
 class Encoded(NamedTuple):
@@ -88,6 +93,26 @@ class TextSignatures:
             "scores": tf.where(real, scores, 0.0),
             "truncated": encoded.truncated,
         }
+
+    def fill_mask(
+        self, token_ids: tf.Tensor, padding_mask: tf.Tensor, masked_positions: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The scores of all pieces at some places of texts that are ids already.
+
+        Args:
+            token_ids: int32 (B, T), a text each, with the pieces that frame it.
+            padding_mask: int32 (B, T), 1 for a real token.
+            masked_positions: int32 (B, P).
+
+        Returns:
+            `logits`: float32 (B, P, V).
+        """
+        inputs = {
+            "token_ids": token_ids,
+            "padding_mask": padding_mask,
+            "masked_positions": masked_positions,
+        }
+        return {"logits": self.model(inputs, training=False)["logits"]}
 
     def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """One vector for each text: the mean of its tokens' last vectors.

@@ -9,11 +9,11 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
 from configs.errors import ArtifactError
+from configs.held_back import output_held_back
 from configs.run_folder import write_atomically, writing
 from pipeline.tokenizers.artifact import VOCABULARY_FILE
-from serving.quietly import output_held_back
 from serving.savedmodel import write_endpoints
-from serving.signatures import mean_vector
+from serving.signatures import TextSignatures, mean_vector
 from serving.trained import Trained
 
 SIGNATURES = ["fill_mask", "embed"]
@@ -102,19 +102,10 @@ def _write_static(trained: Trained, folder: Path) -> None:
     def ids(name: str, size: int) -> tf.TensorSpec:
         return tf.TensorSpec([1, size], tf.int32, name=name)
 
-    def fill_mask(
-        token_ids: tf.Tensor, padding_mask: tf.Tensor, masked_positions: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        inputs = {
-            "token_ids": token_ids,
-            "padding_mask": padding_mask,
-            "masked_positions": masked_positions,
-        }
-        return {"logits": trained.model(inputs, training=False)["logits"]}
-
     def embed(token_ids: tf.Tensor, padding_mask: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"embedding": mean_vector(trained.encoder, token_ids, padding_mask)}
 
+    fill_mask = TextSignatures(trained).fill_mask
     sequence = [ids("token_ids", length), ids("padding_mask", length)]
     # Converting the functions themselves leaves the weights of a Keras model behind.
     write_endpoints(

@@ -24,7 +24,7 @@ def framed(trained, tokens):
     return {"token_ids": ids, "padding_mask": np.ones_like(ids)}
 
 
-def test_names_dtypes_and_shapes(exported):
+def test_names_dtypes_and_shapes(exported, trained):
     signatures = tf.saved_model.load(str(exported.saved_model)).signatures
     found = {
         name: {
@@ -33,6 +33,7 @@ def test_names_dtypes_and_shapes(exported):
         }
         for name, signature in signatures.items()
     }
+    pieces = trained.tokenizer.vocabulary_size
     assert found == {
         "serving_default": {
             "fills": ("string", [None, None, TOP_K]),
@@ -48,10 +49,40 @@ def test_names_dtypes_and_shapes(exported):
             "length": ("int32", [None]),
             "truncated": ("bool", [None]),
         },
+        "fill_mask": {"logits": ("float32", [None, None, pieces])},
     }
-    for signature in signatures.values():
+    for name, signature in signatures.items():
         _, inputs = signature.structured_input_signature
-        assert inputs == {"text": tf.TensorSpec([None], tf.string, name="text")}
+        if name == "fill_mask":
+            ids = ("token_ids", "padding_mask", "masked_positions")
+            assert inputs == {
+                name: tf.TensorSpec([None, None], tf.int32, name=name) for name in ids
+            }
+        else:
+            assert inputs == {"text": tf.TensorSpec([None], tf.string, name="text")}
+
+
+def test_scores_of_ids_are_those_of_keras(exported, trained):
+    fill_mask = tf.saved_model.load(str(exported.saved_model)).signatures["fill_mask"]
+    tokens = trained.tokenizer.tokenize_with_masks(["the [MASK] of a [MASK]", "a list"])
+    texts = [framed(trained, tokens[row : row + 1]) for row in range(2)]
+    width = texts[0]["token_ids"].shape[1]
+    inputs = {
+        name: np.concatenate(
+            [np.pad(of[name], ((0, 0), (0, width - of[name].shape[1]))) for of in texts]
+        )
+        for name in ("token_ids", "padding_mask")
+    }
+    positions = np.array([[2, 5], [1, 0]], np.int32)
+    found = fill_mask(
+        masked_positions=tf.constant(positions),
+        **{name: tf.constant(array) for name, array in inputs.items()},
+    )["logits"]
+    for row, alone in enumerate(texts):
+        expected = trained.model(
+            {**alone, "masked_positions": positions[row : row + 1]}
+        )
+        np.testing.assert_allclose(found[row], expected["logits"][0], atol=2e-5)
 
 
 def test_fills_are_the_best_of_keras(ask, trained):

@@ -4,13 +4,13 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 
 _STDOUT, _STDERR = 1, 2
 
 
 @contextlib.contextmanager
-def output_held_back() -> Iterator[None]:
+def output_held_back() -> Generator[None, None, None]:
     """Drops what is written to the process's stdout and stderr; shows it on an error.
 
     The converter and the TFLite interpreter write there without being asked and have
