@@ -28,12 +28,14 @@ def train(invocation: Invocation) -> dict[str, Any]:
     return run.train(invocation)
 
 
-def evaluate(invocation: Invocation, *, on_test: bool = False) -> dict[str, Any]:
-    """Evaluates the trained model of a run; see `trainer.evaluation.run`."""
+def evaluate(
+    invocation: Invocation, *, on_test: bool = False, model: Path | None = None
+) -> dict[str, Any]:
+    """Evaluates the model of a run, or an export; see `trainer.evaluation.run`."""
     quiet_import("tensorflow", "tensorflow_text", "keras")
     from trainer.evaluation import run
 
-    return run.evaluate_run(invocation, on_test=on_test)
+    return run.evaluate_run(invocation, on_test=on_test, model=model)
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> int:
@@ -72,7 +74,9 @@ def _main(argv: Sequence[str]) -> int:
         # One worker of several holds the folder, and tells of the training.
         train(replace(invocation, console=Console(quiet=True)))
         return 0
-    options = {"on_test": arguments.test} if "test" in arguments else {}
+    options = {}
+    if arguments.function is evaluate:
+        options = {"on_test": arguments.test, "model": arguments.model}
     with lock(invocation.run_folder):
         invocation.console.emit(arguments.function(invocation, **options))
     return 0
@@ -107,13 +111,20 @@ def _parser() -> argparse.ArgumentParser:
         "evaluate",
         evaluate,
         "say how good the trained model is",
-        "Evaluates the trained model of CONFIG on the whole validation split, with the "
-        "scores of its objective, and writes them to the run's folder.",
+        "Evaluates the model of CONFIG, trained or imported, on the whole validation "
+        "split, with the scores of its objective, and writes them to the run's folder.",
     )
     evaluating.add_argument(
         "--test",
         action="store_true",
         help="on the documents of evaluation.test in place of the validation split",
+    )
+    evaluating.add_argument(
+        "--model",
+        metavar="PATH",
+        type=Path,
+        help="an exported model in place of the run's own: a SavedModel (its version "
+        "folder or the one above) or a TFLite file",
     )
     command = commands.add_parser(
         "sweep",

@@ -30,6 +30,7 @@ from trainer.data_sets import data_sets
 from trainer.distill import learn_from_teacher
 from trainer.evaluate import (
     Evaluation,
+    Forward,
     Means,
     Watcher,
     describe,
@@ -57,7 +58,7 @@ from trainer.stage import (
 )
 from trainer.step import TrainState, averaged, build_evaluation, build_step
 from trainer.utilization import least_step_seconds
-from trainer.workers import ALONE, Workers, joined
+from trainer.workers import Workers, joined
 
 
 def train(invocation: Invocation) -> dict[str, Any]:
@@ -169,7 +170,8 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
         if finish_adaptation(model, folder if workers.is_chief else None):
             console.say(f"merged the adapters, which are in {folder / ADAPTERS} too")
         masking = dynamic_masking(config, manifest.folder)
-        evaluation = evaluate_split(config, model, manifest, masking, workers=workers)
+        forward = build_evaluation(model, loss_of(config), workers)
+        evaluation = evaluate_split(config, forward, manifest, masking)
         if workers.is_chief:
             save_weights(model, folder / WEIGHTS)
     result = {
@@ -284,31 +286,28 @@ def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
 
 def evaluate_split(
     config: RunConfig,
-    model: keras.Model,
+    forward: Forward,
     manifest: Manifest,
     masking: DynamicMasking | None,
     more: Sequence[Scorer] = (),
     watchers: Sequence[Watcher] = (),
-    workers: Workers = ALONE,
 ) -> Evaluation:
     """Evaluates a model on every validation record.
 
     Args:
         config: The run.
-        model: Reads its records.
+        forward: From `build_evaluation`.
         manifest: The records.
         masking: Hides tokens, if the records have none hidden.
         more: Scorers beside those of the objective.
         watchers: See `evaluate`.
-        workers: All that train.
     """
-    loss = loss_of(config)
     batches = input_pipeline.validation_batches(
         manifest, config.training.batch_size, masking
     )
     return evaluate(
-        build_evaluation(model, loss, workers),
-        loss.asks,
+        forward,
+        asks_of(config.objective),
         (*scorers_of(config.objective), *more),
         batches,
         config.seed,

@@ -125,6 +125,14 @@ def was_trained(run_folder: Path) -> bool:
     return not stage.load()["result"].get(IMPORTED)
 
 
+def is_as_imported(run_folder: Path) -> bool:
+    """Whether a run has the weights that it imported, and has begun no training."""
+    stage = training_stage(run_folder)
+    if stage.is_begun:
+        return (stage.path / "stage.json").is_file() and not was_trained(run_folder)
+    return (run_folder / IMPORTED / "stage.json").is_file()
+
+
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

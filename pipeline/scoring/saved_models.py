@@ -81,7 +81,7 @@ def read_signature(folder: Path, name: str) -> TextSignature:
             rows of plain values.
         ConfigError: There is no such signature.
     """
-    signatures = _signatures(folder)
+    signatures = signatures_of(folder)
     if name not in signatures:
         raise ConfigError(
             f"--signature {name}: {folder} has no such signature; it has "
@@ -98,7 +98,15 @@ def read_signature(folder: Path, name: str) -> TextSignature:
     )
 
 
-def _signatures(folder: Path) -> Mapping[str, SignatureDef]:
+def signatures_of(folder: Path) -> Mapping[str, SignatureDef]:
+    """What a SavedModel offers, by name, without loading it.
+
+    Args:
+        folder: The version folder.
+
+    Raises:
+        ArtifactError: The file is damaged.
+    """
     file = folder / "saved_model.pb"
     try:
         saved = SavedModel.FromString(file.read_bytes())

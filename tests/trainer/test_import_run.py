@@ -16,39 +16,16 @@ from model.weights.store import begin_with
 from pipeline.tokenizers.artifact import read_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from serving.trained import load_trained
-from tests.model.weights.hugging_face import CASES, Case
-from tests.small_run import WORDS, paragraphs
+from tests.model.weights.hugging_face import CASES
+from tests.small_run import paragraphs
+from tests.trainer.checkpoints import PIECES, case_of, write_bert
 from trainer.after_import import next_step
-
-PIECES = [
-    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
-    *"abcdefghijklmnopqrstuvwxyz0123456789",
-    *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789"),
-    *sorted({word for word in WORDS if len(word) > 1}),
-]
-
-
-def case_of(name: str, **changed: object) -> Case:
-    """A case of the tests of weights, with a row for each of our pieces."""
-    old = CASES[name]
-    size = len(PIECES)
-    places = 64
-    shapes = {
-        key: tuple({11: size, 10: places}.get(length, length) for length in shape)
-        for key, shape in old.shapes.items()
-    }
-    sizes = {"vocab_size": size, "max_position_embeddings": places}
-    return Case({**old.config, **sizes, **changed}, shapes)
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Callable[..., Path]:
     def write(name: str, **changed: object) -> Path:
-        folder = case_of(name, **changed).write(tmp_path / "published model")
-        text = "".join(f"{piece}\n" for piece in PIECES)
-        (folder / "vocab.txt").write_text(text)
-        (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-        return folder
+        return write_bert(tmp_path / "published model", name, **changed)
 
     return write
 

@@ -47,7 +47,8 @@ class Subject:
         manifest: The records.
         held_out: Their documents.
         tokenizer: The run's.
-        model: Reads the records; with its weights.
+        model: Reads the records; with its weights. None of an export, which is asked
+            by no more than its records.
         console: Shows how far it is.
     """
 
@@ -55,7 +56,7 @@ class Subject:
     manifest: Manifest
     held_out: HeldOut
     tokenizer: Tokenizer
-    model: keras.Model
+    model: keras.Model | None
     console: Console
 
     def places(self) -> Places:
@@ -131,6 +132,7 @@ def _written(subject: Subject, nats: np.ndarray) -> Findings:
     config = subject.config
     if not writes_answers(config):
         return Findings()
+    assert subject.model is not None
     answered = answer(
         config, subject.held_out, subject.model, subject.tokenizer, subject.console
     )
@@ -144,6 +146,7 @@ def _questions(subject: Subject, places: Places, nats: np.ndarray) -> Findings:
     batches = input_pipeline.validation_batches(
         subject.manifest, config.training.batch_size
     )
+    assert subject.model is not None
     windows = read_windows(
         subject.model, on_host(batches), config.evaluation.max_answer_length
     )

@@ -10,6 +10,7 @@ from PIL import Image
 
 from configs.page import page
 from pipeline.held_out import HeldOut
+from trainer.evaluation.comparison import Comparison
 from trainer.evaluation.examples import Example
 from trainer.evaluation.findings import Findings
 from trainer.evaluation.watchers import Confusions
@@ -52,6 +53,7 @@ def report(
     scores: Mapping[str, Interval],
     findings: Findings,
     held_out: HeldOut,
+    beside: Comparison | None = None,
 ) -> str:
     """The page.
 
@@ -62,8 +64,10 @@ def report(
         scores: All scores.
         findings: The rest.
         held_out: The documents, of which images are shown.
+        beside: The scores of the run's own model, where that of an export is told.
     """
-    sections = [f"<p>{html.escape(told)}</p>", _section("Scores", _scores(scores))]
+    table = _scores(scores, beside)
+    sections = [f"<p>{html.escape(told)}</p>", _section("Scores", table)]
     if findings.confusions is not None:
         sections += list(_confusions(findings.confusions))
     if findings.examples:
@@ -82,20 +86,37 @@ def _section(title: str, body: str) -> str:
     return f"<section><h2>{html.escape(title)}</h2>{body}</section>"
 
 
-def _scores(scores: Mapping[str, Interval]) -> str:
+def _scores(scores: Mapping[str, Interval], beside: Comparison | None) -> str:
     rows = "".join(
         f"<tr><th scope='row'>{html.escape(name.replace('_', ' '))}</th>"
         f"<td class='number'>{_number(of.score)}</td>"
         f"<td class='number'>{_number(of.low)} to {_number(of.high)}</td>"
-        f"<td>{_bar(name, of)}</td></tr>"
+        f"{_beside(name, beside)}<td>{_bar(name, of)}</td></tr>"
         for name, of in scores.items()
+    )
+    columns = ["value", "interval"]
+    if beside is not None:
+        columns += ["the run's own", "difference"]
+    head = "".join(
+        f"<th scope='col' class='number'>{html.escape(name)}</th>" for name in columns
     )
     return (
         "<table><caption>Each with the interval of 95% by the bootstrap: how far it "
         "might be off because these documents were drawn and not others. Bars reach "
         "from the least to the most that is possible.</caption>"
-        "<tr><th scope='col'>score</th><th scope='col' class='number'>value</th>"
-        f"<th scope='col' class='number'>interval</th><td></td></tr>{rows}</table>"
+        f"<tr><th scope='col'>score</th>{head}<td></td></tr>{rows}</table>"
+    )
+
+
+def _beside(name: str, beside: Comparison | None) -> str:
+    """Two further cells: the score of the run's own model, and the difference."""
+    if beside is None:
+        return ""
+    own, difference = beside.run_scores.get(name), beside.differences.get(name)
+    told = "–" if difference is None else f"{difference:+.4f}"
+    return (
+        f"<td class='number'>{_number(np.nan if own is None else own)}</td>"
+        f"<td class='number'>{told}</td>"
     )
 
 

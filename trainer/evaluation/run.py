@@ -12,19 +12,19 @@ from configs.language_modelling import CausalConfig, PrefixConfig
 from configs.run import RunConfig
 from pipeline.held_out import make_evaluation_set, read_held_out
 from pipeline.manifest import Manifest, read_manifest
-from pipeline.stage import finished_data
-from pipeline.tokenizers import load_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
-from trainer.checkpoint import load_weights
-from trainer.evaluate import Evaluation, describe, told_scores
+from trainer.evaluate import Evaluation, Forward, describe, told_scores
 from trainer.evaluation.answers import check_libraries
+from trainer.evaluation.comparison import compare, records_sha256
 from trainer.evaluation.examples import save_examples
+from trainer.evaluation.exported import build_exported, find_export
 from trainer.evaluation.findings import Findings, Subject, find_out, watchers_of
 from trainer.evaluation.page import report
 from trainer.evaluation.piece_bytes import bits_per_byte
+from trainer.evaluation.run_model import RunModel, find_run_model
 from trainer.masking import dynamic_masking
-from trainer.run import evaluate_split
-from trainer.stage import WEIGHTS, build_trainable, training_inputs, training_stage
+from trainer.run import evaluate_split, loss_of
+from trainer.step import build_evaluation
 
 
 @dataclass(frozen=True)
@@ -44,32 +44,39 @@ class Examined:
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
-def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, Any]:
-    """Evaluates the trained weights of a run and writes down what they do.
+def evaluate_run(
+    invocation: Invocation, *, on_test: bool = False, model: Path | None = None
+) -> dict[str, Any]:
+    """Evaluates the weights of a run, or an export, and writes down what they do.
 
     Args:
         invocation: The command.
         on_test: On `evaluation.test` in place of the validation split.
+        model: An exported model in place of the run's own: a SavedModel's folder or a
+            TFLite file.
 
     Returns:
-        The numbers of `Evaluation`, `path` with the files, `signatures` of the text
-        scores, and `left_out`, documents of a test set by the reason why they are in
-        no record.
+        The numbers of `Evaluation`, `path` with the files, `model` that was evaluated,
+        `signatures` of the text scores, and `left_out`, documents of a test set by the
+        reason why they are in no record. Of an export also `run_scores`, those of the
+        run's own model on the same records, and `differences` from them; None if that
+        has not been evaluated.
 
     Raises:
-        UserError: There is no trained model, its files are damaged, or the test set
-            cannot be read.
+        UserError: There is no model, its files are damaged, it cannot be scored, or
+            the test set cannot be read.
     """
     config, console = invocation.config, invocation.console
     check_libraries(config)
-    made = finished_data(config, invocation.run_folder)
-    stage = training_stage(invocation.run_folder)
-    inputs = training_inputs(config, made["records_sha256"], stage.inputs())
-    stage.require(inputs)
-    data_folder = invocation.run_folder / "data"
-    tokenizer = load_tokenizer(data_folder / "tokenizer")
+    own = find_run_model(invocation, on_test=on_test)
+    tokenizer = own.tokenizer()
     name = "test" if on_test else "validation"
-    folder = invocation.run_folder / "evaluation" / name
+    evaluations = invocation.run_folder / "evaluation"
+    folder, exported = evaluations / name, None
+    if model is not None:
+        model = find_export(model)
+        exported = build_exported(model, config, tokenizer.vocabulary_size)
+        folder = evaluations / _folder_name(model) / name
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "answers.jsonl").unlink(missing_ok=True)  # of other settings
@@ -78,7 +85,7 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
     examined = (
         _test(invocation, tokenizer, folder)
         if on_test
-        else Examined(name, config, read_manifest(data_folder))
+        else Examined(name, config, read_manifest(own.texts))
     )
     examined.manifest.check_files()
     for reason, count in examined.left_out.items():
@@ -86,12 +93,15 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
 
     # 2. What the model says of them, and what that tells.
     held_out = read_held_out(examined.manifest, examined.config.data)
-    model = build_trainable(config, tokenizer.vocabulary_size)
-    load_weights(model, stage.path / WEIGHTS)
     subject = Subject(
-        examined.config, examined.manifest, held_out, tokenizer, model, console
+        examined.config,
+        examined.manifest,
+        held_out,
+        tokenizer,
+        None if exported else own.load(tokenizer.vocabulary_size),
+        console,
     )
-    evaluation, findings = _evaluate(subject, name, data_folder)
+    evaluation, findings = _evaluate(subject, exported, name, own)
     summary = describe(evaluation, name)
     if findings.scores:
         summary += f"; {told_scores(findings.scores)}"
@@ -101,27 +111,56 @@ def evaluate_run(invocation: Invocation, *, on_test: bool = False) -> dict[str, 
     result: dict[str, Any] = {
         "summary": summary,
         "path": str(folder),
+        "model": str(model or own.weights),
+        "made_from": {
+            "records": records_sha256(examined.manifest),
+            "training": own.fingerprint,
+        },
         "documents": len(held_out),
         "left_out": dict(examined.left_out),
         **evaluation.as_json(),
     }
+    beside = None
+    if exported:
+        beside = compare(evaluations / name, result)
+        console.result(beside.told() if beside else _nothing_beside(invocation, name))
+        result["run_scores"] = beside.run_scores if beside else None
+        result["differences"] = beside.differences if beside else None
     if findings.answered is not None:
         findings.answered.save(folder / "answers.jsonl")
         result["signatures"] = dict(findings.answered.signatures)
     save_examples(folder / "errors.jsonl", findings.examples)
-    facts = _facts(examined, result, stage.path / WEIGHTS)
-    title = f"{config.name} on its {name} documents"
-    write_atomically(
-        folder / "report.html",
-        report(title, summary, facts, evaluation.scores, findings, held_out),
+    page = report(
+        _title(examined, result),
+        summary,
+        _facts(examined, result),
+        evaluation.scores,
+        findings,
+        held_out,
+        beside,
     )
+    write_atomically(folder / "report.html", page)
     write_json(folder / "scores.json", result)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
 
 
+def _folder_name(model: Path) -> str:
+    """What an export's evaluations are called, by the last of its path.
+
+    Example:
+    >>> _folder_name(Path("export/saved_model/2"))
+    'of-saved_model-2'
+    >>> _folder_name(Path("export/tflite/model_float32.tflite"))
+    'of-model_float32'
+    """
+    model = model.absolute()
+    is_version = model.name.isdecimal()
+    return f"of-{model.parent.name}-{model.name}" if is_version else f"of-{model.stem}"
+
+
 def _evaluate(
-    subject: Subject, name: str, data_folder: Path
+    subject: Subject, exported: Forward | None, name: str, own: RunModel
 ) -> tuple[Evaluation, Findings]:
     """The scores of the targets, and what else there is to say."""
     config, console = subject.config, subject.console
@@ -133,9 +172,9 @@ def _evaluate(
         more = (bits,) if bits else ()
     evaluation = evaluate_split(
         config,
-        subject.model,
+        exported or build_evaluation(subject.model, loss_of(config)),
         subject.manifest,
-        dynamic_masking(config, data_folder),
+        dynamic_masking(config, own.texts),
         more,
         watchers,
     )
@@ -160,9 +199,21 @@ def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> Examine
     return Examined("test", made.config, made.manifest, made.left_out)
 
 
-def _facts(
-    examined: Examined, result: Mapping[str, Any], weights: Path
-) -> dict[str, str]:
+def _nothing_beside(invocation: Invocation, name: str) -> str:
+    test = " --test" if name == "test" else ""
+    return (
+        "the run's own scores of these records are not there to compare with; to have "
+        f"them, do this first: {invocation.command('evaluate')}{test}"
+    )
+
+
+def _title(examined: Examined, result: Mapping[str, Any]) -> str:
+    name = examined.config.name
+    of = f"{Path(result['model']).name} of {name}" if "differences" in result else name
+    return f"{of} on its {examined.name} documents"
+
+
+def _facts(examined: Examined, result: Mapping[str, Any]) -> dict[str, str]:
     """What was evaluated and how, for the report."""
     config, wanted = examined.config, examined.config.evaluation
     source = config.data.validation_source or config.data.source
@@ -171,7 +222,7 @@ def _facts(
         "records": f"{sum(s.records for s in examined.manifest.split('validation')):,}",
         "source": source.kind,
         "objective": config.objective.kind,
-        "weights": str(weights),
+        "model": result["model"],
         **{f"left out: {why}": f"{n:,}" for why, n in examined.left_out.items()},
     }
     if "signatures" in result:

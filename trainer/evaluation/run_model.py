@@ -1,0 +1,159 @@
+"""The model of a run that is evaluated: as it was trained here, or as it was imported.
+
+A model that was imported brings its weights and its tokenizer along, and no records. It
+can be judged on a test set, whose records are made for it, and on the validation split
+of records that were made with its tokenizer since.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+
+from configs.command import Invocation
+from configs.errors import ArtifactError
+from configs.run import RunConfig
+from configs.run_folder import Stage
+from configs.supervised import ImageClassificationConfig
+from model.weights.store import begin_with
+from pipeline.stage import data_stage, finished_data
+from pipeline.tokenizers import WordPieceTokenizer, load_tokenizer
+from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from trainer.checkpoint import load_weights
+from trainer.origin import differences, origin_of
+from trainer.stage import (
+    IMPORTED,
+    INITIAL_WEIGHTS,
+    TOKENIZER,
+    WEIGHTS,
+    build_trainable,
+    is_as_imported,
+    training_inputs,
+    training_stage,
+)
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """Where a run's model lies, and what it reads texts with.
+
+    Attributes:
+        config: The run.
+        weights: The file.
+        texts: The folder that holds the tokenizer; and the records, if any are asked
+            for.
+        fingerprint: Of all that the weights were made from.
+        is_imported: Whether they are as they were imported.
+    """
+
+    config: RunConfig
+    weights: Path
+    texts: Path
+    fingerprint: str
+    is_imported: bool
+
+    def tokenizer(self) -> Tokenizer:
+        """What its records are made with.
+
+        Raises:
+            ArtifactError: It is not there, or damaged.
+        """
+        folder = self.texts / TOKENIZER
+        if self.is_imported and not folder.is_dir():
+            if isinstance(self.config.objective, ImageClassificationConfig):
+                return WordPieceTokenizer(SPECIAL_PIECES)  # reads nothing
+            raise ArtifactError(
+                f"{folder}: is not there: the model was imported without its "
+                "tokenizer, and cannot read text. Put the tokenizer's files beside "
+                "the weights and import again"
+            )
+        return load_tokenizer(folder)
+
+    def load(self, vocabulary_size: int) -> keras.Model:
+        """The model on packed records, with its weights.
+
+        Raises:
+            ArtifactError: They are missing, damaged, or of another model; or the head
+                that the objective asks for is not among them.
+        """
+        model = build_trainable(self.config, vocabulary_size)
+        if not self.is_imported:
+            load_weights(model, self.weights)
+        elif new := begin_with(model, self.weights):
+            raise ArtifactError(
+                f"{self.weights}: {', '.join(new)} are not there, so nothing has "
+                f"learned what objective.kind={self.config.objective.kind} asks. Train "
+                "it: `transbeam data` and `transbeam train`; or evaluate with the "
+                "objective that the model was trained for"
+            )
+        return model
+
+
+def find_run_model(invocation: Invocation, *, on_test: bool) -> RunModel:
+    """Finds the model of a run, and holds it against the configuration.
+
+    Args:
+        invocation: The command.
+        on_test: Whether it is to be judged on a test set, which needs no records that
+            were made before.
+
+    Raises:
+        ArtifactError: There is no model, it is of another configuration, or there are
+            no records to judge it on.
+    """
+    config, run_folder = invocation.config, invocation.run_folder
+    if is_as_imported(run_folder):
+        return _imported(invocation, on_test=on_test)
+    made = finished_data(config, run_folder)
+    stage = training_stage(run_folder)
+    stage.require(training_inputs(config, made["records_sha256"], stage.inputs()))
+    return RunModel(
+        config,
+        stage.path / WEIGHTS,
+        run_folder / "data",
+        stage.load()["fingerprint"],
+        is_imported=False,
+    )
+
+
+def _imported(invocation: Invocation, *, on_test: bool) -> RunModel:
+    config, run_folder = invocation.config, invocation.run_folder
+    origin = origin_of(run_folder)
+    stage = Stage(run_folder, IMPORTED, f"transbeam import DIR --run {run_folder}")
+    if wrong := differences(origin.config, config):
+        listed = "\n".join(f"  {line}" for line in wrong)
+        raise ArtifactError(
+            f"{stage.path}: holds another model than the configuration describes:\n"
+            f"{listed}\nWrite in `model` what is there: {run_folder / 'run.yaml'}"
+        )
+    if not on_test:
+        _check_records(invocation, origin.tokenizer)
+    return RunModel(
+        config,
+        stage.path / INITIAL_WEIGHTS,
+        stage.path if on_test else run_folder / "data",
+        stage.load()["fingerprint"],
+        is_imported=True,
+    )
+
+
+def _check_records(invocation: Invocation, tokenizer: str | None) -> None:
+    """Looks for records that an imported model can read."""
+    config, run_folder = invocation.config, invocation.run_folder
+    stage = data_stage(run_folder)
+    is_made = (stage.path / "stage.json").is_file()
+    if not is_made or stage.load()["result"].get(IMPORTED):
+        raise ArtifactError(
+            f"{run_folder}: holds a model as it was imported, and no records: there is "
+            "no validation split. Judge it on a test set: write evaluation.test, and "
+            f"add --test; or make records: {invocation.command('data')}"
+        )
+    found = finished_data(config, run_folder)["vocabulary_fingerprint"]
+    if tokenizer is not None and found != tokenizer:
+        raise ArtifactError(
+            f"{stage.path}: the records were made with another tokenizer than the "
+            f"model was imported with: fingerprint {found[:12]}…, expected "
+            f"{tokenizer[:12]}…. Make them with its own, tokenizer.path="
+            f"{run_folder / IMPORTED / TOKENIZER}"
+        )
