@@ -8,7 +8,7 @@ of counts times the statistics, and nothing is scored twice. How far another tra
 run would be away is another question: that takes several seeds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -66,15 +66,46 @@ def intervals(
     {'accuracy': Interval(score=0.75, low=0.66, high=0.83)}
     """
     statistics = np.asarray(statistics, np.float64)
-    if not len(statistics):
-        raise DataError(
-            "evaluation: found nothing to score, expected at least one record. Look at "
-            "the counts of the split in the manifest"
-        )
+    draws = _draws(len(statistics), seed, resamples)
     whole = scores(statistics.sum(axis=0))
-    drawn = scores(_resampled_sums(statistics, seed, resamples))
+    drawn = scores(np.concatenate([counts @ statistics for counts in draws]))
     return {
         name: _interval(score.item(), drawn[name], confidence)
+        for name, score in whole.items()
+    }
+
+
+def intervals_of_draws(
+    units: int,
+    scores: Scores,
+    seed: int,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> dict[str, Interval]:
+    """The same for scores whose statistics do not add up.
+
+    Args:
+        units: `n`.
+        scores: From how often each unit counts, float64 (r, n), to scores (r,) by name.
+        seed: As for `intervals`.
+        resamples: As for `intervals`.
+        confidence: As for `intervals`.
+
+    Raises:
+        DataError: There are no units.
+
+    Example:
+    >>> values = np.arange(100) % 4 > 0
+    >>> share = lambda counts: {"share": counts @ values / counts.sum(axis=1)}
+    >>> intervals_of_draws(100, share, seed=1)
+    {'share': Interval(score=0.75, low=0.66, high=0.83)}
+    """
+    drawn = [scores(counts) for counts in _draws(units, seed, resamples)]
+    whole = scores(np.ones((1, units)))
+    return {
+        name: _interval(
+            score.item(), np.concatenate([part[name] for part in drawn]), confidence
+        )
         for name, score in whole.items()
     }
 
@@ -131,11 +162,15 @@ def differences(
     return intervals(both, difference, seed, resamples, confidence)
 
 
-def _resampled_sums(statistics: np.ndarray, seed: int, resamples: int) -> np.ndarray:
-    """float64 (resamples, k): sums of `n` rows that are drawn with replacement."""
-    rng, units = np.random.default_rng(seed), len(statistics)
+def _draws(units: int, seed: int, resamples: int) -> Iterator[np.ndarray]:
+    """How often each of `n` units is drawn, with replacement: float64 (some, n)."""
+    if not units:
+        raise DataError(
+            "evaluation: found nothing to score, expected at least one record. Look at "
+            "the counts of the split in the manifest"
+        )
+    rng = np.random.default_rng(seed)
     at_once = max(1, _MOST_DRAWN // units)
-    sums = []
     for start in range(0, resamples, at_once):
         rows = min(at_once, resamples - start)
         # How often each unit is drawn is multinomial; counting draws takes less time
@@ -143,8 +178,7 @@ def _resampled_sums(statistics: np.ndarray, seed: int, resamples: int) -> np.nda
         drawn = rng.integers(0, units, (rows, units))
         drawn += units * np.arange(rows)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=rows * units)
-        sums.append(counts.reshape(rows, units).astype(np.float64) @ statistics)
-    return np.concatenate(sums)
+        yield counts.reshape(rows, units).astype(np.float64)
 
 
 def _interval(score: float, drawn: np.ndarray, confidence: float) -> Interval:

@@ -13,6 +13,7 @@ from trainer.metrics.answers import SpanAnswers
 from trainer.metrics.classification import Classification
 from trainer.metrics.intervals import intervals
 from trainer.metrics.language import Accuracy, BitsPerByte, Perplexity
+from trainer.metrics.regression import Regression
 from trainer.metrics.tagging import Tagging
 from trainer.metrics.text import BLEU, ChrF, Rouge
 
@@ -31,6 +32,11 @@ def ids(rng: np.random.Generator, count: int, of: int) -> tuple[np.ndarray, ...]
 def sums(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
     amounts = rng.integers(1, 30, count)
     return rng.gamma(amounts), amounts
+
+
+def guesses(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
+    targets = rng.normal(2.0, 1.0, count)
+    return targets + rng.normal(0.0, 0.5, count), targets
 
 
 def texts(rng: np.random.Generator, count: int) -> tuple[list[str], list[str]]:
@@ -69,6 +75,9 @@ TABLE = {
         Tagging(TAGS),
         lambda rng, n: ids(rng, n, 5),
         {"accuracy", "entity_precision", "entity_recall", "entity_f1"},
+    ),
+    "regression": Row(
+        Regression(), guesses, {"mse", "mae", "r_squared", "pearson_correlation"}
     ),
     "answers": Row(SpanAnswers(), answers, {"exact_match", "f1"}),
     "BLEU": Row(BLEU(), texts, {"bleu"}),
@@ -140,6 +149,7 @@ def test_metrics_need_neither_keras_nor_libraries_that_are_not_used() -> None:
         "import sys\n"
         "import trainer.metrics.answers, trainer.metrics.classification\n"
         "import trainer.metrics.intervals, trainer.metrics.language\n"
+        "import trainer.metrics.regression\n"
         "import trainer.metrics.tagging, trainer.metrics.text\n"
         "print(*sorted(sys.modules.keys() & {'keras', 'tensorflow', 'sacrebleu',\n"
         "    'rouge_score', 'nltk', 'sklearn'}))"
