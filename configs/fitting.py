@@ -26,12 +26,14 @@ FAMILIES = {
     "text_to_text": "seq2seq",
     "classification": "encoder",
     "pair_classification": "encoder",
+    "regression": "encoder",
+    "pair_regression": "encoder",
     "token_classification": "encoder",
     "span_qa": "encoder",
     "image_classification": "encoder",
 }
 # Whose records tell segments apart; elsewhere all tokens are of the first.
-WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "span_qa")
+WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "pair_regression", "span_qa")
 
 
 def check_model(run: RunConfig) -> None:

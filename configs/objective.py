@@ -11,6 +11,8 @@ from configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,
@@ -27,6 +29,8 @@ Objective = (
     | TextToTextConfig
     | ClassificationConfig
     | PairClassificationConfig
+    | RegressionConfig
+    | PairRegressionConfig
     | TokenClassificationConfig
     | SpanQAConfig
     | ImageClassificationConfig

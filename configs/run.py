@@ -15,7 +15,12 @@ from configs.language_modelling import MaskedConfig
 from configs.model import EncoderConfig, Model
 from configs.objective import Objective
 from configs.sources import ImagesSource, MixtureSource
-from configs.supervised import ImageClassificationConfig, SpanQAConfig
+from configs.supervised import (
+    ImageClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SpanQAConfig,
+)
 from configs.tokenizer import TokenizerConfig, WordPieceConfig
 from configs.training import TrainingConfig
 
@@ -26,6 +31,8 @@ IN_BUCKETS = (
     "classification",
     "pair_classification",
     "token_classification",
+    "regression",
+    "pair_regression",
 )
 ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
 
@@ -63,6 +70,7 @@ class RunConfig:
                 "digit; letters, digits, '.', '_' and '-' may follow"
             )
         self._check_images()
+        self._check_numbers()
         self._check_objective()
 
     def _check_images(self) -> None:
@@ -86,6 +94,18 @@ class RunConfig:
                         f"objective.image_size={objective.image_size}: make them the "
                         "same"
                     )
+
+    def _check_numbers(self) -> None:
+        """What is about choices is not asked of a number."""
+        if not isinstance(self.objective, RegressionConfig | PairRegressionConfig):
+            return
+        for key in ("label_smoothing", "z_loss"):
+            if value := getattr(self.training, key):
+                raise ConfigError(
+                    f"training.{key}={value} is about the scores of classes, and "
+                    f"objective.kind={self.objective.kind} predicts a number. Take it "
+                    "away"
+                )
 
     def _check_objective(self) -> None:
         """What the kind of objective asks of the other sections."""

@@ -84,6 +84,24 @@ class PairClassificationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RegressionConfig:
+    """A number for a text, such as a rating: `text` gives `label`, as it stands."""
+
+    kind: Literal["regression"] = "regression"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRegressionConfig:
+    """A number for two texts, such as how alike they are (STS-B).
+
+    `text` and `second_text` give `label`, as it stands. A pair that is too long is cut
+    as for `pair_classification`.
+    """
+
+    kind: Literal["pair_regression"] = "pair_regression"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TokenClassificationConfig:
     """A tag for each word of a sentence: `words` give `tags`."""
 

@@ -35,8 +35,8 @@ class Columns:
         "Column of what a sequence-to-sequence model is to answer.", default=None
     )
     label: str | None = option(
-        "Column of the class. A number, true or false is taken as JSON writes it: `1`, "
-        "`true`.",
+        "Column of the class, or of the number for regression. A number, true or false "
+        "is taken as JSON writes it: `1`, `true`.",
         default=None,
     )
     words: str | None = option(

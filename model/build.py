@@ -13,7 +13,9 @@ from configs.objective import (
     MaskedConfig,
     Objective,
     PairClassificationConfig,
+    PairRegressionConfig,
     PrefixConfig,
+    RegressionConfig,
     SentencePairsConfig,
     SpanCorruptionConfig,
     SpanQAConfig,
@@ -25,7 +27,7 @@ from model.blueprint import Blueprint
 from model.checked import CheckedModel
 from model.decoder import build_decoder
 from model.encoder import build_encoder
-from model.heads import classify, predict_masked
+from model.heads import classify, estimate, predict_masked
 from model.inputs import ids
 from model.seq2seq import build_seq2seq
 
@@ -71,7 +73,8 @@ def build_model(
         `logits`, `(B, P, V)` of masked tokens, where the further input
         `masked_positions` is int32 `(B, P)`; `(B, T, V)` of next tokens; `(B, C)` of
         classes; `(B, T, C)` of tags; for questions `start_logits` and `end_logits`
-        `(B, T)`. For sentence pairs also `pair_logits` `(B, 2)`.
+        `(B, T)`; for numbers `score` `(B,)`. For sentence pairs also `pair_logits`
+        `(B, 2)`.
 
     Raises:
         ConfigError: The objective is not one of this family, or None.
@@ -158,6 +161,8 @@ def _build_on_encoder(
         SentencePairsConfig,
         ClassificationConfig,
         PairClassificationConfig,
+        RegressionConfig,
+        PairRegressionConfig,
         ImageClassificationConfig,
     )
     wanted = config.pooler or Pooler() if isinstance(objective, pooled) else None
@@ -190,6 +195,9 @@ def _build_on_encoder(
         ):
             name, x = "classifier_model", encoder.output["pooled_output"]
             outputs["logits"] = classify(plan, "classifier", len(labels), x)
+        case RegressionConfig() | PairRegressionConfig():
+            name, x = "regression_model", encoder.output["pooled_output"]
+            outputs["score"] = estimate(plan, "regressor", x)
         case TokenClassificationConfig(labels=labels):
             name = "tagger"
             outputs["logits"] = classify(plan, "token_classifier", len(labels), x)

@@ -55,22 +55,40 @@ def predict_masked(
 
 def classify(plan: Blueprint, name: str, num_classes: int, x: Any) -> Any:
     """Scores of classes, of a row `(B, D)` or of each token `(B, T, D)`: float32."""
-    x = Dropout(
+    x = _dropped(plan, name, x)
+    return keras.ops.cast(_dense(plan, name, num_classes)(x), "float32")
+
+
+def estimate(plan: Blueprint, name: str, x: Any) -> Any:
+    """A number for each row: `(B, D)` to float32 `(B,)`.
+
+    The last product is in float32 under every policy: a number of bfloat16 has but
+    three digits, and one of float16 ends at 65,504.
+    """
+    x = keras.ops.cast(_dropped(plan, name, x), "float32")
+    return _dense(plan, name, 1, dtype="float32")(x)[..., 0]
+
+
+def _dropped(plan: Blueprint, name: str, x: Any) -> Any:
+    return Dropout(
         plan.config.dropout,
         seed=derive_seed(plan.seed, f"{name}_dropout"),
         name=f"{name}_dropout",
         dtype=plan.dtype,
     )(x)
-    return keras.ops.cast(_dense(plan, name, num_classes)(x), "float32")
 
 
 def _dense(
-    plan: Blueprint, name: str, units: int, activation: Any = None
+    plan: Blueprint,
+    name: str,
+    units: int,
+    activation: Any = None,
+    dtype: str | None = None,
 ) -> keras.layers.Dense:
     return keras.layers.Dense(
         units,
         activation=activation,
         kernel_initializer=seeded(plan.kernel_initializer, plan.seed, name),
         name=name,
-        dtype=plan.dtype,
+        dtype=dtype or plan.dtype,
     )

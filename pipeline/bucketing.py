@@ -67,6 +67,6 @@ def _framed_lengths(
         words = np.cumsum([0, *(len(sentence) for sentence in sentences)])
         return np.diff(pieces[words]) + begin + end
     lengths = tokenize_column(batch, tokenizer).lengths + begin + end
-    if run.objective.kind == "pair_classification":
+    if run.objective.kind in ("pair_classification", "pair_regression"):
         lengths += tokenize_column(batch, tokenizer, "second_text").lengths + end
     return lengths

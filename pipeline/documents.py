@@ -22,7 +22,7 @@ class Document(NamedTuple):
             kind of source can tell.
         second_text: The other half of a pair; the question about `text`.
         target_text: What a sequence-to-sequence model is to answer.
-        label: The name of the class.
+        label: The name of the class; or the number that is right, as text.
         words: A tagged sentence's words.
         tags: One for each word.
         answers: Character offset in `text` and wording of each answer.

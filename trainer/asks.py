@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from keras import ops
 
@@ -12,6 +12,8 @@ from configs.objective import (
     MaskedConfig,
     Objective,
     PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     SentencePairsConfig,
     SpanQAConfig,
     TokenClassificationConfig,
@@ -27,7 +29,10 @@ class Ask:
         targets: The feature with what is right, int32 `(B, ...)`.
         weights: The feature that is 1 where something is asked and 0 elsewhere,
             `(B, ...)`; None where every record asks once.
+        judged: What is added up beside the cost of the answers.
     """
+
+    judged: ClassVar[str] = "correct"
 
     output: str
     targets: str
@@ -46,6 +51,19 @@ class Ask:
         if self.weights is None:
             return targets, ops.ones(ops.shape(targets), "float32")
         return targets, ops.cast(batch[self.weights], "float32")
+
+
+@dataclass(frozen=True)
+class NumberAsk(Ask):
+    """One number that records ask for, and not a choice.
+
+    Attributes:
+        output: The model's output with the numbers, float32 `(B, ...)`.
+        targets: The feature with what is right, float32 of the same shape.
+        weights: As for a choice.
+    """
+
+    judged: ClassVar[str] = "absolute_error"
 
 
 def asks_of(objective: Objective) -> tuple[Ask, ...]:
@@ -68,6 +86,8 @@ def asks_of(objective: Objective) -> tuple[Ask, ...]:
             | ImageClassificationConfig()
         ):
             return (Ask("logits", "label"),)
+        case RegressionConfig() | PairRegressionConfig():
+            return (NumberAsk("score", "label"),)
         case TokenClassificationConfig():
             return (Ask("logits", "label_ids", "label_weights"),)
         case SpanQAConfig():

@@ -6,6 +6,8 @@
 
 The second is a mean over real targets, the third over real tokens; like the first, both
 are divided by what the whole batch has, so micro-batches add up to the batch.
+
+Of numbers the second is the square of how far apart they are, from which T cancels out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +22,7 @@ from configs.errors import ConfigError
 from configs.run import RunConfig
 from model.checked import CheckedModel
 from model.stack import LayerStack
+from trainer.asks import Ask, NumberAsk
 from trainer.losses import Loss, Sums
 from trainer.teacher import begin_as, load_teacher
 
@@ -177,19 +180,20 @@ class DistillationLoss(Loss):
 
         Returns:
             See `Loss`. Beside the answers' there are sums of the two other parts, each
-            with `cost` and `count`: `teacher_` and the output, the divergence in nats;
-            and `cosine`, or `encoder_cosine` and `decoder_cosine`.
+            with `cost` and `count`: `teacher_` and the output, the divergence in nats
+            (of numbers the square of their difference); and `cosine`, or
+            `encoder_cosine` and `decoder_cosine`.
         """
         of_targets, of_tokens = counts[: len(self.asks)], counts[len(self.asks) :]
         task, sums = super().__call__(outputs, batch, of_targets)
         config = self.config
         total = config.task_weight * task
         for ask, count in zip(self.asks, of_targets, strict=True):
-            scores = outputs[ask.output], batch[_TEACHER + ask.output]
-            apart = divergence(*scores, config.temperature)
-            weight = config.teacher_weight * config.temperature**2
+            answers = outputs[ask.output], batch[_TEACHER + ask.output]
+            apart, scale = _apart(ask, *answers, config.temperature)
             _, real = ask.of(batch)
             part = sums[f"teacher_{ask.output}"] = _sums(apart, real)
+            weight = config.teacher_weight * scale
             total = total + weight * part["cost"] / ops.maximum(count, 1.0)
         for name, count in zip(self._vectors, of_tokens, strict=True):
             apart = 1.0 - cosine(outputs[name], batch[_TEACHER + name])
@@ -205,6 +209,15 @@ class DistillationLoss(Loss):
             return ops.cast(ops.greater(rows, 0), "float32")
         squares = self.student.output[name].shape[1]  # of an image, which counts once
         return ops.ones((ops.shape(batch["image"])[0], squares), "float32") / squares
+
+
+def _apart(
+    ask: Ask, student: Any, teacher: Any, temperature: float
+) -> tuple[Any, float]:
+    """How far apart the answers to each target are, and what that is scaled by."""
+    if isinstance(ask, NumberAsk):
+        return ops.square(student - teacher), 1.0
+    return divergence(student, teacher, temperature), temperature**2
 
 
 def divergence(student: Any, teacher: Any, temperature: float) -> Any:

@@ -2,22 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.asks import Ask
+from trainer.asks import Ask, NumberAsk
 from trainer.losses import Sums
 from trainer.metrics.intervals import Interval
 from trainer.scoring import Answers, Batch, Scorer
+from trainer.yardstick import target_sums, unigram_entropy, variance
 
 Forward = Callable[[Batch], Any]  # answers, as the backend has them
 Watcher = Callable[[Answers, Batch], None]
 
-_SUMS = ("cost", "correct", "count")
+# What answers are judged by, and how its mean is called.
+_JUDGED = {"correct": "accuracy", "absolute_error": "mae"}
+_SUMS = ("cost", "count", *_JUDGED)
 
 
 @dataclass(frozen=True)
@@ -25,67 +28,87 @@ class Means:
     """What sums over targets come to.
 
     Attributes:
-        loss: Nats per target; if several things are asked, their losses added up.
-        accuracy: Share of first guesses that are right, of what is asked first.
+        loss: Per target, nats of choices or squares of numbers; if several things are
+            asked, their losses added up.
+        accuracy: Share of first guesses that are right, of what is asked first; None of
+            numbers.
         parts: The loss of each thing asked, by the model's output, if several are; and
             what was made small beside, which `loss` is without.
+        mae: How far a number is off, on average; None of choices.
     """
 
     loss: float
-    accuracy: float
+    accuracy: float | None
     parts: Mapping[str, float]
+    mae: float | None = None
 
     def as_json(self) -> dict[str, float]:
+        judged = {"accuracy": self.accuracy, "mae": self.mae}
+        known = {name: value for name, value in judged.items() if value is not None}
         parts = {f"loss_{name}": loss for name, loss in self.parts.items()}
-        return {"loss": self.loss, "accuracy": self.accuracy, **parts}
+        return {"loss": self.loss, **known, **parts}
 
 
 def means(sums: Sums) -> Means:
-    """Divides costs and hits by the targets there were.
+    """Divides costs, hits and errors by the targets there were.
 
     Example:
     >>> means({"logits": {"cost": 6.0, "correct": 1.0, "count": 4.0}}).as_json()
     {'loss': 1.5, 'accuracy': 0.25}
+    >>> means({"score": {"cost": 6.0, "absolute_error": 4.0, "count": 4.0}}).as_json()
+    {'loss': 1.5, 'mae': 1.0}
     """
     found = {
         name: float(of["cost"]) / max(float(of["count"]), 1.0)
         for name, of in sums.items()
     }
-    answers = {name: of for name, of in sums.items() if "correct" in of}
+    answers = {name: of for name, of in sums.items() if of.keys() & _JUDGED.keys()}
     first = next(iter(answers.values()))
-    accuracy = float(first["correct"]) / max(float(first["count"]), 1.0)
+    judged = {
+        told: float(first[name]) / max(float(first["count"]), 1.0)
+        for name, told in _JUDGED.items()
+        if name in first
+    }
     loss = sum(found[name] for name in answers)
-    return Means(loss, accuracy, found if len(found) > 1 else {})
+    parts = found if len(found) > 1 else {}
+    return Means(loss, judged.get("accuracy"), parts, judged.get("mae"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """What a model reaches on a split.
 
+    Four of the attributes are of choices, and None where numbers are predicted;
+    `variance` is of numbers.
+
     Attributes:
-        loss: Nats per target; if several things are asked, their losses added up.
+        loss: Per target, nats of choices or squares of numbers; if several things are
+            asked, their losses added up.
         perplexity: exp(loss).
         accuracy: Share of first guesses that are right, of what is asked first.
         unigram_entropy: Nats of the best guess that looks at no input: the entropy of
             the targets' own frequencies, added up like the loss.
         nats_below_unigram: How much the input is worth to the model.
+        variance: Of the targets, which is the loss of the best guess that looks at no
+            input: their mean.
         predictions: How many targets there were, of what is asked first.
         parts: The loss of each thing asked, if there are several.
         scores: What the objective is judged by, each with its interval of 95%.
     """
 
     loss: float
-    perplexity: float
-    accuracy: float
-    unigram_entropy: float
-    nats_below_unigram: float
+    perplexity: float | None = None
+    accuracy: float | None = None
+    unigram_entropy: float | None = None
+    nats_below_unigram: float | None = None
+    variance: float | None = None
     predictions: int
     parts: Mapping[str, float]
     scores: Mapping[str, Interval]
 
     def as_json(self) -> dict[str, Any]:
-        """Numbers by name; a bound that is not a number is None."""
-        values = asdict(self)
+        """Those that there are, by name; a bound that is not a number is None."""
+        values = {name: x for name, x in asdict(self).items() if x is not None}
         if not self.parts:
             del values["parts"]
         values["scores"] = {
@@ -101,7 +124,7 @@ def on_host(batches: tf.data.Dataset) -> Iterator[Batch]:
 
 
 def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
-    """What all answers cost, how many were right, and how many there were.
+    """What all answers cost, how they are judged, and how many there were.
 
     Args:
         forward: From `trainer.step.build_evaluation`.
@@ -132,31 +155,37 @@ def evaluate(
         watchers: Are shown the answers to each batch, and the batch.
     """
     total: dict[str, dict[str, float]] = {}
-    counts = {ask.output: np.zeros(1, np.int64) for ask in asks}
+    asked = {ask.output: np.zeros(1, np.int64) for ask in asks}
     statistics: list[list[np.ndarray]] = [[] for _ in scorers]
     for batch in on_host(batches):
         answers = _fetch(forward(batch))
         _add_sums(total, answers)
         for ask in asks:
-            counts[ask.output] = _add(counts[ask.output], target_counts(ask, batch))
+            asked[ask.output] = _add(asked[ask.output], target_sums(ask, batch))
         for scorer, rows in zip(scorers, statistics, strict=True):
             rows.append(scorer.statistics(answers, batch))
         for watch in watchers:
             watch(answers, batch)
     found = means(total)
-    entropy = sum(unigram_entropy(of) for of in counts.values())
     scores: dict[str, Interval] = {}
     for scorer, rows in zip(scorers, statistics, strict=True):
         scores |= scorer.intervals(rows, seed)
-    return Evaluation(
+    first = asks[0]
+    common = Evaluation(
         loss=found.loss,
+        predictions=int(total[first.output]["count"]),
+        parts=found.parts,
+        scores=scores,
+    )
+    if isinstance(first, NumberAsk):
+        return replace(common, variance=variance(asked[first.output]))
+    entropy = sum(unigram_entropy(of) for of in asked.values())
+    return replace(
+        common,
         perplexity=math.exp(min(found.loss, 700.0)),  # beyond it, a float ends
         accuracy=found.accuracy,
         unigram_entropy=entropy,
         nats_below_unigram=entropy - found.loss,
-        predictions=int(counts[asks[0].output].sum()),
-        parts=found.parts,
-        scores=scores,
     )
 
 
@@ -167,33 +196,10 @@ def _fetch(answers: Any) -> Answers:
 def _add_sums(total: dict[str, dict[str, float]], answers: Answers) -> None:
     """Adds what a batch comes to, in float64."""
     for output, answer in answers.items():
-        sums = total.setdefault(output, dict.fromkeys(_SUMS, 0.0))
-        for name in _SUMS:
+        there = [name for name in _SUMS if name in answer]
+        sums = total.setdefault(output, dict.fromkeys(there, 0.0))
+        for name in there:
             sums[name] += float(answer[name].sum(dtype=np.float64))
-
-
-def target_counts(ask: Ask, batch: Batch) -> np.ndarray:
-    """int64 (C',): how often each id is asked for.
-
-    Example:
-    >>> target_counts(Ask("logits", "label"), {"label": np.array([2, 0, 2])})
-    array([1, 0, 2])
-    """
-    targets = batch[ask.targets]
-    if ask.weights is not None:
-        targets = targets[batch[ask.weights] > 0]
-    return np.bincount(targets.reshape(-1))
-
-
-def unigram_entropy(counts: np.ndarray) -> float:
-    """Entropy in nats of the distribution that counts describe.
-
-    Example:
-    >>> round(unigram_entropy(np.array([1, 1, 0, 2])), 4)  # 1.5 bits
-    1.0397
-    """
-    shares = counts[counts > 0] / max(counts.sum(), 1)
-    return float(-(shares * np.log(shares)).sum())
 
 
 def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -206,10 +212,13 @@ def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def describe(evaluation: Evaluation, split: str = "validation") -> str:
     """One line about an evaluation, for people."""
-    learned = "has learned" if evaluation.nats_below_unigram > 0 else "has NOT learned"
+    if evaluation.variance is not None:
+        return _describe_numbers(evaluation, evaluation.variance, split)
+    gained = evaluation.nats_below_unigram or 0.0
+    learned = "has learned" if gained > 0 else "has NOT learned"
     told = [
         f"{split} loss {evaluation.loss:.3f} nats, unigram entropy "
-        f"{evaluation.unigram_entropy:.3f}: {evaluation.nats_below_unigram:+.3f} nats "
+        f"{evaluation.unigram_entropy:.3f}: {gained:+.3f} nats "
         f"below it, so the model {learned} from context"
     ]
     scores = evaluation.scores
@@ -223,6 +232,16 @@ def describe(evaluation: Evaluation, split: str = "validation") -> str:
     else:
         told.append(f"{told_scores(scores)} of {evaluation.predictions:,} predictions")
     return "; ".join(told)
+
+
+def _describe_numbers(evaluation: Evaluation, least: float, split: str) -> str:
+    learned = "has learned" if evaluation.loss < least else "has NOT learned"
+    scores = {n: of for n, of in evaluation.scores.items() if n != "mse"}
+    return (
+        f"{split} mean squared error {evaluation.loss:.4g}, variance of the targets "
+        f"{least:.4g}: the model {learned} more than their mean; {told_scores(scores)} "
+        f"of {evaluation.predictions:,} predictions"
+    )
 
 
 def told_scores(scores: Mapping[str, Interval]) -> str:

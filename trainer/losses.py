@@ -7,7 +7,7 @@ the division comes from outside. Padding counts neither above nor below the line
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -15,16 +15,35 @@ from keras import ops
 from model.kernels.cross_entropy import cross_entropy
 from model.kernels.vocabulary_loss import vocabulary_loss
 from model.unscored import UnmadeScores
-from trainer.asks import Ask
+from trainer.asks import Ask, NumberAsk
 
-# By the output asked: cost, correct, count. What is made small beside the answers, and
-# is no part of the loss that is told, has no `correct`.
+# By the output asked: cost, count, and what the answers are judged by, `correct` or
+# `absolute_error`. What is made small beside the answers, and is no part of the loss
+# that is told, is not judged.
 Sums = dict[str, dict[str, Any]]
+
+
+class _Each(NamedTuple):
+    """What each answer comes to, all of the targets' shape.
+
+    Attributes:
+        guesses: What the model says.
+        costs: Of a choice nats, of a number the square of its error.
+        extra: What smoothing and z-loss add to that.
+        judged: Whether a choice is right; how far a number is off.
+    """
+
+    guesses: Any
+    costs: Any
+    extra: Any
+    judged: Any
 
 
 @dataclass(frozen=True)
 class Loss:
     """The loss that a training makes small.
+
+    A choice costs its cross-entropy, a number the square of its error.
 
     Attributes:
         asks: What is asked; each is a mean over its own targets, and they are added.
@@ -59,9 +78,10 @@ class Loss:
 
     def no_sums(self) -> Sums:
         """What `sums` of no records are."""
-        zeros = ("cost", "correct", "count")
         return {
-            ask.output: {name: ops.zeros((), "float32") for name in zeros}
+            ask.output: {
+                name: ops.zeros((), "float32") for name in ("cost", ask.judged, "count")
+            }
             for ask in self.asks
         }
 
@@ -81,7 +101,8 @@ class Loss:
 
         Returns:
             The loss, a float32 scalar; and for each ask of these records, by output,
-            `cost` (nats, without smoothing or z-loss), `correct` and `count`.
+            `cost` (without smoothing or z-loss), `count`, and `correct` of choices or
+            `absolute_error` of numbers.
 
         Example:
         >>> import numpy as np
@@ -95,12 +116,13 @@ class Loss:
         total, sums = ops.zeros((), "float32"), {}
         for ask, count in zip(self.asks, counts, strict=True):
             targets, weights = ask.of(batch)
-            cost, nats, correct = self._of_all(outputs[ask.output], targets, weights)
+            answers = outputs[ask.output]
+            cost, told, judged = self._of_all(ask, answers, targets, weights)
             # Without any target there is nothing to divide, and nothing to learn.
             total = total + cost / ops.maximum(count, 1.0)
             sums[ask.output] = {
-                "cost": nats,
-                "correct": correct,
+                "cost": told,
+                ask.judged: judged,
                 "count": ops.sum(weights),
             }
         return total, sums
@@ -115,27 +137,26 @@ class Loss:
             batch: Features by name.
 
         Returns:
-            For each ask, by output: `guesses`, int32 of the targets' shape, and what
-            each target costs, `nats` float32 of this shape, without smoothing or
-            z-loss; and added up for each record, float32 `(B,)`: `cost`, `correct`
-            and `count`.
+            For each ask, by output: `guesses`, of the targets' shape, int32 of choices
+            and float32 of numbers; what each target costs, `costs` float32 of this
+            shape, without smoothing or z-loss; and added up for each record, float32
+            `(B,)`: `cost`, `count`, and `correct` or `absolute_error`.
         """
         found = {}
         for ask in self.asks:
-            logits = outputs[ask.output]
             targets, weights = ask.of(batch)
-            nats, _, correct = self._of_each(logits, targets)
+            each = self._of_each(ask, outputs[ask.output], targets)
             found[ask.output] = {
-                "guesses": ops.cast(ops.argmax(logits, axis=-1), "int32"),
-                "nats": nats * weights,
-                "cost": _per_record(nats * weights),
-                "correct": _per_record(correct * weights),
+                "guesses": each.guesses,
+                "costs": each.costs * weights,
+                "cost": _per_record(each.costs * weights),
+                ask.judged: _per_record(each.judged * weights),
                 "count": _per_record(weights),
             }
         return found
 
-    def _of_all(self, scores, targets, weights) -> tuple[Any, Any, Any]:
-        """What all targets cost, their nats, and how many were right."""
+    def _of_all(self, ask: Ask, scores, targets, weights) -> tuple[Any, Any, Any]:
+        """What all targets cost, the same as it is told, and how they are judged."""
         if isinstance(scores, UnmadeScores):
             width = scores.vectors.shape[-1]
             return vocabulary_loss(
@@ -147,15 +168,21 @@ class Loss:
                 label_smoothing=self.label_smoothing,
                 z_loss=self.z_loss,
             )
-        nats, extra, correct = self._of_each(scores, targets)
+        each = self._of_each(ask, scores, targets)
         return (
-            ops.sum((nats + extra) * weights),
-            ops.sum(nats * weights),
-            ops.sum(correct * weights),
+            ops.sum((each.costs + each.extra) * weights),
+            ops.sum(each.costs * weights),
+            ops.sum(each.judged * weights),
         )
 
-    def _of_each(self, logits, targets) -> tuple[Any, Any, Any]:
-        """Nats, what smoothing and z-loss add to them, and whether it was right."""
+    def _of_each(self, ask: Ask, answers, targets) -> _Each:
+        if isinstance(ask, NumberAsk):
+            error = answers - ops.cast(targets, "float32")
+            costs = ops.square(error)
+            return _Each(answers, costs, ops.zeros_like(costs), ops.abs(error))
+        return self._of_each_choice(answers, targets)
+
+    def _of_each_choice(self, logits, targets) -> _Each:
         logits = ops.cast(logits, "float32")
         targets = ops.cast(targets, "int32")
         nats, log_sum = cross_entropy(logits, targets)
@@ -167,7 +194,7 @@ class Loss:
             extra = extra + self.label_smoothing * (evenly - nats)
         if self.z_loss:
             extra = extra + self.z_loss * ops.square(log_sum)
-        return nats, extra, correct
+        return _Each(guess, nats, extra, correct)
 
 
 def _per_record(x):

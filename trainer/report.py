@@ -9,6 +9,7 @@ import keras
 from configs.files import write_atomically
 from configs.run import RunConfig
 from trainer.report_page import training_report
+from trainer.yardstick import Yardstick, yardstick
 
 
 def write_report(
@@ -29,7 +30,7 @@ def write_report(
         The files by name.
     """
     picture, page = folder / "loss.png", folder / "report.html"
-    draw_loss(rows, result["evaluation"]["unigram_entropy"], picture)
+    draw_loss(rows, yardstick(result["evaluation"]), picture)
     precision = config.training.precision
     facts = {"backend": keras.backend.backend(), "precision": precision}
     write_atomically(page, training_report(config, rows, result, facts))
@@ -37,16 +38,16 @@ def write_report(
 
 
 def draw_loss(
-    rows: Sequence[Mapping[str, float]], unigram_entropy: float, picture: Path
+    rows: Sequence[Mapping[str, float]], least: Yardstick, picture: Path
 ) -> None:
     """Draws training and validation loss against the step, as a PNG.
 
-    The dashed line is what a model reaches that knows how frequent each target is and
-    nothing else.
+    The dashed line is what a model reaches that knows the targets on the whole, and
+    nothing of its input.
 
     Args:
         rows: The lines of `metrics.jsonl`.
-        unigram_entropy: Where that line is, in nats.
+        least: Where that line is.
         picture: The file to write.
     """
     import io
@@ -65,14 +66,14 @@ def draw_loss(
         if points:
             axes.plot(*zip(*points, strict=True), label=label, markersize=4, **style)
     axes.axhline(
-        unigram_entropy,
+        least.loss,
         color="#b5542b",
         linestyle="--",
         linewidth=1.2,
-        label=f"unigram entropy, {unigram_entropy:.2f}",
+        label=f"{least.name}, {least.loss:.2f}",
     )
     axes.set_xlabel("step")
-    axes.set_ylabel("nats per target")
+    axes.set_ylabel(least.unit)
     axes.set_title("Loss", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.6)

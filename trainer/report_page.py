@@ -10,6 +10,7 @@ from configs.progress import duration
 from configs.run import RunConfig
 from trainer.curves import STYLE, Line, curves
 from trainer.nearest import nearest_preset
+from trainer.yardstick import Yardstick, yardstick
 
 Rows = Sequence[Mapping[str, float]]
 
@@ -25,9 +26,10 @@ def training_report(
         result: What the training stage says of itself.
         facts: More to tell, by name.
     """
+    least = yardstick(result["evaluation"])
     parts = [
         f"<p>{html.escape(result['summary'])}</p>",
-        _section("Loss", "nats per target", _loss(rows, result["evaluation"])),
+        _section("Loss", least.unit, _loss(rows, least)),
         _section("Learning rate", "", _curve(rows, "learning_rate")),
         _section(
             "Gradient norm",
@@ -61,14 +63,14 @@ def _curve(rows: Rows, name: str) -> str:
     return curves([Line("", _points(rows, name))], f"{told} against the step")
 
 
-def _loss(rows: Rows, evaluation: Mapping[str, Any]) -> str:
+def _loss(rows: Rows, least: Yardstick) -> str:
     return curves(
         [
             Line("training", _points(rows, "loss")),
             Line("validation", _points(rows, "val_loss"), dots=True),
         ],
-        "loss in nats per target against the step",
-        ("unigrams", evaluation["unigram_entropy"]),
+        f"loss in {least.unit} against the step",
+        (least.name.partition(" ")[0], least.loss),
     )
 
 

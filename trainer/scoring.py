@@ -11,14 +11,17 @@ from configs.objective import (
     ImageClassificationConfig,
     Objective,
     PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     SentencePairsConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
 from trainer.asks import Ask, asks_of
 from trainer.metrics.classification import Classification
-from trainer.metrics.intervals import Interval, intervals
+from trainer.metrics.intervals import Interval, intervals, intervals_of_draws
 from trainer.metrics.language import Accuracy, Perplexity
+from trainer.metrics.regression import RankCorrelation, Regression
 from trainer.metrics.tagging import Tagging, marks_entities
 
 Answers = Mapping[str, Mapping[str, np.ndarray]]  # as `Loss.answers` gives them
@@ -53,6 +56,20 @@ class Scorer:
         return {self.prefix + name: interval for name, interval in found.items()}
 
 
+@dataclass(frozen=True)
+class RankScorer(Scorer):
+    """A metric of ranks, which only all units together have."""
+
+    metric: RankCorrelation
+
+    def intervals(
+        self, statistics: Sequence[np.ndarray], seed: int
+    ) -> dict[str, Interval]:
+        units = np.concatenate(statistics)
+        scores = self.metric.scores_of_draws(units)
+        return intervals_of_draws(len(units), scores, seed)
+
+
 def scorers_of(objective: Objective) -> tuple[Scorer, ...]:
     """What an evaluation of an objective reports beside the loss.
 
@@ -77,6 +94,8 @@ def scorers_of(objective: Objective) -> tuple[Scorer, ...]:
             by_entity = marks_entities(labels) and not all_pieces
             metric = Tagging(labels) if by_entity else Classification(labels)
             return (_guesses(metric, first),)
+        case RegressionConfig() | PairRegressionConfig():
+            return _numbers(first)
         case SpanQAConfig():
             return (_both_places(first, rest[0]),)
         case SentencePairsConfig():
@@ -104,6 +123,19 @@ def _guesses(metric: Any, ask: Ask, prefix: str = "") -> Scorer:
         )
 
     return Scorer(metric, statistics, prefix)
+
+
+def _numbers(ask: Ask) -> tuple[Scorer, Scorer]:
+    def statistics_by(metric: Regression | RankCorrelation):
+        return lambda answers, batch: metric.statistics(
+            answers[ask.output]["guesses"], batch[ask.targets]
+        )
+
+    errors, ranks = Regression(), RankCorrelation()
+    return (
+        Scorer(errors, statistics_by(errors)),
+        RankScorer(ranks, statistics_by(ranks)),
+    )
 
 
 def _both_places(start: Ask, end: Ask) -> Scorer:

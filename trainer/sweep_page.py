@@ -56,7 +56,7 @@ def _picture(ranked: Sequence[Mapping[str, Any]]) -> str:
         rows = read_metrics(Path(run["run"]) / "training")
         points = [(row["step"], row["val_loss"]) for row in rows if "val_loss" in row]
         lines.append(Line(f"no. {number}", points))
-    told = f"<p>nats per target; the best {len(lines)}, by their place below</p>"
+    told = f"<p>per target; the best {len(lines)}, by their place below</p>"
     return told + curves(lines, "validation loss of the best runs against the step")
 
 
@@ -68,7 +68,7 @@ def _table(
     scores = [
         name
         for name in dict.fromkeys(name for run in ranked for name in run["scores"])
-        if name != "nats_per_token"  # which is the loss
+        if name not in ("nats_per_token", "mse")  # which are the loss
     ]
     titles = ["", *plan.grid, "loss", *scores, "parameters", "time", "tokens/s"]
     head = "".join(f"<th scope='col'>{_shown(title)}</th>" for title in titles)

@@ -25,6 +25,7 @@ from model.cost.attention import reach
 from model.cost.lengths import Lengths
 from model.cost.parameters import (
     Classification,
+    Regression,
     as_trained,
     scored_rows,
 )
@@ -220,5 +221,7 @@ def _on_encoder(
             return work + products("head", lengths.tokens * len(labels) * width)
         case _ if isinstance(objective, Classification):
             return work + products("head", len(objective.labels) * width)
+        case _ if isinstance(objective, Regression):
+            return work + products("head", width)
         case _:
             return work

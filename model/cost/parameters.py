@@ -32,6 +32,8 @@ from configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
@@ -43,6 +45,8 @@ Classification = (
     PairClassificationConfig,
     ImageClassificationConfig,
 )
+# And those that ask for a number.
+Regression = (RegressionConfig, PairRegressionConfig)
 
 
 def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
@@ -118,6 +122,8 @@ def count_head(
             return {"token_classifier": dense(width, len(labels))}
         case _ if isinstance(objective, Classification):
             return {"classifier": dense(width, len(objective.labels))}
+        case _ if isinstance(objective, Regression):
+            return {"regressor": dense(width, 1)}
         case _:
             return {}
 
@@ -131,7 +137,8 @@ def as_trained(config: Model, objective: Objective) -> Model:
     >>> as_trained(EncoderConfig(pooler=Pooler()), MaskedConfig()).pooler is None
     True
     """
-    is_pooled = isinstance(objective, (SentencePairsConfig, *Classification))
+    pooled = (SentencePairsConfig, *Classification, *Regression)
+    is_pooled = isinstance(objective, pooled)
     if isinstance(config, EncoderConfig) and not is_pooled:
         return replace(config, pooler=None)
     return config

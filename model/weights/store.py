@@ -29,6 +29,7 @@ _HEADS = (
     "pair_classifier",
     "token_classifier",
     "span_classifier",
+    "regressor",
 )
 
 

@@ -3,6 +3,8 @@
 A text that is too long loses its end; how much was cut off is counted.
 """
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from configs.run import RunConfig
@@ -40,10 +42,32 @@ def make_records(
 ) -> Records:
     """One record for each document, in the order of their keys."""
     assert isinstance(run.objective, ClassificationConfig)
-    labels, length = run.objective.labels, run.data.sequence_length
+    labels = run.objective.labels
+    reasons = reasons_against(batch, ["text", "label"], labels)
+    return text_records(
+        batch, tokenizer, run, reasons, lambda used: label_ids(used, labels)
+    )
+
+
+def text_records(
+    batch: DocumentBatch,
+    tokenizer: Tokenizer,
+    run: RunConfig,
+    reasons: Sequence[str | None],
+    targets: Callable[[DocumentBatch], np.ndarray],
+) -> Records:
+    """One record for each usable document, with what is asked of it as `label`.
+
+    Args:
+        batch: The documents.
+        tokenizer: The run's.
+        run: Any run whose records have one text.
+        reasons: Why each document cannot be used; None for one that can.
+        targets: From documents that can to their targets.
+    """
+    length = run.data.sequence_length
     begin = needed(tokenizer, run, "begin")
     end = needed(tokenizer, run, "end")
-    reasons = reasons_against(batch, ["text", "label"], labels)
     rows = usable_rows(batch, reasons)
     tokens = tokenize_column(batch.take(rows), tokenizer)
 
@@ -56,7 +80,7 @@ def make_records(
     return Records(
         arrays={
             **grid.token_arrays(framed.ids, tokenizer.special.pad),
-            "label": label_ids(batch.take(documents), labels),
+            "label": targets(batch.take(documents)),
         },
         placement=one_each(documents),
         lengths=framed.lengths,

@@ -1,9 +1,11 @@
 """What the objectives with labelled documents share."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline.cleaning import excerpt
 from pipeline.document_batch import DocumentBatch
 from pipeline.features import Feature
 from pipeline.objectives.tokenized import TokenRows
@@ -14,6 +16,11 @@ from pipeline.tokenizers.interface import Tokenizer
 def label_feature(labels: Sequence[str]) -> Feature:
     """One class for each record."""
     return Feature("label", "int32", (), f"the class: a place in {list(labels)}")
+
+
+def number_feature() -> Feature:
+    """One number for each record."""
+    return Feature("label", "float32", (), "the number that is right")
 
 
 def reasons_against(
@@ -41,6 +48,40 @@ def reasons_against(
     return reasons
 
 
+def reasons_against_numbers(
+    batch: DocumentBatch, columns: Sequence[str]
+) -> list[str | None]:
+    """The same where a label is to be a number, which float32 can hold.
+
+    Args:
+        batch: The documents.
+        columns: What a document must have, the label among them.
+    """
+    reasons = reasons_against(batch, columns)
+    for row, label in enumerate(batch.values("label")):
+        if not math.isfinite(as_number(label)):
+            reasons[row] = reasons[row] or (
+                f"label {excerpt(label)!r} is not a finite number"
+            )
+    return reasons
+
+
+def as_number(label: str) -> float:
+    """What a label says, in float32; not a number if it says something else.
+
+    Example:
+    >>> as_number(" 4.25 "), as_number("4,25"), as_number("1e99")
+    (4.25, nan, inf)
+    """
+    try:
+        # Underscores are Python's own way to write numbers.
+        number = math.nan if "_" in label else float(label)
+    except ValueError:
+        return math.nan
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
 def usable_rows(batch: DocumentBatch, reasons: Sequence[str | None]) -> np.ndarray:
     """int64. The rows without a reason against them, by key: not by arrival."""
     by_key = np.argsort(batch.keys, kind="stable")
@@ -56,6 +97,11 @@ def label_ids(batch: DocumentBatch, labels: Sequence[str]) -> np.ndarray:
     """int32 (D,). The place of each document's label, which must be one of them."""
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places[label] for label in batch.values("label")], np.int32)
+
+
+def label_numbers(batch: DocumentBatch) -> np.ndarray:
+    """float32 (D,). The number that each document's label says."""
+    return np.array([as_number(label) for label in batch.values("label")], np.float32)
 
 
 def token_counts(tokenizer: Tokenizer, *contents: TokenRows) -> dict[str, int]:

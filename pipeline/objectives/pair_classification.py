@@ -6,6 +6,8 @@ is said briefly is kept ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805)
 the code of `_truncate_seq_pair`).
 """
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from configs.run import RunConfig
@@ -70,10 +72,32 @@ def make_records(
 ) -> Records:
     """One record for each pair, in the order of their keys."""
     assert isinstance(run.objective, PairClassificationConfig)
-    labels, length = run.objective.labels, run.data.sequence_length
+    labels = run.objective.labels
+    reasons = reasons_against(batch, ["text", "second_text", "label"], labels)
+    return pair_records(
+        batch, tokenizer, run, reasons, lambda used: label_ids(used, labels)
+    )
+
+
+def pair_records(
+    batch: DocumentBatch,
+    tokenizer: Tokenizer,
+    run: RunConfig,
+    reasons: Sequence[str | None],
+    targets: Callable[[DocumentBatch], np.ndarray],
+) -> Records:
+    """One record for each usable pair, with what is asked of it as `label`.
+
+    Args:
+        batch: The documents.
+        tokenizer: The run's.
+        run: Any run whose records have two texts.
+        reasons: Why each document cannot be used; None for one that can.
+        targets: From documents that can to their targets.
+    """
+    length = run.data.sequence_length
     begin = needed(tokenizer, run, "begin")
     end = needed(tokenizer, run, "end")
-    reasons = reasons_against(batch, ["text", "second_text", "label"], labels)
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
     texts = tokenize_column(usable, tokenizer)
@@ -93,7 +117,7 @@ def make_records(
         arrays={
             **grid.token_arrays(framed.ids, tokenizer.special.pad),
             "segment_ids": grid.put(in_second),
-            "label": label_ids(batch.take(documents), labels),
+            "label": targets(batch.take(documents)),
         },
         placement=one_each(documents),
         lengths=framed.lengths,

@@ -31,6 +31,20 @@ IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
         (TEXT, ["data.layout={kind: bucketed, lengths: [64]}"], "is not the last of"),
         (
             TEXT,
+            [
+                "objective.kind=regression",
+                "training={steps: 9000, label_smoothing: 0.1}",
+            ],
+            r"training.label_smoothing=0.1 is about the scores of classes, and "
+            r"objective.kind=regression predicts a number. Take it away",
+        ),
+        (
+            TEXT,
+            ["objective.kind=pair_regression", "training={steps: 9000, z_loss: 1e-4}"],
+            r"training.z_loss=0.0001 is about the scores of classes",
+        ),
+        (
+            TEXT,
             ["objective.kind=span_qa", "data.sequence_length=64"],
             "at least 68 is needed",
         ),
@@ -85,6 +99,10 @@ def test_refused(text: str, overrides: list[str], told: str) -> None:
     [
         ["objective.kind=causal", "data.deduplication.near={}"],
         ["data.layout={kind: bucketed, lengths: [64, 128]}"],
+        [
+            "objective.kind=regression",
+            "data.layout={kind: bucketed, lengths: [64, 128]}",
+        ],
         ["objective.kind=span_qa", "data.sequence_length=68"],
         ["data.validation_source={kind: jsonl, path: y}"],
         ["data.validation_source="],

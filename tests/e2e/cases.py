@@ -106,6 +106,12 @@ CASES = {
         with_columns("second_text: title, label: mood"),
         shown=("[SEP] ", "segment_ids  ", "label  "),
     ),
+    "pair_regression": Case(
+        "kind: pair_regression",
+        WORDPIECE,
+        with_columns("second_text: title, label: stars"),
+        shown=("[SEP] ", "segment_ids  ", "label  "),
+    ),
     "token_classification": Case(
         "kind: token_classification, labels: [O, NOUN]",
         ROBERTA,
@@ -142,6 +148,7 @@ def documents(count: int) -> Iterator[dict[str, Any]]:
             "title": " ".join(words_from(i, 4)),
             "target": f"{words[-2]} {i}",
             "mood": ("calm", "cross")[i % 2],
+            "stars": i % 5 - 0.5,
             "words": words,
             "tags": ["NOUN" if len(word) > 4 else "O" for word in words],
         }

@@ -110,7 +110,9 @@ def test_trains_and_goes_on_as_if_nothing_had_been(copy, monkeypatch) -> None:
     evaluated = whole.run_folder / "evaluation/validation"
     assert "</html>" in (evaluated / "report.html").read_text("utf-8")
     for line in (evaluated / "errors.jsonl").read_text("utf-8").splitlines():
-        assert {"source", "nats", "target", "guess"} <= json.loads(line).keys()
+        told = json.loads(line).keys()
+        assert {"source", "target", "guess"} <= told
+        assert ("error" in told) != ("nats" in told)
 
     add = TrainingLog.add
     killed = copy("killed")

@@ -19,6 +19,7 @@ from configs.load import load_run
 from configs.run import RunConfig
 from configs.supervised import (
     PairClassificationConfig,
+    PairRegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
@@ -52,6 +53,7 @@ TWINS_ON_JAX = ["bert_base", "llama_7b", "t5_small", "vit_base"]
 # Tasks that no twin is trained for, put on the body of one.
 OTHER_TASKS = [
     PairClassificationConfig(labels=("no", "yes")),
+    PairRegressionConfig(),
     TokenClassificationConfig(labels=("O", "NOUN", "VERB")),
     SpanQAConfig(max_question_length=16),
 ]
@@ -134,6 +136,8 @@ def check(model: keras.Model, run: RunConfig, *, packed: bool) -> None:
 
     def loss() -> Any:
         outputs = model(inputs, training=True)
+        if "score" in outputs:
+            return keras.ops.mean(keras.ops.square(outputs["score"] - 1.0))
         return sum(cross_entropy(logits, real) for logits in outputs.values())
 
     value, gradients = value_and_gradients(loss, weights)

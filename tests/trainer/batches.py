@@ -20,6 +20,7 @@ from configs.sockets import DenseFeedForward
 from configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
+    RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
@@ -36,6 +37,7 @@ OBJECTIVES: dict[str, Objective] = {
     "prefix": PrefixConfig(),
     "seq2seq": TranslationConfig(),
     "classification": ClassificationConfig(labels=LABELS),
+    "regression": RegressionConfig(),
     "token_classification": TokenClassificationConfig(labels=LABELS),
     "span_qa": SpanQAConfig(),
     "image_classification": ImageClassificationConfig(
@@ -124,6 +126,7 @@ def _asked(random, kind: str, batch: dict[str, Any], rows: int) -> dict[str, Any
         "causal": targets,
         "prefix": {**targets, "prefix_mask": prefix},
         "classification": {"label": _ids(random, len(LABELS), rows)},
+        "regression": {"label": random.normal(size=rows).astype("float32")},
         "token_classification": {
             "label_ids": _ids(random, len(LABELS), rows, LENGTH) * real,
             "label_weights": real.astype("float32"),

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,29 +25,36 @@ class Example:
     Attributes:
         source: The file of the document, or of the first of several.
         offset: Where in it.
-        nats: What the targets cost; in a language model each of them on average.
+        nats: What the targets cost; in a language model each of them on average; None
+            of a number.
         text: What the model read; of an image nothing.
         second_text: The other half of a pair, or the question.
         target: What is right.
         guess: What the model says.
         document: The document's number in the split.
+        error: Of a number, how much the guess is above the target; else None.
     """
 
     source: str
     offset: int
-    nats: float
+    nats: float | None
     text: str
     target: str
     guess: str
     document: int
     second_text: str = ""
+    error: float | None = None
 
 
 def save_examples(path: Path, examples: Sequence[Example]) -> None:
     """Writes a line of JSON for each."""
     lines = []
     for example in examples:
-        told = {k: v for k, v in asdict(example).items() if k != "document"}
+        told = {
+            name: value
+            for name, value in asdict(example).items()
+            if name != "document" and value is not None
+        }
         if not example.second_text:
             del told["second_text"]
         lines.append(json.dumps(told, ensure_ascii=False) + "\n")
@@ -62,12 +69,31 @@ def class_examples(
         _example(
             held_out,
             number := int(places.first_document()[row.number]),
-            row.nats,
+            row.cost,
             target=_labels(row.targets, labels, held_out.one(number)["words"]),
             guess=_labels(row.guesses, labels, held_out.one(number)["words"]),
         )
         for row in rows
     ]
+
+
+def number_examples(
+    rows: Iterable[Row], places: Places, held_out: HeldOut
+) -> list[Example]:
+    """Examples of numbers, with the target as the corpus has it."""
+    examples = []
+    for row in rows:
+        number = int(places.first_document()[row.number])
+        (target,), (guess,) = row.targets.tolist(), row.guesses.tolist()
+        example = _example(
+            held_out,
+            number,
+            None,
+            target=held_out.one(number)["label"],
+            guess=f"{guess:.6g}",
+        )
+        examples.append(replace(example, error=guess - target))
+    return examples
 
 
 def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str:
@@ -95,7 +121,7 @@ def token_examples(
             _example(
                 held_out,
                 number,
-                row.nats_per_target,
+                row.cost_per_target,
                 target=target,
                 guess=guess,
                 text=text,
@@ -176,7 +202,7 @@ def question_examples(
 def _example(
     held_out: HeldOut,
     number: int,
-    nats: float,
+    nats: float | None,
     *,
     target: str,
     guess: str,

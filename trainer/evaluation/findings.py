@@ -11,6 +11,8 @@ from configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
     PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,
@@ -21,12 +23,13 @@ from pipeline.held_out import HeldOut
 from pipeline.manifest import Manifest
 from pipeline.tokenizers.interface import Tokenizer
 from trainer import input as input_pipeline
-from trainer.asks import asks_of
+from trainer.asks import NumberAsk, asks_of
 from trainer.evaluate import Watcher, on_host
 from trainer.evaluation.answers import Answered, answer, writes_answers
 from trainer.evaluation.examples import (
     Example,
     class_examples,
+    number_examples,
     question_examples,
     token_examples,
     written_examples,
@@ -98,6 +101,8 @@ def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
             return (CostsByDocument(asks, "decoder_document_ids"),)
         case SpanQAConfig():
             return (CostsByDocument(asks),)
+        case RegressionConfig() | PairRegressionConfig():
+            return (WorstRows(asks[0], most, wrong_only=False),)
         case _:
             return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
 
@@ -114,6 +119,8 @@ def find_out(subject: Subject, watchers: Sequence[Watcher]) -> Findings:
         case (Confusions() as confusions, WorstRows(rows=rows)):
             found = class_examples(rows, places, held_out, confusions.labels)
             return Findings(examples=found, confusions=confusions)
+        case (WorstRows(ask=NumberAsk(), rows=rows),):
+            return Findings(examples=number_examples(rows, places, held_out))
         case (WorstRows(rows=rows),):
             found = token_examples(rows, places, held_out, subject.tokenizer)
             return Findings(examples=found)

@@ -141,6 +141,8 @@ _ENDS = {
     "perplexity": None,
     "nats_per_token": None,
     "bits_per_byte": None,
+    "mse": None,
+    "mae": None,
 }
 
 
@@ -234,10 +236,16 @@ def _examples(examples: Sequence[Example], held_out: HeldOut) -> str:
         )
         origin = html.escape(f"{example.source}:{example.offset}")
         shown.append(
-            f"<div class='example'><p>{origin}, {example.nats:.2f} nats</p>"
+            f"<div class='example'><p>{origin}, {_cost(example)}</p>"
             f"{_picture(held_out.one(example.document))}<dl>{rows}</dl></div>"
         )
     return "".join(shown)
+
+
+def _cost(example: Example) -> str:
+    if example.error is not None:
+        return f"{example.error:+.4g}"
+    return f"{example.nats:.2f} nats"
 
 
 def _shortened(text: str) -> str:

@@ -39,23 +39,23 @@ class Row:
 
     Attributes:
         number: Its row, counted over all batches.
-        nats: What its targets cost, together.
-        targets: int (n,). The real targets of what is asked first.
-        guesses: int (n,). What the model takes them for.
+        cost: Of its targets together: nats, of numbers squares.
+        targets: (n,). The real targets of what is asked first.
+        guesses: (n,). What the model takes them for.
         costs: float (n,). What each of them costs.
         tokens: int (T,). What the model reads, without padding; none of an image.
     """
 
     number: int
-    nats: float
+    cost: float
     targets: np.ndarray
     guesses: np.ndarray
     costs: np.ndarray
     tokens: np.ndarray
 
     @property
-    def nats_per_target(self) -> float:
-        return self.nats / max(len(self.targets), 1)
+    def cost_per_target(self) -> float:
+        return self.cost / max(len(self.targets), 1)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class WorstRows:
         order = np.argsort(-rank, kind="stable")
         chosen = order[counts[order]][: self.most]
         self.rows += [self._row(int(place), answers, batch) for place in chosen]
-        key = "nats_per_target" if self.per_target else "nats"
+        key = "cost_per_target" if self.per_target else "cost"
         self.rows.sort(key=lambda row: -getattr(row, key))
         del self.rows[self.most :]
         self._seen += len(cost)
@@ -103,7 +103,7 @@ class WorstRows:
             float(answer["cost"][place]),
             targets[real],
             np.atleast_1d(answer["guesses"][place])[real],
-            np.atleast_1d(answer["nats"][place])[real],
+            np.atleast_1d(answer["costs"][place])[real],
             _tokens(batch, place),
         )
 
@@ -136,7 +136,7 @@ class CostsByDocument:
             self._costs.append(np.asarray(total, np.float64)[:, np.newaxis])
             return
         (ask,) = self.asks
-        nats = answers[ask.output]["nats"].astype(np.float64)
+        nats = answers[ask.output]["costs"].astype(np.float64)
         documents = batch[self.document_ids]
         columns = int(documents.max(initial=0)) + 1
         cells = np.arange(len(documents))[:, np.newaxis] * columns + documents

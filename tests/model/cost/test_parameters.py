@@ -47,6 +47,7 @@ from configs.sockets import (
 from configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
+    RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
@@ -264,6 +265,7 @@ TASKS = [
         EncoderConfig(**SMALL, num_segments=1, pooler=Pooler(kind="attention")),
         ClassificationConfig(labels=LABELS),
     ),
+    (EncoderConfig(**SMALL, pooler=Pooler(projection=True)), RegressionConfig()),
     (EncoderConfig(**SMALL), TokenClassificationConfig(labels=LABELS)),
     (EncoderConfig(**SMALL, num_segments=2), SpanQAConfig()),
     (

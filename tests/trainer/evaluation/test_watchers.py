@@ -21,7 +21,7 @@ def two_documents() -> tuple[dict, dict]:
     nats = np.array([[1.0, 2, 0.5, 0], [4, 0, 0, 0]])
     answers = {
         "guesses": np.array([[5, 1, 7, 3], [8, 3, 3, 3]]),
-        "nats": nats,
+        "costs": nats,
         "cost": nats.sum(axis=1),
         "correct": np.array([2.0, 1.0]),
         "count": np.array([3.0, 1.0]),
@@ -58,7 +58,7 @@ def test_worst_rows_over_several_batches(per_target) -> None:
     assert row.targets.tolist() == [5, 6, 7]
     assert row.guesses.tolist() == [5, 1, 7]
     assert row.tokens.tolist() == [1, 2, 3]
-    assert row.nats_per_target == pytest.approx(3.5 / 3)
+    assert row.cost_per_target == pytest.approx(3.5 / 3)
 
 
 def test_only_what_is_wrong() -> None:

@@ -1,0 +1,32 @@
+"""Regression of pairs: `[CLS] text [SEP] second text [SEP]` and a number for both.
+
+A pair that is too long is cut as for classification.
+"""
+
+from configs.run import RunConfig
+from pipeline.document_batch import DocumentBatch
+from pipeline.documents import Split
+from pipeline.features import Feature
+from pipeline.objectives.labelled import (
+    label_numbers,
+    number_feature,
+    reasons_against_numbers,
+)
+from pipeline.objectives.layout import segment_feature, token_features
+from pipeline.objectives.pair_classification import pair_records
+from pipeline.records import Records
+from pipeline.tokenizers.interface import Tokenizer
+
+
+def features(run: RunConfig) -> tuple[Feature, ...]:
+    """The record contract."""
+    length = run.data.sequence_length
+    return (*token_features(length), segment_feature(length), number_feature())
+
+
+def make_records(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+) -> Records:
+    """One record for each pair, in the order of their keys."""
+    reasons = reasons_against_numbers(batch, ["text", "second_text", "label"])
+    return pair_records(batch, tokenizer, run, reasons, label_numbers)
