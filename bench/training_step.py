@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import keras_hub
 import numpy as np
 import tensorflow as tf
 
@@ -141,6 +140,8 @@ def ours(work: Work, rematerialize: bool = False) -> Step:
 
 def kerashub(work: Work) -> Step:
     """KerasHub's model in Keras's own step, compiled by XLA in float32."""
+    import keras_hub  # which takes memory that ours does without
+
     dtype = "mixed_bfloat16" if work.dtype == "bfloat16" else "float32"
     sizes = {
         "vocabulary_size": work.vocabulary,

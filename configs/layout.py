@@ -19,9 +19,9 @@ class PackedLayout:
 class BucketedLayout:
     """One document in a record, records of a few lengths; not for all objectives.
 
-    For `masked`, `causal`, `prefix`, and for classes and numbers: of texts, of pairs and
-    of tokens. A document goes into the shortest that holds it; one longer than all is
-    cut.
+    For `masked`, `causal`, `prefix`, and for classes and numbers: of texts, of pairs
+    and of tokens. A document goes into the shortest that holds it; one longer than all
+    is cut.
     """
 
     kind: Literal["bucketed"] = "bucketed"

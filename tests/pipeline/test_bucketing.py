@@ -9,7 +9,11 @@ from configs.errors import ConfigError
 from configs.language_modelling import MaskedConfig
 from configs.layout import BucketedLayout
 from configs.run import RunConfig
-from configs.supervised import PairClassificationConfig, TokenClassificationConfig
+from configs.supervised import (
+    PairClassificationConfig,
+    PairRegressionConfig,
+    TokenClassificationConfig,
+)
 from pipeline.bucketing import bucket_runs, by_bucket
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
@@ -61,7 +65,7 @@ def test_records_of_all_buckets() -> None:
 
 
 def labelled(kind: str, random: np.random.Generator) -> list[Document]:
-    """Sentences with a tag for each word, or pairs with a class; some of them empty."""
+    """Sentences with a tag for each word, or pairs; some texts are empty."""
     documents = []
     for number, text in enumerate(random_texts(60, 12)):
         words = tuple(text.split())
@@ -70,7 +74,7 @@ def labelled(kind: str, random: np.random.Generator) -> list[Document]:
             documents.append(Document(text, "x", number, words=words, tags=tags))
             continue
         second = " ".join(words[: int(random.integers(len(words) + 1))])
-        documents.append(Document(text, "x", number, second_text=second, label="B"))
+        documents.append(Document(text, "x", number, second_text=second, label="1"))
     return documents
 
 
@@ -78,7 +82,8 @@ def labelled(kind: str, random: np.random.Generator) -> list[Document]:
     "objective",
     [
         TokenClassificationConfig(labels=("O", "B")),
-        PairClassificationConfig(labels=("O", "B")),
+        PairClassificationConfig(labels=("0", "1")),
+        PairRegressionConfig(),
     ],
     ids=lambda objective: objective.kind,
 )
