@@ -11,6 +11,7 @@ from configs.training import TrainingConfig
 from model.layers.block import TransformerBlock
 from tests.model.conftest import fewer_on_jax, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from trainer import step
 from trainer.asks import asks_of
 from trainer.losses import Loss
 from trainer.step import TrainState, build_evaluation, build_step
@@ -57,6 +58,23 @@ def test_accumulated_is_the_whole_batch(kind) -> None:
         np.testing.assert_allclose(
             ops.convert_to_numpy(x), ops.convert_to_numpy(y), rtol=2e-5
         )
+
+
+@pytest.mark.parametrize("kind", ["masked", pytest.param("seq2seq", marks=without_jax)])
+def test_scores_by_and_by_are_all_scores_at_once(kind, monkeypatch) -> None:
+    """Of a head with a bias, and of a table that is also read, with all of the loss."""
+    batch = random_batch(OBJECTIVES[kind], 8, 0)
+
+    def weights_after(accumulation: int) -> list[np.ndarray]:
+        config = training(batch_size=8, accumulation=accumulation)
+        state, _, update = make(kind, config, label_smoothing=0.1, z_loss=0.01)
+        update(batch)
+        return values(state.model.trainable_variables)
+
+    ours = weights_after(2)
+    monkeypatch.setattr(step, "without_scores", lambda model: None)
+    for a, b in zip(ours, weights_after(1), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-6)
 
 
 TWICE = GlobalWindowAttention(num_heads=2, window_size=4, dropout=0.3)
