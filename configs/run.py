@@ -50,8 +50,7 @@ class RunConfig:
         "How text becomes ids.", default=WordPieceConfig
     )
     objective: Objective = option(
-        "What to predict. Records are made for all kinds; those of `masked` can be "
-        "trained on so far.",
+        "What to predict, and so what records hold and how a model ends.",
         default=MaskedConfig,
     )
     model: Model = option("The network.", default=EncoderConfig)
