@@ -113,7 +113,7 @@ def nothing() -> None:
 
 
 ONE_LENGTH = "data.layout={kind: bucketed, lengths: [64]}"
-SMALL_WORDS = "tokenizer={kind: wordpiece, vocabulary_size: 60}"
+SMALL_WORDS = "tokenizer={kind: wordpiece, vocabulary_size: 100}"
 SMALL_BYTES = "tokenizer={kind: byte_bpe, vocabulary_size: 270, specials: roberta}"
 NOT_BROUGHT_IN = (SMALL_WORDS, "training.init_from=null")
 BEAM = "evaluation.max_new_tokens=4"

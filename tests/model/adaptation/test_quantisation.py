@@ -59,8 +59,15 @@ def test_a_dense_layer_multiplies_by_what_its_whole_numbers_stand_for():
 
 # Of logits of size 4 (standard deviation 1.4); half a step of the largest weight is
 # 0.4% of it in int8, and 7% in int4, through eight products.
-@pytest.mark.parametrize(("mode", "furthest"), [("int8", 0.08), ("int4", 0.9)])
-@pytest.mark.parametrize("gated", fewer_on_jax([False, True], [False]))
+@pytest.mark.parametrize(
+    ("mode", "furthest", "gated"),
+    [
+        ("int8", 0.08, False),
+        pytest.param("int4", 0.9, True, marks=without_jax),
+        pytest.param("int8", 0.08, True, marks=pytest.mark.slow),
+        pytest.param("int4", 0.9, False, marks=pytest.mark.slow),
+    ],
+)
 def test_answers_stay_close(mode, furthest, gated):
     exact = logits(small_model(num_heads=2, gated=gated))
     rounded = logits(quantised(mode, num_key_value_heads=2, gated=gated))

@@ -78,7 +78,7 @@ def test_sums_and_gradients(with_bias, most_scores) -> None:
 
 
 @pytest.mark.skipif(ON_JAX, reason="JAX would compile each of them")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     number=st.integers(1, 9),
     size=st.integers(1, 12),
