@@ -77,6 +77,7 @@ def test_answers_stay_close(mode, furthest, gated):
         assert (rounded.argmax(-1) == exact.argmax(-1)).mean() >= 0.9
 
 
+@without_jax
 @pytest.mark.parametrize("mode", [pytest.param("int8", marks=pytest.mark.slow), "int4"])
 def test_saved_and_loaded_it_answers_the_same(mode, tmp_path):
     model = quantised(mode, num_layers=2, gated=True)
