@@ -152,8 +152,15 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
 }
 # What a file begins with or learns from.
 BEFORE = {"ewt_upos": "ewt_pretraining", "sst2_student": "sst2"}
-# Those that come before others are trained with them; others are of one kind with one.
-SLOW = {"ewt_pretraining", "multi30k_en_de", "python_summaries", "sst2", "wnut17"}
+# What comes before another is trained with it; the others are like one that is quick.
+SLOW = {
+    "ewt_pretraining",
+    "multi30k_en_de",
+    "python_summaries",
+    "sst2",
+    "tinyshakespeare",
+    "wnut17",
+}
 
 
 def run(name: str, *overrides: str) -> Invocation:

@@ -191,6 +191,7 @@ def test_a_drawn_seed_is_kept():
     assert not np.array_equal(attention(4, 3, seed=None).factors, layer.factors)
 
 
+@without_jax
 def test_probabilities_can_be_read():
     layer = attention(8, 2)
     with layer.probabilities.watch() as seen:
@@ -203,6 +204,7 @@ def test_probabilities_can_be_read():
     np.testing.assert_allclose(sums[:, : 8 + 3], 1.0, rtol=1e-5)
 
 
+@without_jax
 def test_dropout_is_of_the_probabilities_and_in_training_only():
     layer, x = attention(4, 1, dropout=0.5, seed=3), floats(1, 40, D)
     places = padded(40, to=40)

@@ -143,6 +143,7 @@ def test_in_groups_of_blocks(monkeypatch, position):
     check_against_all_pairs(layer, places)
 
 
+@without_jax
 def test_probabilities_can_be_read():
     layer = attention(8, 2)
     with layer.probabilities.watch() as seen:

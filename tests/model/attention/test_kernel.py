@@ -114,6 +114,7 @@ def test_rotary_positions():
     check_against_all_pairs(layer, packed([12, 20], padding=2))
 
 
+@without_jax
 def test_more_features_come_nearer_to_the_softmax():
     # Small scores: where they are large, a few rare features decide.
     x, places = 0.1 * floats(2, 30, D), packed([13, 17], [30])
