@@ -15,6 +15,8 @@ from trainer.input import check_contract
 def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
     """All records to train on, with how large a share of the batches each gives.
 
+    Whether the files of the records are whole is not looked at.
+
     Args:
         config: The run.
         own: Its own records, whose weight is 1.
@@ -71,4 +73,3 @@ def _check(manifest: Manifest, own: Manifest, config: RunConfig) -> None:
         )
         raise ArtifactError(f"was made for another objective ({listed})")
     check_contract(manifest, own.features)
-    manifest.check_files()

@@ -225,8 +225,11 @@ def _fit(
     if step >= training.steps:
         return 0.0
     masking = dynamic_masking(config, manifest.folder)
+    sets = data_sets(config, manifest)
+    for of_another_run, _ in sets[1:]:
+        of_another_run.check_files()
     batches = input_pipeline.training_batches(
-        data_sets(config, manifest),
+        sets,
         batch_size=training.batch_size,
         shuffle_records=training.shuffle_records,
         seed=config.seed,

@@ -99,6 +99,16 @@ def test_records_that_do_not_go_together_are_refused(
     assert "the records do not fit" in refused(tmp_path / "long")
 
 
+def test_damaged_records_of_another_run_are_refused(run, other, tmp_path) -> None:
+    shutil.copytree(other, tmp_path / "damaged")
+    shard = next((tmp_path / "damaged/data/records").glob("train*"))
+    content = bytearray(shard.read_bytes())
+    content[20] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(ArtifactError, match=shard.name):
+        train(run(beside(tmp_path / "damaged")))
+
+
 def test_nothing_is_moved_aside_for_records_that_are_refused(run, tmp_path) -> None:
     train(run())
     with pytest.raises(ArtifactError, match="the data job has not finished"):
