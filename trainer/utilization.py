@@ -71,7 +71,9 @@ def _compiled(function):
 
 
 def _seconds(multiply, factor) -> float:
-    """Of one product, waited for."""
+    """Of one product, waited for: a number of it is read, as float32 because NumPy cannot
+    take a single bfloat16 from TensorFlow.
+    """
     began = time.perf_counter()
-    ops.convert_to_numpy(multiply(factor, factor)[0, 0])
+    ops.convert_to_numpy(ops.cast(multiply(factor, factor)[0, 0], "float32"))
     return time.perf_counter() - began

@@ -63,3 +63,4 @@ def test_work_of_a_step_against_what_a_device_can_do() -> None:
     weights = 1_000  # at least, of any model
     assert step_flops(run, 300) > 6 * weights * run.training.batch_size
     assert 1e8 < peak_flops("float32") < 1e16
+    assert 1e8 < peak_flops("bfloat16") < 1e17
