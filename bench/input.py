@@ -25,8 +25,8 @@ from bench.corpus import DataJob
 from bench.pairs import heading, row, spread
 from configs.load import load_run
 from pipeline.manifest import read_manifest
-from trainer.input import training_batches
-from trainer.masking import dynamic_masking
+from trainer.input.batches import training_batches
+from trainer.input.masking import dynamic_masking
 
 LENGTH = 128
 WORDPIECE = {"kind": "wordpiece", "vocabulary_size": 8192}

@@ -27,10 +27,10 @@ from configs.load import load_run
 from configs.model import DecoderConfig, Seq2SeqConfig
 from configs.run import RunConfig
 from pipeline.manifest import read_manifest
-from trainer.input import training_batches
-from trainer.optimizers import build_optimizer
+from trainer.input.batches import training_batches
+from trainer.optimizers.build import build_optimizer
+from trainer.optimizers.schedules import build_schedule
 from trainer.run import loss_of
-from trainer.schedules import build_schedule
 from trainer.stage import build_trainable
 from trainer.step import TrainState, build_step, tokens_in
 

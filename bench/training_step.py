@@ -29,8 +29,8 @@ from model.build import build_model
 from model.layers.block import TransformerBlock
 from trainer.asks import asks_of
 from trainer.losses import Loss
-from trainer.optimizers import build_optimizer
-from trainer.schedules import build_schedule
+from trainer.optimizers.build import build_optimizer
+from trainer.optimizers.schedules import build_schedule
 from trainer.step import TrainState, build_step
 
 PEER = Path(__file__).parent / "peers" / "hf_training.py"

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bench.pairs import Pair, heading, in_turns
 from model.layers.dropout import Dropout
-from trainer.adamw import AdamW
+from trainer.optimizers.adamw import AdamW
 
 ROUNDS = 15
 LAYERS = 4

@@ -17,7 +17,7 @@ from configs.command import (
 from configs.console import Console
 from configs.quiet import quiet_import
 from configs.run_folder import lock
-from trainer.place import find_place
+from trainer.distribution.place import find_place
 
 
 def train(invocation: Invocation) -> dict[str, Any]:

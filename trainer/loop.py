@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 from configs.training import TrainingConfig
 from trainer.checkpoint import Checkpoints
+from trainer.distribution.workers import Workers
 from trainer.evaluate import Means
 from trainer.log import TrainingLog
 from trainer.step import TrainState
-from trainer.workers import Workers
 
 
 class Stop:

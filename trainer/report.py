@@ -8,7 +8,7 @@ import keras
 
 from configs.files import write_atomically
 from configs.run import RunConfig
-from trainer.report_page import training_report
+from trainer.pages.training import training_report
 from trainer.yardstick import Yardstick, yardstick
 
 

@@ -16,7 +16,6 @@ from configs.run_folder import save_config
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from pipeline.stage import finished_data
-from trainer import input as input_pipeline
 from trainer.adaptation import ADAPTERS, adapt, finish_adaptation
 from trainer.asks import asks_of
 from trainer.checkpoint import (
@@ -26,8 +25,8 @@ from trainer.checkpoint import (
     restore_checkpoint,
     save_weights,
 )
-from trainer.data_sets import data_sets
 from trainer.distill import learn_from_teacher
+from trainer.distribution.workers import Workers, joined
 from trainer.evaluate import (
     Evaluation,
     Forward,
@@ -39,15 +38,17 @@ from trainer.evaluate import (
     on_host,
     sums_over,
 )
+from trainer.input.batches import check_contract, training_batches, validation_batches
+from trainer.input.data_sets import data_sets
+from trainer.input.masking import DynamicMasking, dynamic_masking
 from trainer.log import TrainingLog, cut_metrics, read_metrics
 from trainer.loop import run_steps, stop_on_signals
 from trainer.losses import Loss
-from trainer.masking import DynamicMasking, dynamic_masking
 from trainer.memory import memory_advice
-from trainer.optimizers import build_optimizer
+from trainer.optimizers.build import build_optimizer
+from trainer.optimizers.schedules import build_schedule
 from trainer.origin import begin, check_origin
 from trainer.report import write_report
-from trainer.schedules import build_schedule
 from trainer.scoring import Scorer, scorers_of
 from trainer.stage import (
     WEIGHTS,
@@ -58,7 +59,6 @@ from trainer.stage import (
 )
 from trainer.step import TrainState, averaged, build_evaluation, build_step
 from trainer.utilization import least_step_seconds
-from trainer.workers import Workers, joined
 
 
 def train(invocation: Invocation) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
     # 1. The records, held against their manifest.
     manifest = read_manifest(invocation.run_folder / "data")
     manifest.check_files()
-    input_pipeline.check_contract(manifest, contract(config))
+    check_contract(manifest, contract(config))
 
     # 2. The model, and where an earlier attempt left it.
     if training.deterministic:
@@ -228,7 +228,7 @@ def _fit(
     sets = data_sets(config, manifest)
     for of_another_run, _ in sets[1:]:
         of_another_run.check_files()
-    batches = input_pipeline.training_batches(
+    batches = training_batches(
         sets,
         batch_size=training.batch_size,
         shuffle_records=training.shuffle_records,
@@ -238,9 +238,9 @@ def _fit(
         accumulation=training.accumulation * workers.local_replicas,
         worker=(workers.place.number, workers.place.count),
     )
-    sample = input_pipeline.validation_batches(
-        manifest, training.batch_size, masking
-    ).take(training.validation_batches)
+    sample = validation_batches(manifest, training.batch_size, masking).take(
+        training.validation_batches
+    )
     forward = build_evaluation(state.model, loss, workers)
 
     def validate() -> Means:
@@ -305,9 +305,7 @@ def evaluate_split(
         more: Scorers beside those of the objective.
         watchers: See `evaluate`.
     """
-    batches = input_pipeline.validation_batches(
-        manifest, config.training.batch_size, masking
-    )
+    batches = validation_batches(manifest, config.training.batch_size, masking)
     return evaluate(
         forward,
         asks_of(config.objective),

@@ -19,7 +19,7 @@ from configs.run_folder import Stage
 from configs.training import TrainingConfig
 from model.build import build_model
 from model.layers.block import TransformerBlock
-from trainer.data_sets import sha256_of_records
+from trainer.input.data_sets import sha256_of_records
 
 IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"

@@ -18,8 +18,8 @@ from keras import ops
 from configs.training import TrainingConfig
 from model.kernels import is_plain
 from model.unscored import without_scores
+from trainer.distribution.workers import ALONE, Workers
 from trainer.losses import Loss
-from trainer.workers import ALONE, Workers
 
 Batch = Mapping[str, Any]
 Numbers = dict[str, Any]

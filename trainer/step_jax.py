@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from jax import numpy as jnp
 
+from trainer.distribution.on_jax import MeshWorkers
+from trainer.distribution.workers import Workers
 from trainer.losses import Loss
 from trainer.step import (
     Batch,
@@ -17,8 +19,6 @@ from trainer.step import (
     outputs_to_learn_from,
     tokens_in,
 )
-from trainer.workers import Workers
-from trainer.workers_jax import MeshWorkers
 
 
 def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):

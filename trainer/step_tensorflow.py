@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainer.distribution.workers import Workers
 from trainer.losses import Loss
 from trainer.step import (
     Batch,
@@ -15,7 +16,6 @@ from trainer.step import (
     outputs_to_learn_from,
     tokens_in,
 )
-from trainer.workers import Workers
 
 
 def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):

@@ -31,8 +31,8 @@ from configs.run import RunConfig
 from configs.run_folder import fingerprint, lock, save_config
 from configs.sweep import Sweep, load_sweep
 from pipeline.stage import data_inputs, data_stage
+from trainer.pages.sweep import sweep_page
 from trainer.stage import training_stage
-from trainer.sweep_page import sweep_page
 
 _INTERRUPTED = 130
 

@@ -71,9 +71,8 @@ def _compiled(function):
 
 
 def _seconds(multiply, factor) -> float:
-    """Of one product, waited for: a number of it is read, as float32 because NumPy cannot
-    take a single bfloat16 from TensorFlow.
-    """
+    """Of one product, waited for by reading a number of it."""
+    # NumPy cannot take a bfloat16 from TensorFlow that is not in an array.
     began = time.perf_counter()
     ops.convert_to_numpy(ops.cast(multiply(factor, factor)[0, 0], "float32"))
     return time.perf_counter() - began

@@ -2,7 +2,7 @@
 
 Tokens that are hidden together are a *unit*: a word, or several. Units are taken in
 random order while the number of tokens wanted allows; one too long is passed over.
-`trainer.masking` does the same in TensorFlow.
+`trainer.input.masking` does the same in TensorFlow.
 """
 
 import numpy as np

@@ -23,7 +23,7 @@ from pipeline.shards import Shard
 from pipeline.stage import data
 from tests.docs import ROOT
 from tests.e2e.cases import CASES, invocation, write_corpora
-from trainer.input import validation_batches
+from trainer.input.batches import validation_batches
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,11 @@ def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
     assert (kept / "model.weights.h5").stat().st_mtime_ns == written
 
 
+def test_trains_in_mixed_bfloat16(run) -> None:
+    result = train(run("training.precision=mixed_bfloat16"))
+    assert 1 < result["evaluation"]["loss"] < 10
+
+
 @pytest.mark.parametrize("key", ["export.top_k=3", "training.log_every=3"])
 def test_what_changes_no_weight_does_not_train_again(run, key) -> None:
     first = train(run())

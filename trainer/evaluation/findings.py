@@ -22,7 +22,6 @@ from configs.run import RunConfig
 from pipeline.held_out import HeldOut
 from pipeline.manifest import Manifest
 from pipeline.tokenizers.interface import Tokenizer
-from trainer import input as input_pipeline
 from trainer.asks import NumberAsk, asks_of
 from trainer.evaluate import Watcher, on_host
 from trainer.evaluation.answers import Answered, answer, writes_answers
@@ -37,6 +36,7 @@ from trainer.evaluation.examples import (
 from trainer.evaluation.places import Places, places_of
 from trainer.evaluation.questions import answer_texts, best_of_windows, read_windows
 from trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
+from trainer.input.batches import validation_batches
 from trainer.metrics.answers import SpanAnswers
 from trainer.metrics.intervals import Interval, intervals
 
@@ -150,9 +150,7 @@ def _written(subject: Subject, nats: np.ndarray) -> Findings:
 
 def _questions(subject: Subject, places: Places, nats: np.ndarray) -> Findings:
     config, held_out = subject.config, subject.held_out
-    batches = input_pipeline.validation_batches(
-        subject.manifest, config.training.batch_size
-    )
+    batches = validation_batches(subject.manifest, config.training.batch_size)
     assert subject.model is not None
     windows = read_windows(
         subject.model, on_host(batches), config.evaluation.max_answer_length

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.held_out import HeldOut
 from pipeline.manifest import Manifest
-from trainer.input import validation_order
+from trainer.input.batches import validation_order
 
 
 @dataclass(frozen=True)

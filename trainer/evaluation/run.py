@@ -22,7 +22,7 @@ from trainer.evaluation.findings import Findings, Subject, find_out, watchers_of
 from trainer.evaluation.page import report
 from trainer.evaluation.piece_bytes import bits_per_byte
 from trainer.evaluation.run_model import RunModel, find_run_model
-from trainer.masking import dynamic_masking
+from trainer.input.masking import dynamic_masking
 from trainer.run import evaluate_split, loss_of
 from trainer.step import build_evaluation
 

@@ -9,8 +9,8 @@ from configs.errors import ArtifactError
 from pipeline.examples import parse_records
 from pipeline.features import check_arrays
 from pipeline.objectives.masked import masked_features
-from tests.trainer.record_folders import numbers, write_records
-from trainer.input import check_contract, training_batches, validation_batches
+from tests.trainer.input.record_folders import numbers, write_records
+from trainer.input.batches import check_contract, training_batches, validation_batches
 
 
 def keys(batches, count: int | None = None) -> list[bytes]:

@@ -19,9 +19,9 @@ from configs.optimizers import (
     Optimizer,
 )
 from model.build import build_model
-from trainer.adafactor import Adafactor
-from trainer.optimizers import build_optimizer, is_decayed
-from trainer.schedules import Warmup
+from trainer.optimizers.adafactor import Adafactor
+from trainer.optimizers.build import build_optimizer, is_decayed
+from trainer.optimizers.schedules import Warmup
 
 EVERY = [kind() for kind in get_args(Optimizer)]
 SMALL = {"num_layers": 1, "hidden_dim": 8}

@@ -8,8 +8,8 @@ from typing import Any
 from configs.page import page
 from configs.progress import duration
 from configs.run import RunConfig
-from trainer.curves import STYLE, Line, curves
-from trainer.nearest import nearest_preset
+from trainer.pages.curves import STYLE, Line, curves
+from trainer.pages.nearest import nearest_preset
 from trainer.yardstick import Yardstick, yardstick
 
 Rows = Sequence[Mapping[str, float]]

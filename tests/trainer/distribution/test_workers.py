@@ -9,8 +9,8 @@ import pytest
 
 from configs.errors import ArtifactError, ConfigError
 from configs.training import TrainingConfig
-from trainer.place import Place, find_place
-from trainer.workers import ALONE, Workers
+from trainer.distribution.place import Place, find_place
+from trainer.distribution.workers import ALONE, Workers
 
 
 def tf_config(index: int, **cluster) -> dict[str, str]:
@@ -101,7 +101,7 @@ def run(backend: str, *cases: str) -> None:
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": XLA_FLAGS,
     }
-    command = [sys.executable, "-m", "tests.trainer.replicas", *cases]
+    command = [sys.executable, "-m", "tests.trainer.distribution.replicas", *cases]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

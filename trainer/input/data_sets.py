@@ -9,7 +9,7 @@ from configs.run import RunConfig
 from configs.training import Dataset
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.stage import data_stage
-from trainer.input import check_contract
+from trainer.input.batches import check_contract
 
 
 def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:

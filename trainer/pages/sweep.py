@@ -9,8 +9,8 @@ from typing import Any
 from configs.page import page
 from configs.progress import duration
 from configs.sweep import Sweep
-from trainer.curves import STYLE, Line, curves, short
 from trainer.log import read_metrics
+from trainer.pages.curves import STYLE, Line, curves, short
 
 _MOST_CURVES = 8
 _STYLE = (

@@ -11,7 +11,7 @@ from pipeline.manifest import read_manifest
 from pipeline.stage import data
 from tests.small_run import YAML, paragraphs
 from tests.trainer.conftest import _invocation
-from trainer.data_sets import data_sets
+from trainer.input.data_sets import data_sets
 from trainer.run import train
 from trainer.stage import training_inputs
 

@@ -15,7 +15,7 @@ from configs.schedules import (
     Schedule,
     WsdSchedule,
 )
-from trainer.schedules import build_schedule
+from trainer.optimizers.schedules import build_schedule
 
 EVERY = [kind(warmup_steps=3) for kind in get_args(Schedule)]
 

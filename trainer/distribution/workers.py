@@ -24,7 +24,7 @@ from configs.errors import ArtifactError, ConfigError, UserError
 from configs.run_folder import Stage
 from configs.training import TrainingConfig
 from configs.version import VERSION
-from trainer.place import COORDINATOR, Place, find_place
+from trainer.distribution.place import COORDINATOR, Place, find_place
 
 # So many steps later the answers are there, and reading them waits for no device.
 _STEPS_TO_HEAR = 2

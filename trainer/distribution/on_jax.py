@@ -17,8 +17,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from configs.distribution import Distribution, ModelParallelConfig
 from configs.errors import ConfigError
-from trainer.place import Place
-from trainer.workers import Workers
+from trainer.distribution.place import Place
+from trainer.distribution.workers import Workers
 
 _ROWS, _MODEL = "rows", "model"
 # Which axis of a weight is cut (Megatron's way): what has no sum over it stays on one

@@ -13,8 +13,8 @@ from configs.optimizers import (
     MuonConfig,
     Optimizer,
 )
-from trainer.adafactor import Adafactor
-from trainer.adamw import AdamW
+from trainer.optimizers.adafactor import Adafactor
+from trainer.optimizers.adamw import AdamW
 
 # Layers that give scores. Muon is for what lies between them and the embeddings, which
 # Keras knows by their paths.
@@ -50,7 +50,7 @@ def build_optimizer(
         variables: What it is to update.
 
     Example:
-    >>> from trainer.schedules import Warmup
+    >>> from trainer.optimizers.schedules import Warmup
     >>> kernel = keras.Variable([8.0], name="kernel")
     >>> bias = keras.Variable([8.0], name="bias")
     >>> lion = LionConfig(weight_decay=0.5)

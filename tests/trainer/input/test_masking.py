@@ -22,8 +22,8 @@ from pipeline.randomness import to_unit
 from pipeline.shards import Shard
 from tests.pipeline.objectives.word_tokenizer import run_of
 from tests.pipeline.test_packing import packed_from
-from trainer.input import training_batches, validation_batches
-from trainer.masking import DynamicMasking, _join_words
+from trainer.input.batches import training_batches, validation_batches
+from trainer.input.masking import DynamicMasking, _join_words
 
 MASK = 4
 ORDINARY = np.arange(5, 1000, dtype=np.int32)

@@ -13,9 +13,9 @@ from configs.errors import ArtifactError, ConfigError
 from configs.language_modelling import MaskedConfig
 from pipeline.manifest import Manifest
 from pipeline.objectives.masked import Hiding
-from tests.trainer.record_folders import numbers, write_records
-from trainer.input import training_batches, validation_batches, validation_order
-from trainer.masking import DynamicMasking
+from tests.trainer.input.record_folders import numbers, write_records
+from trainer.input.batches import training_batches, validation_batches, validation_order
+from trainer.input.masking import DynamicMasking
 
 MASKING = DynamicMasking(
     MaskedConfig(), Hiding(1, 4, np.arange(5, 1000, dtype="int32"))

@@ -1,7 +1,8 @@
 """Two replicas beside one device, in a process of their own.
 
 Virtual devices are set up before anything has run, and all tests of one process would
-have them: so this is a program, `python -m tests.trainer.replicas CASE...`.
+have them: so this is a program,
+`python -m tests.trainer.distribution.replicas CASE...`.
 """
 
 import functools
@@ -25,13 +26,13 @@ from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.adaptation import adapt, finish_adaptation
 from trainer.asks import asks_of
 from trainer.distill import DistillationLoss, with_vectors
+from trainer.distribution.place import Place
+from trainer.distribution.workers import ALONE, Workers
 from trainer.losses import Loss
-from trainer.optimizers import build_optimizer
-from trainer.place import Place
-from trainer.schedules import Warmup
+from trainer.optimizers.build import build_optimizer
+from trainer.optimizers.schedules import Warmup
 from trainer.step import TrainState, averaged, build_evaluation, build_step
 from trainer.teacher import begin_as
-from trainer.workers import ALONE, Workers
 
 ON_JAX = keras.backend.backend() == "jax"
 
@@ -41,10 +42,10 @@ def two_replicas() -> Workers:
     if ON_JAX:
         import jax
 
-        from trainer.workers_jax import MeshWorkers
+        from trainer.distribution.on_jax import MeshWorkers
 
         return MeshWorkers(Place(), jax.devices()[:2])
-    from trainer.workers_tensorflow import StrategyWorkers
+    from trainer.distribution.on_tensorflow import StrategyWorkers
 
     return StrategyWorkers(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), Place())
 
@@ -200,7 +201,7 @@ def dropout() -> None:
 
 def model_parallel() -> None:
     """Weights on two devices each, rows on two such pairs: as one device."""
-    from trainer.workers_jax import MeshWorkers
+    from trainer.distribution.on_jax import MeshWorkers
 
     workers = MeshWorkers(Place(), model_devices=2)
     assert workers.replicas == 2

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 
 from configs.load import load_run
-from trainer.curves import Line, curves
-from trainer.nearest import nearest_preset
-from trainer.report_page import training_report
+from trainer.pages.curves import Line, curves
+from trainer.pages.nearest import nearest_preset
+from trainer.pages.training import training_report
 from trainer.utilization import peak_flops, step_flops
 
 ROWS = [

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from configs.distribution import Distribution, ModelParallelConfig
 from configs.errors import ConfigError
-from trainer.place import Place
-from trainer.workers import Workers
+from trainer.distribution.place import Place
+from trainer.distribution.workers import Workers
 
 _LARGE_PRIME = 1_000_003  # keeps the seeds of replicas apart
 _OF_LOSS = (

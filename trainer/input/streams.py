@@ -15,7 +15,7 @@ from configs.errors import ConfigError
 from pipeline.features import Feature
 from pipeline.manifest import Manifest
 from pipeline.shards import Shard
-from trainer.turns import FOREVER, stirred
+from trainer.input.turns import FOREVER, stirred
 
 _FILES_AT_ONCE = 8
 _BLOCK = 16  # records taken from one file before the next has its turn

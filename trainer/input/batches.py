@@ -4,8 +4,8 @@ The position in that order is one number, the batches read so far, so a training
 stopped can go on at exactly the next batch, also with another number of workers.
 
 The records of each length in each data set are a stream of their own
-(`trainer.streams`); a batch is of one stream, and which one that is has been settled
-beforehand (`trainer.turns`).
+(`trainer.input.streams`); a batch is of one stream, and which one that is has been
+settled beforehand (`trainer.input.turns`).
 """
 
 import math
@@ -19,9 +19,9 @@ from configs.errors import ArtifactError, ConfigError
 from pipeline.examples import parse_records
 from pipeline.features import Feature, differences
 from pipeline.manifest import FILE, Manifest
-from trainer.masking import DynamicMasking
-from trainer.streams import Stream, streams_of
-from trainer.turns import Turns
+from trainer.input.masking import DynamicMasking
+from trainer.input.streams import Stream, streams_of
+from trainer.input.turns import Turns
 
 # Feature name -> (B, ...).
 Batch = dict[str, tf.Tensor]

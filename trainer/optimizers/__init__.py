@@ -1,0 +1,1 @@
+"""What moves weights, how far, and which weights may shrink."""

@@ -1,0 +1,1 @@
+"""What a training looks like: pages that need no script and no network."""
