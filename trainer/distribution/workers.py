@@ -248,13 +248,13 @@ def _connect(config: TrainingConfig) -> Workers:
     # What can be known before the others are found.
     Workers(place, place.count).check_batch(config)
     if keras.backend.backend() == "jax":
-        from trainer import workers_jax
+        from trainer.distribution import on_jax
 
         address = os.environ.get(COORDINATOR, "")
-        return workers_jax.connect(place, config.distribution, address)
-    from trainer import workers_tensorflow
+        return on_jax.connect(place, config.distribution, address)
+    from trainer.distribution import on_tensorflow
 
-    return workers_tensorflow.connect(place, config.distribution)
+    return on_tensorflow.connect(place, config.distribution)
 
 
 def _first_line(error: BaseException) -> str:
