@@ -36,15 +36,18 @@ def learn_from_teacher(
     loss: Loss,
     vocabulary: Mapping[str, Any],
     say: Callable[[str], None],
+    *,
+    is_new: bool = True,
 ) -> tuple[keras.Model, Loss]:
     """Prepares a run's model to learn from the teacher it names, if it names one.
 
     Args:
         config: The run.
-        student: Its model, which begins with the teacher's blocks from here on.
+        student: Its model, which gets the teacher's blocks if it is new.
         loss: Of the records alone.
         vocabulary: Of the records, from their manifest.
         say: Hears of it.
+        is_new: Whether the training begins here, and not at a checkpoint.
 
     Returns:
         The model that is trained, on the same weights, and what it makes small.
@@ -58,7 +61,7 @@ def learn_from_teacher(
         return student, loss
     teacher = load_teacher(config, distillation, vocabulary)
     say(f"the teacher is {distillation.teacher}, {teacher.count_params():,} parameters")
-    if distillation.copies:
+    if is_new and distillation.copies:
         say(f"begun as its {' and '.join(begin_as(student, teacher, distillation))}")
     if distillation.cosine_weight:
         student, teacher = with_vectors(student), with_vectors(teacher)

@@ -143,7 +143,12 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
             told = f"; new are {', '.join(new)}" if new else ""
             console.say(f"begun with {source}{told}")
         trained, loss = learn_from_teacher(
-            config, model, loss_of(config), manifest.vocabulary, console.say
+            config,
+            model,
+            loss_of(config),
+            manifest.vocabulary,
+            console.say,
+            is_new=is_new,
         )
         parameters = adapt(model, training.adaptation, config.seed)
         state = TrainState(trained, _optimizer(config, trained), training)
