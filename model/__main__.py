@@ -13,7 +13,7 @@ from configs.memory import find_memory
 from configs.schema import plain
 from configs.summary import summary
 from model.cost.advice import advice, gigabytes, training_need
-from model.cost.report import count_cost
+from model.cost.report import count_cost, vocabulary_of
 from model.cost.text import describe
 
 
@@ -73,9 +73,10 @@ def _check(arguments: argparse.Namespace) -> int:
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(summary(config))
     try:
-        need = training_need(config)
+        vocabulary_of(config)
     except UserError:
         return 0  # the tokenizer is not there yet, of which a warning has told
+    need = training_need(config)
     if not arguments.json:
         print(f"  {'memory':<10} about {gigabytes(need)} in training")
     if (found := find_memory()) and need > found.size:

@@ -19,7 +19,7 @@ from model.adaptation.lora import (
     merge_lora,
     save_adapters,
 )
-from model.weights.store import is_head
+from model.paths import is_head
 
 ADAPTERS = "adapters.safetensors"
 

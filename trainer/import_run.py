@@ -37,12 +37,13 @@ from configs.sources import ImagesSource, PythonDocsSource
 from configs.tokenizer import PretrainedConfig, WordPieceConfig
 from configs.training import TrainingConfig
 from model.build import build_model
+from model.paths import is_head
 from model.weights.assign import assign, shapes_of, variables_of
 from model.weights.checkpoint import Checkpoint
 from model.weights.reading import read_checkpoint
 from model.weights.settings import Settings
 from model.weights.sources import PICKLES
-from model.weights.store import is_head, save_weights_by_path
+from model.weights.store import save_weights_by_path
 from pipeline.stage import data_inputs, data_stage
 from pipeline.tokenizers.artifact import (
     TokenizerModel,

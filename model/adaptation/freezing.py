@@ -7,7 +7,8 @@ from math import prod
 import keras
 
 from configs.errors import ConfigError
-from model.adaptation.parts import forget_training, matching
+from model.adaptation.parts import forget_training
+from model.paths import matching
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from safetensors.numpy import save
 from configs.errors import ArtifactError, ConfigError
 from configs.files import write_atomically
 from model.adaptation.freezing import ParameterCount, count_parameters, freeze
-from model.adaptation.parts import dense_layers, forget_training, matching
+from model.adaptation.parts import dense_layers, forget_training
+from model.paths import matching
 from model.seeds import derive_seed
 
 # What the paper adapts when it may choose two of the four projections (table 5).

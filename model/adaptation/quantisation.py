@@ -7,9 +7,10 @@ import keras
 from keras import ops
 
 from configs.errors import ConfigError
-from model.adaptation.parts import forget_training, matching
+from model.adaptation.parts import forget_training
 from model.layers.int8_table import Int8Table
 from model.layers.policies import WEIGHTS_ONLY
+from model.paths import matching
 
 # Four bits have one scale and one zero for this many numbers of a column: with one for
 # a whole column, a single large number would leave few steps for the others.

@@ -9,7 +9,8 @@ import numpy as np
 from keras import ops
 
 from configs.errors import ConfigError
-from model.adaptation.parts import forget_traces, matching
+from model.adaptation.parts import forget_traces
+from model.paths import matching
 
 KERNELS = ("*/kernel",)
 

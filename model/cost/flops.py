@@ -23,13 +23,9 @@ from configs.sockets import (
 from configs.supervised import SpanQAConfig, TokenClassificationConfig
 from model.cost.attention import reach
 from model.cost.lengths import Lengths
-from model.cost.parameters import (
-    Classification,
-    Regression,
-    as_trained,
-    scored_rows,
-)
+from model.cost.parameters import as_trained, scored_rows
 from model.cost.sides import Side, sides_of
+from model.cost.weights import Classification, Regression
 from model.cost.work import Work, elementwise, products
 
 # FLOPs for each number that are no products of matrices, forward and backward.

@@ -51,16 +51,24 @@ MOST_SCORES = 2**25
 
 
 def training_memory(
-    parameters: int, activations: int, scores: int, training: TrainingConfig
+    parameters: int,
+    activations: int,
+    scores: int,
+    training: TrainingConfig,
+    *,
+    trained: int | None = None,
+    teacher: int = 0,
 ) -> dict[str, int]:
     """Bytes of what training holds.
 
     Args:
-        parameters: Weights of the model that is trained, with its head.
+        parameters: Weights of the model, with its head and with adapters.
         activations: Bytes kept for the backward pass of what is done at once: a batch,
             or a micro-batch.
         scores: Scores of a vocabulary that these have, `tokens * V`.
         training: The `training` section of a run.
+        trained: How many of the weights are trained; None for all.
+        teacher: Weights of a teacher.
 
     Returns:
         Bytes by part, and `peak`, their sum: an upper bound, as gradients come to be
@@ -71,6 +79,8 @@ def training_memory(
     >>> memory["optimizer"], memory["scores"], memory["peak"]
     (8000, 80, 16580)
     """
+    if trained is None:
+        trained = parameters
     in_half = compute_bytes(training) < FLOAT32
     numbers = KEPT_BY_OPTIMIZER[training.optimizer.kind]
     parts = {
@@ -78,9 +88,10 @@ def training_memory(
         # Products of matrices read a copy, which the backward pass reads again.
         "weights_in_half_precision": BFLOAT16 * parameters if in_half else 0,
         # With micro-batches, those added up so far and the newest.
-        "gradients": FLOAT32 * parameters * (2 if training.accumulation > 1 else 1),
-        "optimizer": numbers * FLOAT32 * parameters,
-        "averages": 0 if training.ema_decay is None else FLOAT32 * parameters,
+        "gradients": FLOAT32 * trained * (2 if training.accumulation > 1 else 1),
+        "optimizer": numbers * FLOAT32 * trained,
+        "averages": 0 if training.ema_decay is None else FLOAT32 * trained,
+        "teacher": FLOAT32 * teacher,
         "activations": activations,
         "scores": FLOAT32 * _scores_held(scores, training),
     }

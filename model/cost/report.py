@@ -1,10 +1,12 @@
 """What a run's model costs: all counts together."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from configs.attention import Attention, FullAttention
 from configs.errors import ConfigError
+from configs.load import load_run
 from configs.model import EncoderConfig
 from configs.run import RunConfig
 from model.cost.attention import reach
@@ -22,11 +24,14 @@ from model.cost.memory import (
 from model.cost.parameters import (
     as_trained,
     count_head,
+    count_numbers,
     count_parameters,
+    count_trained,
     scored_rows,
 )
 from model.cost.sides import Side, sides_of
 from model.cost.vocabulary import count_pieces
+from model.cost.weights import Shapes, backbone_shapes, head_shapes
 from model.cost.work import PARTS, Work
 
 LENGTHS = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
@@ -57,15 +62,7 @@ def count_cost(
     """
     lengths = lengths_of(run, length)
     batch_size = batch_size or run.training.batch_size
-    if isinstance(run.model, EncoderConfig) and run.model.patches is not None:
-        if vocabulary_size is not None:
-            raise ConfigError(
-                f"vocabulary_size={vocabulary_size}: the model reads images "
-                "(model.patches), which have no vocabulary. Leave it out"
-            )
-        vocabulary_size = 0
-    elif vocabulary_size is None:
-        vocabulary_size = count_pieces(run.tokenizer)
+    vocabulary_size = vocabulary_of(run, vocabulary_size)
     model = as_trained(run.model, run.objective)
     parameters = _parameters(run, vocabulary_size)
     work = count_work(model, run.objective, vocabulary_size, lengths)
@@ -88,10 +85,12 @@ def count_cost(
         "flops": _flops(work, lengths),
         "memory": {
             "training": training_memory(
-                parameters["total_with_heads"],
+                parameters["total_with_heads"] + parameters["adapters"],
                 at_once * sum(kept.values()),
                 at_once * scored * scored_rows(model, vocabulary_size),
                 run.training,
+                trained=parameters["trained"],
+                teacher=_teacher_parameters(run, vocabulary_size),
             ),
             "activations_per_sequence": kept,
             "cache": {
@@ -103,10 +102,32 @@ def count_cost(
     }
 
 
+def vocabulary_of(run: RunConfig, given: int | None = None) -> int:
+    """Pieces of a run's tokenizer; 0 for images.
+
+    Args:
+        run: The run.
+        given: What to count with instead.
+
+    Raises:
+        ConfigError: The tokenizer is not there, or a vocabulary is given for images.
+        ArtifactError: The tokenizer's file is damaged.
+    """
+    if not isinstance(run.model, EncoderConfig) or run.model.patches is None:
+        return count_pieces(run.tokenizer) if given is None else given
+    if given is not None:
+        raise ConfigError(
+            f"vocabulary_size={given}: the model reads images (model.patches), which "
+            "have no vocabulary. Leave it out"
+        )
+    return 0
+
+
 def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
     parts = count_parameters(run.model, vocabulary_size)
     heads = count_head(run.model, run.objective, vocabulary_size)
-    trained = count_parameters(as_trained(run.model, run.objective), vocabulary_size)
+    shapes = _shapes(run, vocabulary_size)
+    trained = count_trained(shapes, run.training.adaptation)
     layers = sum(count for name, count in parts.items() if "_layers/" in name)
     after = ("final_norm", "pooling", "pooler", "logits")
     last = sum(count for name, count in parts.items() if name.endswith(after))
@@ -118,8 +139,28 @@ def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
         "after_layers": last,
         "parts": parts,
         "heads": heads,
-        "total_with_heads": sum(trained.values()) + sum(heads.values()),
+        "total_with_heads": count_numbers(shapes, shapes),
+        "trained": trained.numbers,
+        "adapters": trained.added,
     }
+
+
+def _shapes(run: RunConfig, vocabulary_size: int) -> Shapes:
+    """Of all weights of the model that a run trains."""
+    backbone = backbone_shapes(as_trained(run.model, run.objective), vocabulary_size)
+    return backbone | head_shapes(run.model, run.objective, vocabulary_size)
+
+
+def _teacher_parameters(run: RunConfig, vocabulary_size: int) -> int:
+    """Weights of the teacher, as its folder tells; 0 if there is none, or not yet."""
+    if run.training.distillation is None:
+        return 0
+    folder = Path(run.training.distillation.teacher)
+    for file in (folder / "training/run.yaml", folder / "run.yaml"):
+        if file.is_file():
+            shapes = _shapes(load_run(file, with_model=True), vocabulary_size)
+            return count_numbers(shapes, shapes)
+    return 0
 
 
 def _flops(work: Work, lengths: Lengths) -> dict[str, Any]:

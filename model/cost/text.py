@@ -54,6 +54,8 @@ def _parameters(parameters: dict[str, Any]) -> list[Row]:
     if with_heads != total:
         rows += [(f"  {name}", f"{count:,}", "") for name, count in heads.items()]
         rows.append(("  total of the run", f"{with_heads:,}", ""))
+    if parameters["trained"] != with_heads:
+        rows.append(("  trained", f"{parameters['trained']:,}", ""))
     return rows
 
 

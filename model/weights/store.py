@@ -14,33 +14,10 @@ from safetensors.numpy import save_file
 
 from configs.errors import ArtifactError
 from configs.files import writing
+from model.paths import is_head
 from model.weights.assign import variables_of
 
 FORMAT = {"format": "transbeam"}
-
-# What stands on a body, and is made anew where a model has another.
-_HEADS = (
-    "head_dense",
-    "head_norm",
-    "head_bias",
-    "pooling",
-    "pooler",
-    "classifier",
-    "pair_classifier",
-    "token_classifier",
-    "span_classifier",
-    "regressor",
-)
-
-
-def is_head(path: str) -> bool:
-    """Whether a weight belongs to a head or a pooler, and not to the body.
-
-    Example:
-    >>> is_head("head_dense/kernel"), is_head("encoder_layer_0/feedforward/gate/kernel")
-    (True, False)
-    """
-    return path.partition("/")[0] in _HEADS
 
 
 def save_weights_by_path(path: Path, weights: Iterable[tuple[str, np.ndarray]]) -> None:

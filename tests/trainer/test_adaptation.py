@@ -9,8 +9,10 @@ from keras import ops
 
 from configs.adaptation import Adaptation, AllWeights, FrozenWeights, LoraWeights
 from configs.errors import ArtifactError, ConfigError
+from configs.sockets import LayerNorm
 from configs.training import TrainingConfig
 from model.adaptation.lora import load_adapters
+from model.cost.parameters import count_numbers, count_trained
 from tests.model.conftest import fewer_on_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.adaptation import ADAPTERS, adapt, finish_adaptation
@@ -156,9 +158,49 @@ def test_weights_besides_the_adapters() -> None:
     ],
 )
 def test_what_cannot_be_is_said(adaptation, message) -> None:
+    model = small_model(TAGS)
     with pytest.raises(ConfigError, match=message) as error:
-        adapt(small_model(TAGS), adaptation, seed=1)
+        adapt(model, adaptation, seed=1)
     assert str(error.value).startswith("training.adaptation")
+    # `check` says the same before anything is built.
+    with pytest.raises(ConfigError, match=message) as counted:
+        count_trained(shapes_of(model), adaptation)
+    assert str(counted.value).startswith("training.adaptation")
+
+
+@pytest.mark.parametrize(
+    "adaptation",
+    [
+        AllWeights(),
+        FREEZE,
+        LORA,
+        LoraWeights(rank=2, targets=("*",), also_trained=("*norm/*",)),
+    ],
+)
+def test_as_many_are_trained_as_cost_counts(adaptation) -> None:
+    keys = {"norm": LayerNorm(placement="pre")}
+    for model in (
+        small_model(TAGS, **keys),
+        small_model(OBJECTIVES["causal"], tie_embeddings=False, **keys),
+        small_model(OBJECTIVES["image_classification"], **keys),
+    ):
+        if adaptation is FREEZE and "patch_embedding/kernel" in shapes_of(model):
+            continue  # which has no table of tokens to freeze
+        counted = count_trained(shapes_of(model), adaptation)
+        found = adapt(model, adaptation, seed=1)
+        assert (found.trainable, found.total) == (
+            counted.numbers,
+            count_numbers(shapes_of(model), shapes_of(model)) + counted.added,
+        )
+
+
+def shapes_of(model: keras.Model) -> dict[str, tuple[int, ...]]:
+    """Without adapters, and without what is no weight: states of random generators."""
+    return {
+        weight.path: tuple(weight.shape)
+        for weight in model.weights
+        if "lora" not in weight.path and "seed" not in weight.path
+    }
 
 
 def test_adapters_need_something_to_stand_beside() -> None:

@@ -77,6 +77,12 @@ def test_a_student_has_all_scores_and_its_teachers():
     assert training_memory(0, 0, 2**26, training)["scores"] == 3 * 4 * 2**26
 
 
+def test_what_is_frozen_has_no_gradient_and_a_teacher_only_weights():
+    training = TrainingConfig(steps=100, ema_decay=0.9)
+    memory = training_memory(1_000, 0, 0, training, trained=10, teacher=300)
+    assert memory["peak"] == 4 * 1_000 + 4 * 10 * (1 + 2 + 1) + 4 * 300
+
+
 def test_kept_by_a_decoder_by_hand():
     parts = kept(DecoderConfig(**SMALL))
     assert parts == {
