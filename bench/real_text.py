@@ -32,7 +32,9 @@ from trainer.optimizers.build import build_optimizer
 from trainer.optimizers.schedules import build_schedule
 from trainer.run import loss_of
 from trainer.stage import build_trainable
-from trainer.step import TrainState, build_step, tokens_in
+from trainer.step.batch import tokens_in
+from trainer.step.build import build_step
+from trainer.step.state import TrainState
 
 PEER = Path(__file__).parent / "peers" / "hf_real_text.py"
 Batch = Mapping[str, np.ndarray]

@@ -31,7 +31,8 @@ from trainer.asks import asks_of
 from trainer.losses import Loss
 from trainer.optimizers.build import build_optimizer
 from trainer.optimizers.schedules import build_schedule
-from trainer.step import TrainState, build_step
+from trainer.step.build import build_step
+from trainer.step.state import TrainState
 
 PEER = Path(__file__).parent / "peers" / "hf_training.py"
 MASKED = 20

@@ -25,7 +25,7 @@ import numpy as np
 
 from configs.errors import ArtifactError
 from configs.files import write_json, writing
-from trainer.step import TrainState
+from trainer.step.state import TrainState
 
 FORMAT = 2
 _TENSORS = "state.safetensors"

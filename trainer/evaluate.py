@@ -127,7 +127,7 @@ def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
     """What all answers cost, how they are judged, and how many there were.
 
     Args:
-        forward: From `trainer.step.build_evaluation`.
+        forward: From `trainer.step.build.build_evaluation`.
         batches: Features by name.
     """
     total: dict[str, dict[str, float]] = {}
@@ -147,7 +147,7 @@ def evaluate(
     """Evaluates a model on every batch of a finite dataset.
 
     Args:
-        forward: From `trainer.step.build_evaluation`.
+        forward: From `trainer.step.build.build_evaluation`.
         asks: What the records ask.
         scorers: What the answers are judged by.
         batches: Features by name.

@@ -13,7 +13,7 @@ from configs.errors import UserError
 from configs.files import write_atomically
 from configs.progress import Bar
 from trainer.evaluate import Means, means
-from trainer.step import TrainState
+from trainer.step.state import TrainState
 
 
 class NotFiniteError(UserError):

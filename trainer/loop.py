@@ -12,7 +12,7 @@ from trainer.checkpoint import Checkpoints
 from trainer.distribution.workers import Workers
 from trainer.evaluate import Means
 from trainer.log import TrainingLog
-from trainer.step import TrainState
+from trainer.step.state import TrainState
 
 
 class Stop:
@@ -53,7 +53,7 @@ def run_steps(
     checkpoint.
 
     Args:
-        update: From `trainer.step.build_step`.
+        update: From `trainer.step.build.build_step`.
         batches: From where the training is.
         validate: Measures the model as it is.
         state: What updates change.

@@ -26,7 +26,8 @@ from trainer.checkpoint import (
     save_weights,
 )
 from trainer.distill import learn_from_teacher
-from trainer.distribution.workers import Workers, joined
+from trainer.distribution.joining import joined
+from trainer.distribution.workers import Workers
 from trainer.evaluate import (
     Evaluation,
     Forward,
@@ -57,7 +58,8 @@ from trainer.stage import (
     training_inputs,
     training_stage,
 )
-from trainer.step import TrainState, averaged, build_evaluation, build_step
+from trainer.step.build import build_evaluation, build_step
+from trainer.step.state import TrainState, averaged
 from trainer.utilization import least_step_seconds
 
 

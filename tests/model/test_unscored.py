@@ -8,7 +8,7 @@ from configs.model import DecoderConfig
 from model.decoder import build_decoder
 from model.unscored import without_scores
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.step import inputs_of
+from trainer.step.batch import inputs_of
 
 VOCABULARY = {"masked", "sentence_pairs", "causal", "prefix", "seq2seq"}
 

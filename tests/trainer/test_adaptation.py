@@ -19,7 +19,8 @@ from trainer.adaptation import ADAPTERS, adapt, finish_adaptation
 from trainer.asks import asks_of
 from trainer.checkpoint import restore_checkpoint, take_snapshot, write_checkpoint
 from trainer.losses import Loss
-from trainer.step import TrainState, averaged, build_step
+from trainer.step.build import build_step
+from trainer.step.state import TrainState, averaged
 
 TAGS = OBJECTIVES["token_classification"]
 LORA = LoraWeights(rank=2, alpha=8.0)

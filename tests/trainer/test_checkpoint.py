@@ -24,7 +24,8 @@ from trainer.checkpoint import (
     write_checkpoint,
 )
 from trainer.losses import Loss
-from trainer.step import TrainState, build_step
+from trainer.step.build import build_step
+from trainer.step.state import TrainState
 
 CAUSAL = OBJECTIVES["causal"]
 CONFIG = TrainingConfig(steps=100, ema_decay=0.9)

@@ -19,7 +19,8 @@ from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.asks import asks_of
 from trainer.distill import DistillationLoss, with_vectors
 from trainer.losses import Loss
-from trainer.step import TrainState, build_evaluation, build_step
+from trainer.step.build import build_evaluation, build_step
+from trainer.step.state import TrainState
 from trainer.teacher import begin_as
 
 KINDS = [

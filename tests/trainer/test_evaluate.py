@@ -16,7 +16,7 @@ from trainer.metrics.classification import Classification
 from trainer.metrics.language import Accuracy
 from trainer.metrics.tagging import Tagging
 from trainer.scoring import Scorer, scorers_of
-from trainer.step import build_evaluation
+from trainer.step.build import build_evaluation
 from trainer.yardstick import target_counts, unigram_entropy
 
 TOKENS_SCORES = {"nats_per_token", "perplexity", "accuracy"}

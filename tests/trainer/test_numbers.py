@@ -30,7 +30,8 @@ from trainer.log import read_metrics
 from trainer.losses import Loss
 from trainer.run import train
 from trainer.scoring import scorers_of
-from trainer.step import TrainState, build_step
+from trainer.step.build import build_step
+from trainer.step.state import TrainState
 
 REGRESSION = OBJECTIVES["regression"]
 

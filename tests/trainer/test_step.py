@@ -11,10 +11,11 @@ from configs.training import TrainingConfig
 from model.layers.block import TransformerBlock
 from tests.model.conftest import fewer_on_jax, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer import step
 from trainer.asks import asks_of
 from trainer.losses import Loss
-from trainer.step import TrainState, build_evaluation, build_step
+from trainer.step import batch as batches
+from trainer.step.build import build_evaluation, build_step
+from trainer.step.state import TrainState
 
 
 def training(**keys) -> TrainingConfig:
@@ -72,7 +73,7 @@ def test_scores_by_and_by_are_all_scores_at_once(kind, monkeypatch) -> None:
         return values(state.model.trainable_variables)
 
     ours = weights_after(2)
-    monkeypatch.setattr(step, "without_scores", lambda model: None)
+    monkeypatch.setattr(batches, "without_scores", lambda model: None)
     for a, b in zip(ours, weights_after(1), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-6)
 

@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.tokenizers.interface import Tokenizer
 from trainer.evaluation.token_spans import token_spans
 from trainer.scoring import Batch
-from trainer.step import inputs_of
+from trainer.step.batch import inputs_of
 
 _TEXTS_KEPT = 16
 

@@ -24,7 +24,7 @@ from trainer.evaluation.piece_bytes import bits_per_byte
 from trainer.evaluation.run_model import RunModel, find_run_model
 from trainer.input.masking import dynamic_masking
 from trainer.run import evaluate_split, loss_of
-from trainer.step import build_evaluation
+from trainer.step.build import build_evaluation
 
 
 @dataclass(frozen=True)

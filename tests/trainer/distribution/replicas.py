@@ -31,7 +31,8 @@ from trainer.distribution.workers import ALONE, Workers
 from trainer.losses import Loss
 from trainer.optimizers.build import build_optimizer
 from trainer.optimizers.schedules import Warmup
-from trainer.step import TrainState, averaged, build_evaluation, build_step
+from trainer.step.build import build_evaluation, build_step
+from trainer.step.state import TrainState, averaged
 from trainer.teacher import begin_as
 
 ON_JAX = keras.backend.backend() == "jax"

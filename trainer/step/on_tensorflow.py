@@ -7,19 +7,19 @@ import tensorflow as tf
 
 from trainer.distribution.workers import Workers
 from trainer.losses import Loss
-from trainer.step import (
+from trainer.step.batch import (
     Batch,
     Numbers,
-    Rules,
     in_parts,
     inputs_of,
     outputs_to_learn_from,
     tokens_in,
 )
+from trainer.step.rules import Rules
 
 
 def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
-    """See `trainer.step.build_step`."""
+    """See `trainer.step.build.build_step`."""
     model = rules.state.model
     weights = model.trainable_variables
     outputs_of = outputs_to_learn_from(model, loss)
@@ -92,7 +92,7 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
 
 
 def build_forward(model: keras.Model, loss: Loss, workers: Workers):
-    """See `trainer.step.build_evaluation`."""
+    """See `trainer.step.build.build_evaluation`."""
 
     def answers(rows: Batch) -> Numbers:
         outputs = model(inputs_of(model, rows), training=False)
