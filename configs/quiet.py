@@ -69,6 +69,12 @@ def _import_quietly(modules: Sequence[str]) -> None:
             if module == "tensorflow":
                 # The first look for a GPU complains where there is none.
                 imported.config.list_physical_devices()
+                logging.getLogger(module).addFilter(_is_not_about_retracing)
+
+
+def _is_not_about_retracing(record: logging.LogRecord) -> bool:
+    """Records in buckets are traced for each length, which TensorFlow warns of."""
+    return "triggered tf.function retracing" not in record.getMessage()
 
 
 @contextlib.contextmanager

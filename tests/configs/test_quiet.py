@@ -88,6 +88,9 @@ def test_the_libraries_we_use_are_silent(tmp_path):
         "quiet_import('tensorflow', 'tensorflow_text', 'keras', 'apache_beam')\n"
         "import tensorflow as tf\n"
         "tf.constant([1.0]) + 1\n"
+        "doubled = tf.function(lambda x: 2 * x)\n"
+        "for length in range(1, 9):\n"
+        "    doubled(tf.zeros(length))\n"
         "assert logging.getLogger().handlers == []\n"
     )
     result = python(program, tmp_path)
