@@ -4,7 +4,6 @@ Parts are named as the weights' paths begin, with all blocks of a stack together
 `encoder_layers/self_attention` is what the `encoder_layer_{i}/self_attention/...` have.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,15 +19,15 @@ from model.cost.weights import (
     Classification,
     Regression,
     Shapes,
-    backbone_shapes,
     head_shapes,
+    layers_of,
+    shapes_by_part,
     table_rows,
 )
 from model.paths import is_head, matching
 
 # Have a kernel, and are layers of our own, which get no adapter.
 _NO_DENSE_LAYERS = ("patch_embedding/", "logits/")
-_IN_A_BLOCK = re.compile(r"(encoder|decoder)_layer_\d+/(\w+)")
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,13 @@ def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
     >>> parts["encoder_layers/feedforward"], sum(parts.values())
     (56669184, 109482240)
     """
-    return _by_part(backbone_shapes(config, vocabulary_size))
+    layers = layers_of(config)
+    parts: Counter[str] = Counter()
+    for path, shape in shapes_by_part(config, vocabulary_size).items():
+        first, second, *_ = path.split("/")
+        part = f"{first}/{second}" if first in layers else first
+        parts[part] += layers.get(first, 1) * prod(shape)
+    return dict(parts)
 
 
 def count_head(
@@ -93,7 +98,10 @@ def count_head(
     >>> count_head(EncoderConfig(hidden_dim=8), MaskedConfig(), 100)
     {'head_dense': 72, 'head_norm': 16, 'head_bias': 100}
     """
-    return _by_part(head_shapes(config, objective, vocabulary_size))
+    parts: Counter[str] = Counter()
+    for path, shape in head_shapes(config, objective, vocabulary_size).items():
+        parts[path.partition("/")[0]] += prod(shape)
+    return dict(parts)
 
 
 def as_trained(config: Model, objective: Objective) -> Model:
@@ -204,14 +212,3 @@ def count_numbers(shapes: Shapes, paths: Iterable[str]) -> int:
     7
     """
     return sum(prod(shapes[path]) for path in paths)
-
-
-def _by_part(shapes: Shapes) -> dict[str, int]:
-    parts: Counter[str] = Counter()
-    for path, shape in shapes.items():
-        in_a_block = _IN_A_BLOCK.match(path)
-        part = path.partition("/")[0]
-        if in_a_block:
-            part = f"{in_a_block[1]}_layers/{in_a_block[2]}"
-        parts[part] += prod(shape)
-    return dict(parts)

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from configs.adaptation import AllWeights
 from configs.attention import Attention, FullAttention
 from configs.errors import ConfigError
 from configs.load import load_run
@@ -22,9 +23,9 @@ from model.cost.memory import (
     training_memory,
 )
 from model.cost.parameters import (
+    Trained,
     as_trained,
     count_head,
-    count_numbers,
     count_parameters,
     count_trained,
     scored_rows,
@@ -126,8 +127,10 @@ def vocabulary_of(run: RunConfig, given: int | None = None) -> int:
 def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
     parts = count_parameters(run.model, vocabulary_size)
     heads = count_head(run.model, run.objective, vocabulary_size)
-    shapes = _shapes(run, vocabulary_size)
-    trained = count_trained(shapes, run.training.adaptation)
+    all_weights = _total(run, vocabulary_size)
+    trained = Trained(all_weights)
+    if not isinstance(run.training.adaptation, AllWeights):
+        trained = count_trained(_shapes(run, vocabulary_size), run.training.adaptation)
     layers = sum(count for name, count in parts.items() if "_layers/" in name)
     after = ("final_norm", "pooling", "pooler", "logits")
     last = sum(count for name, count in parts.items() if name.endswith(after))
@@ -139,10 +142,17 @@ def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
         "after_layers": last,
         "parts": parts,
         "heads": heads,
-        "total_with_heads": count_numbers(shapes, shapes),
+        "total_with_heads": all_weights,
         "trained": trained.numbers,
         "adapters": trained.added,
     }
+
+
+def _total(run: RunConfig, vocabulary_size: int) -> int:
+    """Weights of the model that a run trains, with its head."""
+    parts = count_parameters(as_trained(run.model, run.objective), vocabulary_size)
+    heads = count_head(run.model, run.objective, vocabulary_size)
+    return sum(parts.values()) + sum(heads.values())
 
 
 def _shapes(run: RunConfig, vocabulary_size: int) -> Shapes:
@@ -158,8 +168,7 @@ def _teacher_parameters(run: RunConfig, vocabulary_size: int) -> int:
     folder = Path(run.training.distillation.teacher)
     for file in (folder / "training/run.yaml", folder / "run.yaml"):
         if file.is_file():
-            shapes = _shapes(load_run(file, with_model=True), vocabulary_size)
-            return count_numbers(shapes, shapes)
+            return _total(load_run(file, with_model=True), vocabulary_size)
     return 0
 
 

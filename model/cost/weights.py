@@ -65,11 +65,59 @@ def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
     >>> shapes["encoder_layer_0/self_attention/query/kernel"]
     (8, 8)
     """
+    shapes: Shapes = {}
+    layers = layers_of(config)
+    blocks: dict[str, Shapes] = {part: {} for part in layers}
+    for path, shape in shapes_by_part(config, vocabulary_size).items():
+        part, _, inner = path.partition("/")
+        if part in layers:
+            blocks[part][inner] = shape
+        else:
+            shapes[path] = shape
+    for part, count in layers.items():
+        for number in range(count):
+            shapes |= _under(f"{part.removesuffix('s')}_{number}", blocks[part])
+    return shapes
+
+
+def layers_of(config: Model) -> dict[str, int]:
+    """How many blocks a model has, by the part that they are.
+
+    Example:
+    >>> layers_of(Seq2SeqConfig(num_layers=6, num_decoder_layers=3))
+    {'encoder_layers': 6, 'decoder_layers': 3}
+    """
+    match config:
+        case EncoderConfig():
+            return {"encoder_layers": config.num_layers}
+        case DecoderConfig():
+            return {"decoder_layers": config.num_layers}
+        case Seq2SeqConfig():
+            return {
+                "encoder_layers": config.num_layers,
+                "decoder_layers": config.decoder_layers,
+            }
+        case _:
+            assert_never(config)
+
+
+def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
+    """The same with one block for all of a stack, for any number of them.
+
+    Args:
+        config: The `model` section of a run.
+        vocabulary_size: As for `backbone_shapes`.
+
+    Example:
+    >>> shapes = shapes_by_part(EncoderConfig(hidden_dim=8), 100)
+    >>> shapes["encoder_layers/self_attention/query/kernel"]
+    (8, 8)
+    """
     match config:
         case EncoderConfig():
             return _encoder(config, vocabulary_size)
         case DecoderConfig():
-            stack = _stack(config, config.num_layers, config.attention, "decoder")
+            stack = _stack(config, config.attention, "decoder")
             return _tables(config, vocabulary_size) | stack
         case Seq2SeqConfig():
             return _seq2seq(config, vocabulary_size)
@@ -137,7 +185,7 @@ def _encoder(config: EncoderConfig, vocabulary_size: int) -> Shapes:
         shapes |= _table("class_token", 1, width)
     if config.num_segments:
         shapes |= _table("segment_embedding", config.num_segments, width)
-    shapes |= _stack(config, config.num_layers, config.attention, "encoder")
+    shapes |= _stack(config, config.attention, "encoder")
     if config.pooler is not None and config.pooler.kind == "attention":
         shapes["pooling/query"] = (width,)
     if config.pooler is not None and config.pooler.projection:
@@ -146,10 +194,8 @@ def _encoder(config: EncoderConfig, vocabulary_size: int) -> Shapes:
 
 
 def _seq2seq(config: Seq2SeqConfig, vocabulary_size: int) -> Shapes:
-    encoder = _stack(config, config.num_layers, config.attention, "encoder", pair=True)
-    decoder = _stack(
-        config, config.decoder_layers, decoder_attention(config), "decoder", pair=True
-    )
+    encoder = _stack(config, config.attention, "encoder", pair=True)
+    decoder = _stack(config, decoder_attention(config), "decoder", pair=True)
     return _tables(config, vocabulary_size) | encoder | decoder
 
 
@@ -163,18 +209,12 @@ def _tables(config: DecoderConfig | Seq2SeqConfig, vocabulary_size: int) -> Shap
 
 
 def _stack(
-    config: Stack,
-    num_layers: int,
-    attention: Attention,
-    side: str,
-    *,
-    pair: bool = False,
+    config: Stack, attention: Attention, side: str, *, pair: bool = False
 ) -> Shapes:
     """A stack from its places to its final norm.
 
     Args:
         config: The model's.
-        num_layers: Blocks of the stack.
         attention: The stack's own.
         side: `"encoder"` or `"decoder"`.
         pair: Whether it is one of two; then the decoder looks at the encoder.
@@ -192,8 +232,7 @@ def _stack(
     if config.has_embeddings_norm:
         shapes |= _norm(f"{prefix}embeddings_norm", config)
     block = _block(config, attention, crosses=pair and side == "decoder")
-    for number in range(num_layers):
-        shapes |= _under(f"{side}_layer_{number}", block)
+    shapes |= _under(f"{side}_layers", block)
     if config.norm.placement == "pre":
         shapes |= _norm(f"{prefix}final_norm", config)
     return shapes

@@ -200,6 +200,15 @@ def test_each_further_layer_costs_the_same(layers, more):
     assert total(layers + more) - total(layers) == more * (total(2) - total(1))
 
 
+def test_layers_beyond_any_memory_are_counted_too():
+    """Files of others may ask for them, and are refused by this count."""
+    layers = 10**12
+    config = EncoderConfig(**{**SMALL, "num_layers": layers})
+    assert count_parameters(config, 100)["encoder_layers/feedforward_norm"] == (
+        layers * 2 * 8
+    )
+
+
 @given(groups=st.sampled_from([1, 2, 4]), bias=st.booleans())
 def test_shared_heads_take_away_from_keys_and_values_alone(groups, bias):
     def parts(key_value_heads):
