@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from configs.data import DataConfig
 from configs.language_modelling import CausalConfig
+from configs.load import dump_run, load_run
 from configs.memory import Memory, find_memory
 from configs.model import DecoderConfig
 from configs.optimizers import AdafactorConfig
@@ -12,6 +13,7 @@ from configs.sources import TextSource
 from configs.training import TrainingConfig
 from model.__main__ import main
 from model.cost.advice import advice, training_need
+from model.cost.report import count_cost
 
 RUN = RunConfig(
     name="gpt",
@@ -73,3 +75,14 @@ def test_check_says_what_is_needed_and_warns(tmp_path, capsys, monkeypatch) -> N
     monkeypatch.setattr("model.__main__.find_memory", lambda: None)
     assert main(["check", "configs/demo.yaml"]) == 0
     assert "on a toy" not in capsys.readouterr().err
+
+
+def test_a_teacher_is_counted_as_soon_as_its_run_is_there(tmp_path) -> None:
+    distillation = f"training.distillation={{teacher: {tmp_path}}}"
+    run = load_run("configs/demo.yaml", [distillation])
+    assert count_cost(run)["memory"]["training"]["teacher"] == 0
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training/run.yaml").write_text(dump_run(load_run("configs/demo.yaml")))
+    cost = count_cost(run)
+    weights = cost["parameters"]["total_with_heads"]
+    assert cost["memory"]["training"]["teacher"] == 4 * weights
