@@ -1,12 +1,12 @@
 """`objective`: what a model with labelled examples is asked to predict."""
 
-import string
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 from configs.errors import ConfigError
 from configs.fields import option
+from configs.templates import check_template
 
 _DECODER_LENGTH = (
     "Tokens of a record's target side; its source side has data.sequence_length."
@@ -53,8 +53,8 @@ class TextToTextConfig:
     too_long: Literal["truncate", "drop"] = option(_TOO_LONG, default="truncate")
 
     def __post_init__(self) -> None:
-        _check_template("source", self.source, SOURCE_FIELDS)
-        _check_template("target", self.target, TARGET_FIELDS)
+        check_template("source", self.source, SOURCE_FIELDS)
+        check_template("target", self.target, TARGET_FIELDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,49 +167,6 @@ class ImageClassificationConfig:
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
-
-
-def template_parts(template: str) -> list[tuple[str, str | None]]:
-    """A template as pairs of plain text and the field after it, the last without one.
-
-    Example:
-    >>> template_parts("sum: {text}!")
-    [('sum: ', 'text'), ('!', None)]
-
-    Raises:
-        ValueError: A brace without its partner; `{{` and `}}` are plain braces.
-    """
-    parts = string.Formatter().parse(template)
-    return [
-        (plain, None if field is None else field + _decoration(form, conversion))
-        for plain, field, form, conversion in parts
-    ]
-
-
-def _decoration(form: str | None, conversion: str | None) -> str:
-    """What `{text!r:>5}` has beside the name: part of it, so that no field has it."""
-    return (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
-
-
-def _check_template(key: str, template: str, known: tuple[str, ...]) -> None:
-    fields = ", ".join(f"{{{name}}}" for name in known)
-    try:
-        used = [field for _, field in template_parts(template) if field is not None]
-    except ValueError as error:
-        raise ConfigError(
-            f"{key}={template!r}: {error}. A brace that is meant is written twice"
-        ) from None
-    for field in used:
-        if field not in known:
-            raise ConfigError(
-                f"{key}={template!r}: there is no field {{{field}}}; {key} may have "
-                f"{fields}"
-            )
-    if not used:
-        raise ConfigError(
-            f"{key}={template!r} is the same for every document: it needs one of "
-            f"{fields}"
-        )
 
 
 def _check_labels(labels: tuple[str, ...]) -> None:

@@ -1,11 +1,13 @@
 """`data.source`: tables, line pairs and annotated text, one kind for each format."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
 from configs.encodings import check_encoding
 from configs.errors import ConfigError
 from configs.fields import option
+from configs.templates import template_fields
 
 _PATH = "Glob of the files; `.gz`, `.bz2` and `.zst` are unpacked while reading."
 _ENCODING = (
@@ -20,19 +22,23 @@ class Columns:
 
     A name with dots reaches into nested values: `translation.en` is the field `en`
     of the field `translation`, `target.0` the first element of the list `target`.
+    What has braces is a template: `{title}. {body}` puts two columns together.
     """
 
     text: str = option(
-        "Column of the text. A list of texts is joined with spaces. Not read where "
-        "`words` is given: the text is then the words with a space between.",
+        "Column of the text, or a template such as `{title}. {body}`. A list of texts "
+        "is joined with spaces. Not read where `words` is given: the text is then the "
+        "words with a space between.",
         default="text",
     )
     second_text: str | None = option(
-        "Column of a pair's other half, or of the question about the text.",
+        "Column of a pair's other half, or of the question about the text; or a "
+        "template.",
         default=None,
     )
     target_text: str | None = option(
-        "Column of what a sequence-to-sequence model is to answer.", default=None
+        "Column of what a sequence-to-sequence model is to answer, or a template.",
+        default=None,
     )
     label: str | None = option(
         "Column of the class, or of the number for regression. A number, true or false "
@@ -46,6 +52,12 @@ class Columns:
     tags: str | None = option("Column of one tag for each word.", default=None)
 
     def __post_init__(self) -> None:
+        for key in ("text", "second_text", "target_text"):
+            value = getattr(self, key)
+            if value is not None and "" in columns_in(value, key):
+                raise ConfigError(
+                    f"{key}={value!r}: braces without the name of a column inside"
+                )
         if self.tags is not None and self.words is None:
             raise ConfigError(
                 f"tags={self.tags!r} without `words`: tags belong to words. Name the "
@@ -58,10 +70,27 @@ class Columns:
         Example:
         >>> Columns(label="stars").names()
         ['text', 'stars']
+        >>> Columns(text="{title}. {body}").names()
+        ['title', 'body']
         """
-        first = self.text if self.words is None else self.words
-        rest = (self.second_text, self.target_text, self.label, self.tags)
-        return [first, *(name for name in rest if name is not None)]
+        texts = (
+            self.text if self.words is None else None,
+            self.second_text,
+            self.target_text,
+        )
+        in_texts = [columns_in(value) for value in texts if value is not None]
+        whole = [n for n in (self.words, self.label, self.tags) if n is not None]
+        return list(dict.fromkeys([*itertools.chain(*in_texts), *whole]))
+
+
+def is_template(column: str) -> bool:
+    """Whether a text is put together from columns, and not the name of one."""
+    return "{" in column or "}" in column
+
+
+def columns_in(column: str, key: str = "text") -> list[str]:
+    """The columns that a text is made of: the one that is named, or a template's."""
+    return template_fields(key, column) if is_template(column) else [column]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@
 from itertools import repeat
 
 from configs.run import RunConfig
-from configs.supervised import TextToTextConfig, template_parts
+from configs.supervised import TextToTextConfig
+from configs.templates import template_parts
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Split
 from pipeline.features import Feature

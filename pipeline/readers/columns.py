@@ -15,7 +15,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from configs.table_sources import Columns
+from configs.table_sources import Columns, is_template
+from configs.templates import template_parts
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
 
@@ -48,7 +49,7 @@ def row_document(
         words = _each(row, columns.words, _text)
         tags = _each(row, columns.tags, _text_or_number)
         if columns.words is None:
-            text = _joined(_value(row, columns.text), columns.text, _text)
+            text = _filled(row, columns.text, _text)
         else:
             _check_tagged(words, tags if columns.tags is not None else None)
             text = " ".join(words)
@@ -117,10 +118,20 @@ def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
     """What goes with the text: nothing where it is not asked for, else not blank."""
     if name is None:
         return ""
-    text = _joined(_value(row, name), name, as_text)
+    text = _filled(row, name, as_text)
     if not text.strip():
         raise _Unusable(f"field {name!r} is empty")
     return text
+
+
+def _filled(row: Mapping[str, Any], name: str, as_text: _AsText) -> str:
+    """The text of a column, or of the columns of a template with what is around."""
+    if not is_template(name):
+        return _joined(_value(row, name), name, as_text)
+    return "".join(
+        plain + ("" if field is None else _joined(_value(row, field), field, as_text))
+        for plain, field in template_parts(name)
+    )
 
 
 def _each(

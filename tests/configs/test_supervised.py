@@ -7,7 +7,6 @@ from configs.supervised import (
     ClassificationConfig,
     SpanQAConfig,
     TextToTextConfig,
-    template_parts,
 )
 
 
@@ -46,10 +45,6 @@ def test_source_templates(template: str, message: str) -> None:
 def test_the_answer_may_not_be_what_the_model_reads() -> None:
     with pytest.raises(ConfigError, match=r"target may have \{target_text\}, \{label"):
         TextToTextConfig(source="{text}", target="{text}")
-
-
-def test_braces_that_are_meant() -> None:
-    assert template_parts("{{x}} {text}") == [("{", None), ("x}", None), (" ", "text")]
 
 
 def test_shortest_record_of_span_qa() -> None:

@@ -37,6 +37,24 @@ def test_csv_in_full():
     assert source.columns.names() == ["1", "0"]
 
 
+def test_columns_of_templates_are_read_once_each():
+    columns = Columns(text="{b} {a}", second_text="{a}", target_text="c", label="b")
+    assert columns.names() == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{title", "A brace that is meant is written twice"),
+        ("{}", "text='{}': braces without the name of a column inside"),
+        ("{{title}}", "the same for every document"),
+    ],
+)
+def test_templates_that_say_nothing(text: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        Columns(text=text)
+
+
 def test_words_take_the_place_of_the_text():
     columns = parse("    kind: jsonl\n    columns: {words: tokens, tags: ner}").columns
     assert columns.names() == ["tokens", "ner"]

@@ -11,7 +11,8 @@ from configs.console import Console
 from configs.errors import ConfigError
 from configs.files import write_atomically
 from configs.run import RunConfig
-from configs.supervised import Seq2SeqConfig, TextToTextConfig, template_parts
+from configs.supervised import Seq2SeqConfig, TextToTextConfig
+from configs.templates import template_parts
 from model.build import build_model
 from pipeline.held_out import HeldOut
 from pipeline.objectives.text_to_text import filled

@@ -45,6 +45,24 @@ def test_dots_reach_into_nested_values_but_a_whole_name_goes_first():
     assert reason(row, text="a.b.c") == "no field 'a.b.c'"
 
 
+def test_texts_put_together_from_columns():
+    row = {"title": "Rain", "body": ["It", "pours."], "n": 3, "t": {"de": "Regen"}}
+    found = document(
+        row,
+        text="{{{title}}}: {body}",
+        second_text="{body}/{title}",
+        target_text="{t.de} ({n})",
+    )
+    assert found.text == "{Rain}: It pours."
+    assert found.second_text == "It pours./Rain"
+    assert found.target_text == "Regen (3)"
+    assert reason(row, text="{title} {subtitle}") == "no field 'subtitle'"
+    assert reason(row, text="{title} {n}") == "field 'n' is not text"
+    assert document({"a": "", "b": "x"}, text="{a} {b}").text == " x"
+    why = reason({"text": "x", "a": " "}, second_text="{a} ")
+    assert why == "field '{a} ' is empty"
+
+
 @pytest.mark.parametrize(
     ("value", "label"),
     [
