@@ -72,6 +72,20 @@ def news() -> None:
     )
 
 
+def stories() -> None:
+    news()
+    trees()
+    pairs = zip(sentences(20, 1), sentences(20, 2), strict=True)
+    write(
+        "corpus/mrpc/msr_paraphrase_train.txt.gz",
+        [
+            "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+            *(f"1\t2\t3\t{' '.join(a)}\t{' '.join(b)}" for a, b in pairs),
+        ],
+    )
+    write("corpus/wikitext-2/valid.txt.gz", map(" ".join, sentences(20, 3)))
+
+
 def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     return [(word, tags[len(word) % len(tags)]) for word in words]
 
@@ -119,7 +133,8 @@ NOT_BROUGHT_IN = (SMALL_WORDS, "training.init_from=null")
 BEAM = "evaluation.max_new_tokens=4"
 # By file: what writes its data, what else is smaller, and whether there is a test set.
 TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
-    "ag_news": (news, (SMALL_WORDS,), False),
+    "ag_news": (stories, ("data.layout.lengths=[128]",), False),
+    "ag_news_pretraining": (stories, ("tokenizer.vocabulary_size=180",), False),
     "digits": (digits, (), False),
     "ewt_pretraining": (
         trees,
@@ -151,9 +166,14 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
     "wnut17": (posts, NOT_BROUGHT_IN, True),
 }
 # What a file begins with or learns from.
-BEFORE = {"ewt_upos": "ewt_pretraining", "sst2_student": "sst2"}
+BEFORE = {
+    "ag_news": "ag_news_pretraining",
+    "ewt_upos": "ewt_pretraining",
+    "sst2_student": "sst2",
+}
 # What comes before another is trained with it; the others are like one that is quick.
 SLOW = {
+    "ag_news_pretraining",
     "ewt_pretraining",
     "multi30k_en_de",
     "python_summaries",
