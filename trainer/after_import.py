@@ -5,6 +5,7 @@ from pathlib import Path
 
 from configs.abilities import check_export
 from configs.errors import ConfigError
+from configs.language_modelling import MaskedConfig
 from configs.run import RunConfig
 from configs.supervised import ImageClassificationConfig
 from pipeline.tokenizers.artifact import TokenizerModel
@@ -17,7 +18,9 @@ def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:
         check_export(config)
     except ConfigError:
         return False
-    return isinstance(tokenizer, WordPieceModel)
+    if isinstance(config.objective, MaskedConfig):
+        return isinstance(tokenizer, WordPieceModel)
+    return tokenizer is not None
 
 
 def next_step(

@@ -92,6 +92,19 @@ def test_it_exports_makes_records_and_trains(checkpoint, command, tmp_path):
     assert shelf == {"data", "training"}
 
 
+@pytest.mark.slow
+def test_a_classifier_is_exported_as_it_came(checkpoint, command, tmp_path):
+    run_folder = tmp_path / "run"
+    command("import", checkpoint("bert_classifier"), "--run", run_folder)
+    file = run_folder / "run.yaml"
+    exported = command("export", file, "--run", run_folder)
+    assert exported["code"] == 0
+    assert all(row["passed"] for row in exported["parity"])
+    asked = command("predict", file, "--run", run_folder, "--text", "the loss")
+    labels = load_run(file, with_model=True).objective.labels
+    assert asked["predictions"][0]["label"] in labels
+
+
 def test_as_it_came_it_is_a_trained_model_without_records(
     checkpoint, command, tmp_path
 ):
@@ -233,8 +246,9 @@ def test_without_a_tokenizer_no_stage_begins(command, checkpoint, tmp_path, caps
     [
         ("bert_masked", "bert", "then `transbeam run {run}/run.yaml`"),
         ("bert_masked", "other", "then `transbeam run {run}/run.yaml --run {run}`"),
+        ("bert_classifier", "bert", "then `transbeam run {run}/run.yaml`"),
         (
-            "bert_classifier",
+            "bert_tagger",
             "bert",
             "then `transbeam data {run}/run.yaml` and `transbeam train "
             "{run}/run.yaml`; this version of Transbeam does not export it (`transbeam "
@@ -250,7 +264,7 @@ def test_what_to_type_next(
     run = f"runs/{named}"
     result = command("import", folder, "--run", run, "--set", "name=bert")
     assert result["summary"].endswith(said.format(run=run))
-    assert result["exportable"] == (name == "bert_masked")
+    assert result["exportable"] == (name != "bert_tagger")
     assert Path(run, "training").exists() == result["exportable"]
 
 

@@ -21,7 +21,8 @@ from tests.model.conftest import without_jax
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import write_bert
 from tests.trainer.evaluation.conftest import read_lines
-from trainer.evaluation.exported import Documents, build_exported, find_export
+from trainer.evaluation.documents import Documents
+from trainer.evaluation.exported import build_exported, find_export
 from trainer.evaluation.run import evaluate_run
 from trainer.import_run import import_run
 
@@ -104,8 +105,8 @@ def test_a_phones_file_scores_as_the_model_it_is_of(run) -> None:
 
 
 def write_phones_file(run_folder: Path) -> Path:
-    vocabulary = run_folder / "data/tokenizer/vocab.txt"
-    files = write_tflite(load_trained(run_folder), vocabulary, run_folder / "tflite")
+    tokenizer = run_folder / "data/tokenizer"
+    files = write_tflite(load_trained(run_folder), tokenizer, run_folder / "tflite")
     return files["float32"]
 
 
