@@ -10,6 +10,14 @@ from configs.errors import ConfigError
 from configs.run import RunConfig
 from configs.tokenizer import PretrainedConfig, WordPieceConfig
 
+EXPORTED = (
+    "masked",
+    "classification",
+    "pair_classification",
+    "regression",
+    "pair_regression",
+)
+
 
 def check_export(run: RunConfig) -> None:
     """Refuses a run whose model cannot be exported yet.
@@ -19,16 +27,19 @@ def check_export(run: RunConfig) -> None:
     Raises:
         ConfigError: With the key that stands in the way.
     """
-    if run.objective.kind != "masked":
+    kind = run.objective.kind
+    if kind not in EXPORTED:
         raise ConfigError(
-            f"objective.kind={run.objective.kind}: this version of Transbeam exports "
-            "only models of kind masked"
+            f"objective.kind={kind}: this version of Transbeam exports only models of "
+            f"the kinds {', '.join(EXPORTED)}"
         )
-    if not isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig):
+    wordpiece = isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig)
+    if kind == "masked" and not wordpiece:
         raise ConfigError(
             f"tokenizer.kind={run.tokenizer.kind}: this version of Transbeam exports "
-            "only models with a WordPiece tokenizer. Write `kind: wordpiece`; or take "
-            "the other stages one by one, `transbeam data` and `transbeam train`"
+            "only masked language models with a WordPiece tokenizer. Write `kind: "
+            "wordpiece`; or take the other stages one by one, `transbeam data` and "
+            "`transbeam train`"
         )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from configs.errors import ConfigError
 from configs.fields import option
 
 
@@ -11,7 +12,7 @@ class ToleranceConfig:
     """Largest difference allowed from the Keras model; beyond it the export fails."""
 
     saved_model: float = option(
-        "Largest difference of a log-probability or vector entry.",
+        "Largest difference of a log-probability, a number or a vector entry.",
         default=1e-4,
         minimum=0.0,
     )
@@ -20,8 +21,8 @@ class ToleranceConfig:
         "The same for int8 TFLite, as a root mean square.", default=0.25, minimum=0.0
     )
     dynamic_int8_agreement: float = option(
-        "Smallest share of [MASK]s with the same first guess, int8 and Keras; "
-        "a tie within `dynamic_int8` counts.",
+        "Smallest share of [MASK]s, or of texts, with the same first guess, int8 and "
+        "Keras; a tie within `dynamic_int8` counts.",
         default=0.9,
         minimum=0.0,
         maximum=1.0,
@@ -42,6 +43,48 @@ class ExportConfig:
     )
     tolerance: ToleranceConfig = option("How exact.", default=ToleranceConfig)
     examples: tuple[str, ...] = option(
-        "Texts with a [MASK] to try the export on; shown at the end of a run.",
+        "Texts to try the export on, shown at the end of a run: with a [MASK] for a "
+        "masked language model; of a pair both, with a tab (`\\t`) between.",
         default=(),
     )
+
+
+def check_examples(objective: str, examples: tuple[str, ...]) -> None:
+    """Refuses examples that an objective cannot be asked about.
+
+    Args:
+        objective: Its kind.
+        examples: `export.examples`.
+
+    Raises:
+        ConfigError: One has no mask to fill, or is no pair.
+    """
+    for text in examples:
+        if objective == "masked" and "[MASK]" not in text:
+            raise ConfigError(f"export.examples: {text!r} has no [MASK] to fill")
+        example_texts(objective, text)
+
+
+def example_texts(objective: str, example: str) -> tuple[str, ...]:
+    r"""What an example asks about: a text, or both of a pair.
+
+    Args:
+        objective: Its kind.
+        example: One of `export.examples`.
+
+    Example:
+    >>> example_texts("pair_classification", "It rains.\tIs it wet?")
+    ('It rains.', 'Is it wet?')
+
+    Raises:
+        ConfigError: It is to be a pair and is none.
+    """
+    if not objective.startswith("pair_"):
+        return (example,)
+    texts = tuple(example.split("\t"))
+    if len(texts) != 2:
+        raise ConfigError(
+            f"export.examples: {example!r} is no pair: objective.kind={objective} "
+            'asks about two texts. Put one tab between them: "first\\tsecond"'
+        )
+    return texts

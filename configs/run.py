@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from configs.data import DataConfig
 from configs.errors import ConfigError
 from configs.evaluation import EvaluationConfig
-from configs.export import ExportConfig
+from configs.export import ExportConfig, check_examples
 from configs.fields import option
 from configs.language_modelling import MaskedConfig
 from configs.model import EncoderConfig, Model
@@ -128,8 +128,4 @@ class RunConfig:
                     "for the context behind objective.max_question_length="
                     f"{self.objective.max_question_length}: at least {least} is needed"
                 )
-        if not isinstance(self.objective, MaskedConfig):
-            return
-        for text in self.export.examples:
-            if "[MASK]" not in text:
-                raise ConfigError(f"export.examples: {text!r} has no [MASK] to fill")
+        check_examples(kind, self.export.examples)

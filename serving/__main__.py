@@ -13,6 +13,7 @@ from configs.command import (
     read_invocation,
     run_main,
 )
+from configs.export import example_texts
 from configs.quiet import quiet_import
 from configs.run_folder import Stage, lock
 
@@ -26,20 +27,25 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
 
 def predict(
-    invocation: Invocation, texts: Sequence[str] = (), model: Path | None = None
+    invocation: Invocation,
+    texts: Sequence[str] = (),
+    model: Path | None = None,
+    *,
+    second_texts: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Fills the masks of texts with the exported SavedModel, and prints the answers.
+    """Asks the exported SavedModel about texts, and prints the answers.
 
     Args:
         invocation: The run.
         texts: `export.examples` if left out.
         model: Another SavedModel than the run's.
+        second_texts: The other halves of pairs.
 
     Returns:
         `predictions`, one for each text; see `serving.predict.predict`.
 
     Raises:
-        UserError: Nothing is exported, or a text has no mask.
+        UserError: Nothing is exported, or the model cannot be asked about a text.
     """
     if model is None:
         stage = Stage(invocation.run_folder, "export", invocation.command("export"))
@@ -48,7 +54,12 @@ def predict(
     quiet_import("tensorflow", "tensorflow_text")
     from serving import predict
 
-    predictions = predict.predict(model, texts or invocation.config.export.examples)
+    if not texts and not second_texts:
+        config = invocation.config
+        kind, examples = config.objective.kind, config.export.examples
+        columns = zip(*(example_texts(kind, e) for e in examples), strict=True)
+        texts, second_texts = (*columns, (), ())[:2]
+    predictions = predict.predict(model, texts, second_texts)
     for prediction in predictions:
         invocation.console.say(predict.describe(prediction))
     return {"model": str(model), "predictions": predictions}
@@ -69,7 +80,12 @@ def _main(argv: Sequence[str]) -> int:
         with lock(invocation.run_folder):
             result = export(invocation)
     else:
-        result = predict(invocation, arguments.texts, arguments.model)
+        result = predict(
+            invocation,
+            arguments.texts,
+            arguments.model,
+            second_texts=arguments.second_texts,
+        )
     invocation.console.emit(result)
     return 0
 
@@ -89,9 +105,10 @@ def _parser() -> argparse.ArgumentParser:
 
     predicting = commands.add_parser(
         "predict",
-        help="fill the [MASK]s of texts with the exported model",
-        description="Asks the exported SavedModel, on raw text, which words it would "
-        "put in the place of each [MASK].",
+        help="ask the exported model about texts",
+        description="Asks the exported SavedModel, on raw text, as TF Serving would be "
+        "asked: which words it would put in the place of each [MASK], of which class a "
+        "text or a pair is, or which number it has.",
         allow_abbrev=False,
     )
     add_common_arguments(predicting)
@@ -101,8 +118,16 @@ def _parser() -> argparse.ArgumentParser:
         dest="texts",
         action="append",
         default=[],
-        help="a text with a [MASK] in it; may be given again; export.examples of "
-        "CONFIG if left out",
+        help="a text (with a [MASK] in it for a masked language model); may be given "
+        "again; export.examples of CONFIG if left out",
+    )
+    predicting.add_argument(
+        "--second-text",
+        metavar="TEXT",
+        dest="second_texts",
+        action="append",
+        default=[],
+        help="the other half of a pair; once for each --text",
     )
     predicting.add_argument(
         "--model",

@@ -13,12 +13,12 @@ from configs.held_back import output_held_back
 from configs.load import flatten
 from configs.memory import peak_memory
 from configs.run_folder import Stage, save_config, write_json, writing
-from pipeline.tokenizers.artifact import VOCABULARY_FILE
 from serving.forms import PhoneModel, ask_saved_model
-from serving.parity import Row, check_parity, require_passed
-from serving.reference import expect
+from serving.gate import judge_of
+from serving.gate.judge import Judge
+from serving.gate.parity import check_parity, require_passed
+from serving.gate.rows import Row
 from serving.savedmodel import write_saved_model
-from serving.texts import gate_texts
 from serving.tflite import file_name, write_tflite
 from serving.trained import TOKENIZER, WEIGHTS, Trained, load_trained, training_record
 
@@ -61,8 +61,9 @@ def export(invocation: Invocation) -> dict[str, Any]:
     shutil.rmtree(building, ignore_errors=True)
     try:
         with peak_memory() as peak:
-            rows = _build(trained, run_folder, building, console.say)
-            result = _measure(trained, building, stage.path, rows)
+            judge = judge_of(trained, run_folder)
+            rows = _build(trained, judge, run_folder, building, console.say)
+            result = _measure(trained, judge, building, stage.path, rows)
         result["peak_memory_mb"] = peak.megabytes
         write_json(building / PARITY, result["parity"])
         save_config(building, config)
@@ -97,7 +98,11 @@ def _published(invocation: Invocation) -> list[Path]:
 
 
 def _build(
-    trained: Trained, run_folder: Path, building: Path, say: Callable[[str], None]
+    trained: Trained,
+    judge: Judge,
+    run_folder: Path,
+    building: Path,
+    say: Callable[[str], None],
 ) -> list[Row]:
     """Makes all forms in a folder and holds them against Keras."""
     export = trained.config.export
@@ -107,22 +112,23 @@ def _build(
     tflite = {}
     if export.tflite:
         say(f"converting to TFLite: {', '.join(export.tflite)}")
-        vocabulary = run_folder / TOKENIZER / VOCABULARY_FILE
-        tflite = write_tflite(trained, vocabulary, building / TFLITE)
-    texts = gate_texts(trained, run_folder)
-    say(f"comparing each form with Keras on {len(texts)} texts")
+        tflite = write_tflite(trained, run_folder / TOKENIZER, building / TFLITE)
+    say(f"comparing each form with Keras on {judge.size} texts")
     with output_held_back():
-        rows = check_parity(trained, saved_model, tflite, texts)
+        rows = check_parity(judge, saved_model, tflite)
     require_passed(rows)
     return rows
 
 
 def _measure(
-    trained: Trained, building: Path, published: Path, rows: Sequence[Row]
+    trained: Trained,
+    judge: Judge,
+    building: Path,
+    published: Path,
+    rows: Sequence[Row],
 ) -> dict[str, Any]:
     """Size and speed of each form, under the paths they will have."""
     export = trained.config.export
-    text = (*export.examples, "The [MASK] of a text.")[0]
     saved_model = Path(SAVED_MODEL, str(export.version))
     ask = ask_saved_model(building / saved_model)
     result: dict[str, Any] = {
@@ -130,21 +136,17 @@ def _measure(
         "saved_model": {
             "path": str(published / saved_model),
             "bytes": _size(building / saved_model),
-            "latency_ms": _median_ms(lambda: ask("serving_default", [text])),
+            "latency_ms": _median_ms(lambda: judge.ask_once(ask)),
         },
         "tflite": {},
     }
-    one = expect(trained, text)
     for variant in export.tflite:
         file = Path(TFLITE, file_name(variant))
         model = PhoneModel(building / file)
-        positions = one.positions[: model.masks]
         result["tflite"][variant] = {
             "path": str(published / file),
             "bytes": _size(building / file),
-            "latency_ms": _median_ms(
-                lambda model=model, at=positions: model.logits(one.token_ids, at)
-            ),
+            "latency_ms": _median_ms(lambda model=model: judge.ask_phone_once(model)),
         }
     result["parity"] = [row.as_json() for row in rows]
     result["summary"] = _summary(result)

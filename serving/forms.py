@@ -11,16 +11,19 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
 from configs.held_back import output_held_back
 
+# By their inputs' names.
+Texts = Mapping[str, Sequence[str]]
 # Signature and texts → outputs by name.
-AskTexts = Callable[[str, Sequence[str]], Mapping[str, np.ndarray]]
+AskTexts = Callable[[str, Texts], Mapping[str, np.ndarray]]
 
 
 def ask_saved_model(folder: Path) -> AskTexts:
     """A SavedModel, loaded as Python programs do."""
     signatures = tf.saved_model.load(str(folder)).signatures
 
-    def ask(signature: str, texts: Sequence[str]) -> Mapping[str, np.ndarray]:
-        answers = signatures[signature](text=tf.constant(texts, tf.string))
+    def ask(signature: str, texts: Texts) -> Mapping[str, np.ndarray]:
+        inputs = {name: tf.constant(of, tf.string) for name, of in texts.items()}
+        answers = signatures[signature](**inputs)
         return {name: value.numpy() for name, value in answers.items()}
 
     return ask
@@ -37,11 +40,14 @@ def session_on(folder: Path) -> Iterator[AskTexts]:
     try:
         loaded = _load_into(session, folder)
 
-        def ask(signature: str, texts: Sequence[str]) -> Mapping[str, np.ndarray]:
+        def ask(signature: str, texts: Texts) -> Mapping[str, np.ndarray]:
             definition = loaded.signature_def[signature]
             outputs = {name: info.name for name, info in definition.outputs.items()}
-            fed = np.array([text.encode() for text in texts], object)
-            return session.run(outputs, {definition.inputs["text"].name: fed})
+            fed = {
+                definition.inputs[name].name: [text.encode() for text in column]
+                for name, column in texts.items()
+            }
+            return session.run(outputs, fed)
 
         yield ask
     finally:
@@ -66,10 +72,6 @@ class PhoneModel:
         file: The `.tflite` file.
         delegate: With XNNPACK, the default; or the builtin kernels alone, which a
             phone falls back to.
-
-    Attributes:
-        length: Tokens it reads, `S`.
-        masks: Masked positions it answers, `P`.
     """
 
     def __init__(self, file: Path, *, delegate: bool = True):
@@ -82,41 +84,34 @@ class PhoneModel:
             interpreter = Interpreter(
                 str(file), experimental_op_resolver_type=resolver, num_threads=1
             )
-            self._fill_mask = interpreter.get_signature_runner("fill_mask")
-            self._embed = interpreter.get_signature_runner("embed")
-            inputs = self._fill_mask.get_input_details()
-            self.length = int(inputs["token_ids"]["shape"][1])
-            self.masks = int(inputs["masked_positions"]["shape"][1])
+            self._runners = {
+                name: interpreter.get_signature_runner(name)
+                for name in interpreter.get_signature_list()
+            }
+            self._inputs = {
+                name: runner.get_input_details()
+                for name, runner in self._runners.items()
+            }
             # The delegate is made, and announced, by the first call.
-            self.embedding(np.zeros(1, np.int32))
+            for name, inputs in self._inputs.items():
+                self.ask(name, **{key: np.ones(1, np.int32) for key in inputs})
 
-    def logits(self, token_ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """The scores of all pieces at some positions.
+    def size(self, signature: str, name: str) -> int:
+        """How many numbers an input holds."""
+        return int(self._inputs[signature][name]["shape"][1])
+
+    def ask(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """A signature's answers for one text, each without the axis of the batch.
 
         Args:
-            token_ids: int32 (T,), not padded; at most `length`.
-            positions: int32 (M,); at most `masks`.
-
-        Returns:
-            float32 (M, V).
+            signature: Its name.
+            **inputs: int32 rows (N,), not padded; at most `size` long.
         """
-        answers = self._fill_mask(
-            **self._padded(token_ids),
-            masked_positions=_pad(positions, self.masks),
-        )
-        return answers["logits"][0, : len(positions)]
-
-    def embedding(self, token_ids: np.ndarray) -> np.ndarray:
-        """The vector of a text, float32 (D,), from its token ids (T,)."""
-        return self._embed(**self._padded(token_ids))["embedding"][0]
-
-    def _padded(self, token_ids: np.ndarray) -> dict[str, np.ndarray]:
-        return {
-            "token_ids": _pad(token_ids, self.length),
-            "padding_mask": _pad(np.ones_like(token_ids), self.length),
+        padded = {
+            name: np.pad(row, (0, self.size(signature, name) - len(row)))
+            for name, row in inputs.items()
         }
-
-
-def _pad(row: np.ndarray, size: int) -> np.ndarray:
-    """(N,) → (1, size), int32, zeros at the end."""
-    return np.pad(row, (0, size - len(row)))[None].astype(np.int32)
+        answers = self._runners[signature](
+            **{name: row[np.newaxis].astype(np.int32) for name, row in padded.items()}
+        )
+        return {name: answer[0] for name, answer in answers.items()}

@@ -1,6 +1,6 @@
 """The SavedModel: one folder with tokenizer, weights and signatures, for TF Serving."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,23 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from configs.errors import ArtifactError
+from configs.held_back import output_held_back
 from configs.run_folder import writing
 from model.kernels import plain
-from serving.signatures import IDS, TEXT, TextSignatures
+from serving.tasks import task_of
 from serving.trained import Trained
 
 # Outside TensorFlow's own ops, the stock model server has those of tensorflow_text.
-TEXT_OPS = frozenset({"FastWordpieceTokenizeWithOffsets", "NormalizeUTF8"})
+TEXT_OPS = frozenset(
+    {
+        "FastWordpieceTokenizeWithOffsets",
+        "NormalizeUTF8",
+        "SentencepieceOp",
+        "SentencepieceTokenizeOp",
+    }
+)
+
+MethodNameUpdater: Any = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater
 
 # These call back into the Python process that wrote the file.
 PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
@@ -24,9 +34,7 @@ PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 def write_saved_model(trained: Trained, folder: Path) -> None:
     """Writes a SavedModel that needs `tensorflow` and `tensorflow_text`, not Transbeam.
 
-    Signatures: `serving_default`, `embed` and `tokenize`, all from `text`, a batch of
-    strings; see `serving.signatures.TextSignatures`. And from ids, as the phone's, what
-    `transbeam evaluate --model` asks: `fill_mask`.
+    It has the signatures of the model's task; see `serving.tasks`.
 
     Args:
         trained: What to export.
@@ -35,28 +43,23 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
     Raises:
         ArtifactError: The disk refuses, or an op is not one of the model server's.
     """
-    signatures = TextSignatures(trained)
-    write_endpoints(
-        folder,
-        {
-            "serving_default": (signatures.fill_masks, [TEXT]),
-            "embed": (signatures.embed, [TEXT]),
-            "tokenize": (signatures.tokenize, [TEXT]),
-            "fill_mask": (signatures.fill_mask, list(IDS)),
-        },
-    )
+    task = task_of(trained)
+    write_endpoints(folder, task.endpoints(), [trained.tokenizer])
+    _name_methods(folder, task.methods)
     check_ops(folder)
 
 
 def write_endpoints(
     folder: Path,
-    endpoints: Mapping[str, tuple[Callable[..., Any], list[tf.TensorSpec]]],
+    endpoints: Mapping[str, tuple[Callable[..., Any], Sequence[tf.TensorSpec]]],
+    resources: Sequence[Any] = (),
 ) -> None:
     """Writes functions as the signatures of a SavedModel.
 
     Args:
         folder: Must not exist; the folders above are made.
         endpoints: Function and inputs of each signature.
+        resources: What holds the tables that these look things up in, if any do.
 
     Raises:
         ArtifactError: The disk refuses.
@@ -65,6 +68,8 @@ def write_endpoints(
     # has no weights in C++ (tensorflow#72963). The archive finds the variables of the
     # functions by itself; a model given to its `track` would be saved a second time.
     archive: Any = keras.export.ExportArchive()
+    for resource in resources:
+        archive.track(resource)
     with plain():
         for name, (function, inputs) in endpoints.items():
             archive.add_endpoint(name, function, inputs)
@@ -78,6 +83,21 @@ def write_endpoints(
             f"{folder}: cannot be written: {error.message}. Free some space or choose "
             "another folder with --run"
         ) from error
+
+
+def _name_methods(folder: Path, methods: Mapping[str, str]) -> None:
+    """Says of signatures that they are for TF Serving's Classify or Regress API.
+
+    Everything that Keras writes is for its Predict API.
+    """
+    if not methods:
+        return
+    with output_held_back():  # it tells of a file that was replaced
+        updater = MethodNameUpdater(str(folder))
+        for signature, method in methods.items():
+            name = f"tensorflow/serving/{method}"
+            updater.replace_method_name(signature, name, tags="serve")
+        updater.save()
 
 
 def ops_of(folder: Path) -> set[str]:
@@ -106,5 +126,5 @@ def check_ops(folder: Path) -> None:
         raise ArtifactError(
             f"{folder}: uses {', '.join(refused)}, which TF Serving cannot run; "
             "expected TensorFlow's own graph ops and those of tensorflow_text's "
-            "WordPiece tokenizer. Write the layer or the tokenizer with these"
+            "tokenizers. Write the layer or the tokenizer with these"
         )

@@ -1,6 +1,5 @@
 """TFLite files for phones. The only place that knows the converter."""
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,10 @@ from tensorflow.lite.python import schema_py_generated as schema
 from configs.errors import ArtifactError
 from configs.held_back import output_held_back
 from configs.run_folder import write_atomically, writing
-from pipeline.tokenizers.artifact import VOCABULARY_FILE
+from pipeline.tokenizers.artifact import read_tokenizer
 from serving.savedmodel import write_endpoints
-from serving.signatures import TextSignatures, mean_vector
+from serving.tasks import task_of
 from serving.trained import Trained
-
-SIGNATURES = ["fill_mask", "embed"]
 
 # In a file made the wrong way these stand where the weights should be, and the
 # interpreter answers with whatever its memory holds.
@@ -33,19 +30,24 @@ def file_name(variant: str) -> str:
     return f"model_{variant}.tflite"
 
 
-def write_tflite(trained: Trained, vocabulary: Path, folder: Path) -> dict[str, Path]:
+def write_tflite(trained: Trained, tokenizer: Path, folder: Path) -> dict[str, Path]:
     """Writes the variants that `export.tflite` names, and the vocabulary beside them.
 
-    Shapes are fixed: `S` is `model.max_sequence_length`, `P` is
-    `export.tflite_masks`. Signatures, all inputs int32:
+    Shapes are fixed, of one text. `S` is `model.max_sequence_length`, `P` is
+    `export.tflite_masks`. Signatures, all inputs int32; `segment_ids` only of models
+    that tell a pair's texts apart:
 
-    - `fill_mask`: `token_ids` (1, S), `padding_mask` (1, S), `masked_positions`
-      (1, P) → `logits` (1, P, V). Unused positions are 0; their answers mean nothing.
-    - `embed`: `token_ids` (1, S), `padding_mask` (1, S) → `embedding` (1, D).
+    - of masked language models `fill_mask`: `token_ids` (1, S), `padding_mask` (1, S),
+      `masked_positions` (1, P) → `logits` (1, P, V). Unused positions are 0; their
+      answers mean nothing.
+    - of these also `embed`: `token_ids`, `padding_mask` → `embedding` (1, D).
+    - of classifiers `classify_ids`: `token_ids`, `padding_mask`, `segment_ids` →
+      `logits` (1, C).
+    - of models that give numbers `regress_ids`: the same → `score` (1,).
 
     Args:
         trained: What to export.
-        vocabulary: The `vocab.txt` to put beside the models.
+        tokenizer: The run's tokenizer folder, whose vocabulary goes beside the models.
         folder: Made if it is not there.
 
     Returns:
@@ -61,13 +63,16 @@ def write_tflite(trained: Trained, vocabulary: Path, folder: Path) -> dict[str, 
     # As large as the model, so not in the system's folder for small things.
     with writing(folder), tempfile.TemporaryDirectory(dir=folder) as temporary:
         source = Path(temporary, "saved_model")
-        _write_static(trained, source)
+        endpoints = task_of(trained).phone_endpoints()
+        # Converting functions themselves leaves the weights of a Keras model behind.
+        write_endpoints(source, endpoints)
         for variant in trained.config.export.tflite:
-            content = _convert(source, variant)
+            content = _convert(source, variant, list(endpoints))
             files[variant] = folder / file_name(variant)
             check_flatbuffer(content, str(files[variant]))
             write_atomically(files[variant], content)
-        shutil.copyfile(vocabulary, folder / VOCABULARY_FILE)
+        for name, content in read_tokenizer(tokenizer).model.files().items():
+            write_atomically(folder / name, content)
     return files
 
 
@@ -94,33 +99,10 @@ def check_flatbuffer(content: bytes, where: str) -> None:
         )
 
 
-def _write_static(trained: Trained, folder: Path) -> None:
-    """A SavedModel of fixed shapes: what the converter reads."""
-    length = trained.config.model.max_sequence_length
-    masks = trained.config.export.tflite_masks
-
-    def ids(name: str, size: int) -> tf.TensorSpec:
-        return tf.TensorSpec([1, size], tf.int32, name=name)
-
-    def embed(token_ids: tf.Tensor, padding_mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"embedding": mean_vector(trained.encoder, token_ids, padding_mask)}
-
-    fill_mask = TextSignatures(trained).fill_mask
-    sequence = [ids("token_ids", length), ids("padding_mask", length)]
-    # Converting the functions themselves leaves the weights of a Keras model behind.
-    write_endpoints(
-        folder,
-        {
-            "fill_mask": (fill_mask, [*sequence, ids("masked_positions", masks)]),
-            "embed": (embed, sequence),
-        },
-    )
-
-
-def _convert(source: Path, variant: str) -> bytes:
+def _convert(source: Path, variant: str, signatures: list[str]) -> bytes:
     with output_held_back():
         converter = tf.lite.TFLiteConverter.from_saved_model(
-            str(source), signature_keys=SIGNATURES
+            str(source), signature_keys=signatures
         )
         # Otherwise the scale of the head's norm is multiplied into the table of the
         # vocabulary, and the file holds that beside the table of the embedding.

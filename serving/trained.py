@@ -11,11 +11,13 @@ import numpy as np
 from configs.abilities import check_export
 from configs.errors import ArtifactError
 from configs.fitting import WITH_SEGMENTS
+from configs.language_modelling import MaskedConfig
 from configs.load import flatten, load_run
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from model.build import build_model
 from pipeline.tokenizers.artifact import load_tokenizer, tokenizer_fingerprint
+from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 TOKENIZER = "data/tokenizer"
@@ -33,16 +35,13 @@ class Trained:
     Attributes:
         config: The run.
         tokenizer: The one the records were made with.
-        model: Inputs `token_ids`, `padding_mask` (B, T) and `masked_positions` (B, P),
-            int32; output `logits` (B, P, V). Computes in float32, whatever precision
-            it was trained in.
-        encoder: The same weights without the head: `sequence_output` (B, T, D).
+        model: As `build_model` makes it for the objective, for one text a row.
+            Computes in float32, whatever precision it was trained in.
     """
 
     config: RunConfig
-    tokenizer: WordPieceTokenizer
+    tokenizer: Tokenizer
     model: keras.Model
-    encoder: keras.Model
 
 
 def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
@@ -64,10 +63,12 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
     training_record(run_folder, config)
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
-    if not isinstance(tokenizer, WordPieceTokenizer):
+    masked = isinstance(config.objective, MaskedConfig)
+    if masked and not isinstance(tokenizer, WordPieceTokenizer):
         raise ArtifactError(
             f"{run_folder / TOKENIZER}: is no WordPiece tokenizer, the only kind whose "
-            "models can be exported so far. Train with tokenizer.kind=wordpiece"
+            "masked language models can be exported so far. Train with "
+            "tokenizer.kind=wordpiece"
         )
     model = build_model(
         config.model,
@@ -79,7 +80,7 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
         seed=config.seed,
     )
     load_weights(model, run_folder / WEIGHTS)
-    return Trained(config, tokenizer, model, encoder_of(model))
+    return Trained(config, tokenizer, model)
 
 
 def training_record(
@@ -142,21 +143,6 @@ def load_weights(model: keras.Model, path: Path) -> None:
                 f"{values.size:,} numbers that are not finite: the training diverged. "
                 "Train again with a smaller training.schedule.peak"
             )
-
-
-def encoder_of(model: keras.Model) -> keras.Model:
-    """The part of a masked language model below its head, with the same weights.
-
-    Args:
-        model: As `build_model` makes it, not packed.
-
-    Returns:
-        The inputs are the model's without `masked_positions`.
-    """
-    sequence_output = model.get_layer("masked_tokens").input[0]
-    inputs = dict(model.input)
-    del inputs["masked_positions"]
-    return keras.Model(inputs, {"sequence_output": sequence_output}, name="encoder")
 
 
 def _check_tokenizer(run_folder: Path) -> None:

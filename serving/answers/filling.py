@@ -1,83 +1,52 @@
-"""Asks an exported SavedModel to fill the `[MASK]`s of texts, as any client would.
+"""Answers of masked language models: what they put in the place of each `[MASK]`."""
 
-Nothing of the Keras model is used here: what is printed is what TF Serving would
-answer.
-"""
-
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+import numpy as np
 
-from configs.errors import ArtifactError, ConfigError
-from configs.held_back import output_held_back
-from configs.saved_models import find_version
+from configs.errors import ConfigError
 
 MASK = "[MASK]"
+OUTPUTS = frozenset({"fills", "scores", "truncated"})
 _CONTINUATION = "##"
-_ADVICE = "Give the folder of a model exported by `transbeam export`"
 
 
-def predict(model: Path, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Fills the masks of texts.
-
-    Args:
-        model: A SavedModel: a version folder, or the folder above, whose highest
-            version is taken.
-        texts: Each with at least one `[MASK]`.
-
-    Returns:
-        For each text `text`, `masks` (for each mask a list of `piece` and `score`,
-        the most probable first), `filled` (the text with the best pieces in it) and
-        `truncated`, which says that the end was not read, with the masks in it.
+def check(texts: Sequence[str]) -> None:
+    """Refuses texts without a mask.
 
     Raises:
-        ArtifactError: The folder is no SavedModel, or has other signatures.
-        ConfigError: There is no text, or one without a mask.
+        ConfigError: With the text.
     """
-    if not texts:
-        raise ConfigError(
-            f"there is no text to fill: give --text 'A {MASK} to fill', or put some "
-            "under export.examples"
-        )
     for text in texts:
         if MASK not in text:
             raise ConfigError(
                 f"{text!r}: there is no {MASK} to fill; write {MASK} where a word is "
                 "to be guessed"
             )
-    encoded = tf.constant([text.encode("utf-8", "replace") for text in texts])
-    signature = _serving_default(find_version(model))
-    with output_held_back():
-        answers = signature(text=encoded)
-    found = []
-    for text, fills, scores, truncated in zip(
-        texts,
-        answers["fills"].numpy(),
-        answers["scores"].numpy(),
-        answers["truncated"].numpy(),
-        strict=True,
-    ):
-        masks = [
-            [
-                {"piece": piece.decode("utf-8"), "score": float(score)}
-                for piece, score in zip(pieces, row, strict=True)
-            ]
-            for pieces, row in zip(fills, scores, strict=True)
-            if pieces[0]
+
+
+def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What a model said of a text.
+
+    Args:
+        text: As it was asked about.
+        answer: The outputs' rows for it.
+
+    Returns:
+        `masks` (for each mask a list of `piece` and `score`, the most probable first)
+        and `filled` (the text with the best pieces in it).
+    """
+    masks = [
+        [
+            {"piece": piece.decode("utf-8"), "score": float(score)}
+            for piece, score in zip(pieces, row, strict=True)
         ]
-        best = [guesses[0]["piece"] for guesses in masks]
-        found.append(
-            {
-                "text": text,
-                "masks": masks,
-                "filled": fill(text, best),
-                "truncated": bool(truncated),
-            }
-        )
-    return found
+        for pieces, row in zip(answer["fills"], answer["scores"], strict=True)
+        if pieces[0]
+    ]
+    best = [guesses[0]["piece"] for guesses in masks]
+    return {"masks": masks, "filled": fill(text, best)}
 
 
 def fill(text: str, pieces: Sequence[str]) -> str:
@@ -98,35 +67,14 @@ def fill(text: str, pieces: Sequence[str]) -> str:
     return MASK.join([head, *parts[len(pieces) :]])
 
 
-def describe(prediction: dict[str, Any]) -> str:
-    """One prediction as a few lines, for people."""
-    lines = [prediction["text"]]
+def lines(prediction: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    found = []
     for number, guesses in enumerate(prediction["masks"], start=1):
         width = max(len(guess["piece"]) for guess in guesses)
         for rank, guess in enumerate(guesses):
             label = f"{MASK} {number}" if rank == 0 else ""
-            lines.append(
+            found.append(
                 f"  {label:<10} {guess['piece']:<{width}}  {guess['score']:6.1%}"
             )
-    if prediction["truncated"]:
-        lines.append("  (too long for the model: the end was not read)")
-    return "\n".join([*lines, f"  → {prediction['filled']}"])
-
-
-def _serving_default(folder: Path) -> Any:
-    try:
-        signatures = tf.saved_model.load(str(folder)).signatures
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise ArtifactError(
-            f"{folder}: cannot be loaded as a SavedModel: {error}. {_ADVICE}"
-        ) from error
-    signature = signatures.get("serving_default")
-    inputs = [] if signature is None else signature.structured_input_signature[1]
-    outputs = [] if signature is None else signature.structured_outputs
-    if set(inputs) != {"text"} or not {"fills", "scores", "truncated"} <= set(outputs):
-        raise ArtifactError(
-            f"{folder}: its signature serving_default takes {sorted(inputs)} and gives "
-            f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
-            f"one from text to fills, scores and truncated. {_ADVICE}"
-        )
-    return signature
+    return found

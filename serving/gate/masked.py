@@ -1,14 +1,30 @@
-"""Keras's answers: what every exported form is held against.
+"""Holds exported masked language models against Keras."""
 
-Each text is asked alone, without padding, and without the code of the signatures.
-"""
-
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving.forms import AskTexts, PhoneModel
+from serving.gate.rows import (
+    Row,
+    agreement_row,
+    at_most,
+    largest,
+    log_softmax,
+    phone_row,
+    tokens_row,
+)
+from serving.gate.texts import masked_texts
+from serving.tasks.masked import body_of
 from serving.trained import Trained
+
+# A float32 cannot say a smaller probability exactly.
+_TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -32,42 +48,142 @@ class Expected:
     embedding: np.ndarray
 
 
-def expect(trained: Trained, text: str) -> Expected:
-    """Asks the Keras model about one text, alone."""
-    token_ids = _framed(trained, trained.tokenizer.tokenize_with_masks([text]))
-    plain_ids = _framed(trained, trained.tokenizer.tokenize([text]))
-    positions = np.flatnonzero(token_ids == trained.tokenizer.mask_id).astype(np.int32)
-    logits = trained.model(
-        {**_alone(token_ids), "masked_positions": positions[None]}, training=False
-    )["logits"]
-    vectors = trained.encoder(_alone(plain_ids), training=False)["sequence_output"]
-    return Expected(
-        text=text,
-        token_ids=token_ids,
-        positions=positions,
-        log_probabilities=log_softmax(np.asarray(logits)[0]),
-        plain_ids=plain_ids,
-        embedding=np.asarray(vectors)[0].mean(axis=0),
-    )
+class MaskedJudge:
+    """See `Judge`.
 
-
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Log-probabilities in nats, along the last axis, computed in float64.
-
-    Example:
-    >>> np.exp(log_softmax(np.array([0.0, np.log(3.0)]))).round(6)
-    array([0.25, 0.75])
+    Args:
+        trained: The Keras model.
+        texts: At least one with a `[MASK]`; the first is what times are taken with.
     """
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+    def __init__(self, trained: Trained, texts: Sequence[str]):
+        assert isinstance(trained.tokenizer, WordPieceTokenizer)
+        self.tolerance = trained.config.export.tolerance
+        self.pieces = [piece.encode() for piece in trained.tokenizer.vocabulary]
+        reader = _Reader(trained)
+        self.expected = [reader.expect(text) for text in texts]
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "MaskedJudge":
+        """On the texts of `masked_texts`."""
+        return cls(trained, masked_texts(trained, run_folder))
+
+    @property
+    def size(self) -> int:
+        return len(self.expected)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        texts = {"text": [one.text for one in self.expected]}
+        limit = self.tolerance.saved_model
+        ids = [one.plain_ids for one in self.expected]
+        fills = _fills_difference(
+            ask("serving_default", texts), self.pieces, self.expected
+        )
+        embedding = ask("embed", texts)["embedding"]
+        vectors = embedding - [one.embedding for one in self.expected]
+        return [
+            tokens_row(form, dict(ask("tokenize", texts)), ids),
+            at_most(form, "log-probability, largest difference", fills, limit),
+            at_most(form, "vector entry, largest difference", largest(vectors), limit),
+        ]
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        answers, references, differences = [], [], []
+        for one in self.expected:
+            found = log_softmax(_phone_logits(model, one))
+            answers.append(found)
+            references.append(one.log_probabilities[: len(found)])
+            vector = model.ask("embed", **_alone(one.plain_ids))["embedding"]
+            differences.append(vector - one.embedding)
+        answer, reference = np.concatenate(answers), np.concatenate(references)
+        vectors = np.stack(differences)
+        off, limits = answer - reference, self.tolerance
+        rows = [
+            phone_row(form, "log-probability", off, variant, limits),
+            phone_row(form, "vector entry", vectors, variant, limits),
+        ]
+        if variant == "dynamic_int8":
+            what = "first guess, share equal"
+            rows.append(agreement_row(form, what, answer, reference, limits))
+        return rows
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", {"text": [self.expected[0].text]})
+
+    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+        return _phone_logits(model, self.expected[0])
 
 
-def _framed(trained: Trained, tokens: tf.RaggedTensor) -> np.ndarray:
-    """`[CLS] … [SEP]` for one text, cut to what the model can read."""
-    content = tokens.numpy()[0][: trained.config.model.max_sequence_length - 2]
-    ends = trained.tokenizer.cls_id, trained.tokenizer.sep_id
-    return np.array([ends[0], *content, ends[1]], np.int32)
+class _Reader:
+    """Asks the Keras model about texts, each alone."""
+
+    def __init__(self, trained: Trained):
+        assert isinstance(trained.tokenizer, WordPieceTokenizer)
+        self.tokenizer = trained.tokenizer
+        self.model, self.body = trained.model, body_of(trained.model)
+        self.room = trained.config.model.max_sequence_length - 2
+
+    def expect(self, text: str) -> Expected:
+        token_ids = self._framed(self.tokenizer.tokenize_with_masks([text]))
+        plain_ids = self._framed(self.tokenizer.tokenize([text]))
+        is_mask = token_ids == self.tokenizer.mask_id
+        positions = np.flatnonzero(is_mask).astype(np.int32)
+        inputs = {**_alone(token_ids), "masked_positions": positions}
+        logits = self.model(_batch(inputs), training=False)["logits"]
+        vectors = self.body(_batch(_alone(plain_ids)), training=False)
+        return Expected(
+            text=text,
+            token_ids=token_ids,
+            positions=positions,
+            log_probabilities=log_softmax(np.asarray(logits)[0]),
+            plain_ids=plain_ids,
+            embedding=np.asarray(vectors["sequence_output"])[0].mean(axis=0),
+        )
+
+    def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
+        """`[CLS] … [SEP]` for one text, cut to what the model can read."""
+        content = tokens.numpy()[0][: self.room]
+        ends = self.tokenizer.cls_id, self.tokenizer.sep_id
+        return np.array([ends[0], *content, ends[1]], np.int32)
 
 
 def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:
-    return {"token_ids": token_ids[None], "padding_mask": np.ones_like(token_ids)[None]}
+    return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}
+
+
+def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: row[np.newaxis] for name, row in inputs.items()}
+
+
+def _phone_logits(model: PhoneModel, one: Expected) -> np.ndarray:
+    """float32 (M', V), at as many of the masks as the file can be asked at."""
+    positions = one.positions[: model.size("fill_mask", "masked_positions")]
+    inputs = {**_alone(one.token_ids), "masked_positions": positions}
+    return model.ask("fill_mask", **inputs)["logits"][: len(positions)]
+
+
+def _fills_difference(
+    answers: Mapping[str, np.ndarray],
+    pieces: Sequence[bytes],
+    expected: Sequence[Expected],
+) -> float:
+    """How far the guesses and their scores are from Keras's, in nats.
+
+    Each guess is looked up in Keras's answer, and the row of scores is held against
+    Keras's best ones: equal probabilities may change places, nothing else may.
+    """
+    id_of = {piece: number for number, piece in enumerate(pieces)}
+    differences = [0.0]
+    for fills, scores, one in zip(
+        answers["fills"], answers["scores"], expected, strict=True
+    ):
+        masks, guesses = len(one.positions), fills.shape[1]
+        if (fills[:masks] == b"").any() or (fills[masks:] != b"").any():
+            return math.inf  # not as many answers as masks
+        found = np.log(np.maximum(scores[:masks], _TINY), dtype=np.float64)
+        reference = np.maximum(one.log_probabilities, np.log(_TINY))
+        ids = [id_of[piece] for piece in fills[:masks].ravel()]
+        looked_up = reference[np.arange(masks).repeat(guesses), ids]
+        best = -np.sort(-reference, axis=-1)[:, :guesses]
+        differences += [largest(found.ravel() - looked_up), largest(found - best)]
+    return float(np.max(differences))  # unlike `max`, it does not lose a NaN

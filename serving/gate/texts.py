@@ -1,11 +1,14 @@
 """The texts on which the exported forms must agree with Keras."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+from configs.export import example_texts
+from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.vocabulary import MASK
 from serving.trained import Trained
 
@@ -20,9 +23,12 @@ BUILT_IN = (
     f"{MASK} comes first, and the last is {MASK}",
     f"{MASK} " + "far too long " * 2000,
 )
+FROM_RECORDS = 24
 
 
-def gate_texts(trained: Trained, run_folder: Path, from_records: int = 24) -> list[str]:
+def masked_texts(
+    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+) -> list[str]:
     """The configuration's examples, some fixed texts, and masked validation documents.
 
     Args:
@@ -30,21 +36,52 @@ def gate_texts(trained: Trained, run_folder: Path, from_records: int = 24) -> li
         run_folder: Holds the validation records; without any the rest must do.
         from_records: At most this many validation documents.
     """
-    documents = _masked_documents(trained, run_folder)
-    found = [text for _, text in zip(range(from_records), documents, strict=False)]
-    return [*trained.config.export.examples, *BUILT_IN, *found]
-
-
-def _masked_documents(trained: Trained, run_folder: Path) -> Iterator[str]:
-    """Documents of the validation records that have a `[MASK]`, as text."""
     tokenizer = trained.tokenizer
+    found = (
+        _text(tokenizer, ids)
+        for ids, _ in _documents(run_folder)
+        if tokenizer.special.mask in ids
+    )
+    examples = trained.config.export.examples
+    return [*examples, *BUILT_IN, *islice(found, from_records)]
+
+
+def labelled_texts(
+    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+) -> list[tuple[str, ...]]:
+    """The same for a task on whole texts or on pairs: each a tuple of one or two."""
+    config, tokenizer = trained.config, trained.tokenizer
+    examples = [example_texts(config.objective.kind, e) for e in config.export.examples]
+    if not config.objective.kind.startswith("pair_"):
+        records = ((_text(tokenizer, ids),) for ids, _ in _documents(run_folder))
+        fixed = [(text,) for text in BUILT_IN]
+        return [*examples, *fixed, *islice(records, from_records)]
+    fixed = list(zip(BUILT_IN, reversed(BUILT_IN), strict=True))
+    fixed.append((BUILT_IN[-1], BUILT_IN[-1]))
+    pairs = (
+        (_text(tokenizer, ids[segments == 0]), _text(tokenizer, ids[segments == 1], 0))
+        for ids, segments in _documents(run_folder)
+    )
+    return [*examples, *fixed, *islice(pairs, from_records)]
+
+
+def _documents(run_folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Ids (T,) and segments (T,) of the validation documents, one by one."""
     files = sorted(map(str, run_folder.glob(VALIDATION_RECORDS)))
     for record in tf.data.TFRecordDataset(files):
         features = tf.train.Example.FromString(record.numpy()).features.feature
-        token_ids = np.array(features["token_ids"].int64_list.value, np.int32)
-        document_ids = np.array(features["document_ids"].int64_list.value)
+
+        def row(name: str, features=features) -> np.ndarray:
+            return np.array(features[name].int64_list.value, np.int32)
+
+        token_ids, document_ids = row("token_ids"), row("document_ids")
+        segments = row("segment_ids") if "segment_ids" in features else 0 * token_ids
         for document in range(1, int(document_ids.max()) + 1):
-            content = token_ids[document_ids == document][1:-1]
-            if tokenizer.mask_id in content:
-                ids = tf.ragged.constant([content.tolist()], dtype=tf.int32)
-                yield tokenizer.detokenize(ids).numpy()[0].decode("utf-8")
+            of_it = document_ids == document
+            yield token_ids[of_it], segments[of_it]
+
+
+def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1) -> str:
+    """What ids say, but for the pieces that frame them."""
+    content = tf.ragged.constant([ids[begin:-1].tolist()], dtype=tf.int32)
+    return tokenizer.detokenize(content).numpy()[0].decode("utf-8", "replace")

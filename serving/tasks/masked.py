@@ -1,67 +1,64 @@
-"""What the exported model can be asked, from raw text to answers, all in the graph.
-
-The tokenizer runs inside, so a client sends strings and nothing else, and a server
-that batches requests cannot spoil a mask: the padding is made here, from the texts.
-Only `fill_mask` takes ids: who judges a model has records of them and wants all scores.
-"""
-
-from typing import NamedTuple
+"""What stands behind each `[MASK]` of a text, and the vector of a text."""
 
 import keras
 import tensorflow as tf
 
+from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving.encoding import TextEncoder
+from serving.tasks.interface import TEXT, Endpoint, ids_spec
 from serving.trained import Trained
 
-TEXT = tf.TensorSpec([None], tf.string, name="text")
-IDS = tuple(
-    tf.TensorSpec([None, None], tf.int32, name=name)
-    for name in ("token_ids", "padding_mask", "masked_positions")
-)
+_SEQUENCE = ("token_ids", "padding_mask")
 
 
-class Encoded(NamedTuple):
-    """Texts as the model reads them: `[CLS] … [SEP]`, padded to the longest.
+class FillMask:
+    """The signatures of a masked language model.
 
-    Attributes:
-        token_ids: int32 (B, T).
-        lengths: int32 (B,). Real tokens of each row.
-        truncated: bool (B,). Whether the end of the text was cut off.
-    """
-
-    token_ids: tf.Tensor
-    lengths: tf.Tensor
-    truncated: tf.Tensor
-
-    @property
-    def padding_mask(self) -> tf.Tensor:
-        """int32 (B, T), 1 for a real token."""
-        length = tf.shape(self.token_ids)[1]
-        return tf.sequence_mask(self.lengths, length, dtype=tf.int32)
-
-
-class TextSignatures:
-    """The functions behind the signatures of the SavedModel.
-
-    A text longer than the model can read loses its end, and says so in `truncated`.
-    Special pieces written in a text are ordinary text, as they were for the training
-    data, except for `[MASK]` in `fill_masks`.
+    From `text`: `serving_default`, `embed` and `tokenize`. From ids: `fill_mask`, for
+    who judges a model, has records of ids and wants all scores, and for phones. There
+    is no embedding of ids but on phones.
 
     Shapes: `B` texts, `T` tokens of the longest, `M` masks of the text that has most,
-    `K` guesses, `D` hidden width.
+    `K` guesses, `D` hidden width, `V` vocabulary.
 
     Args:
-        trained: The tokenizer and the models.
+        trained: The tokenizer and the model.
     """
 
+    methods = {}
+
     def __init__(self, trained: Trained):
+        assert isinstance(trained.tokenizer, WordPieceTokenizer)
         self.tokenizer = trained.tokenizer
         self.model = trained.model
-        self.encoder = trained.encoder
+        self.body = body_of(trained.model)
         self.max_length = trained.config.model.max_sequence_length
-        self.top_k = min(trained.config.export.top_k, self.tokenizer.vocabulary_size)
+        self.encoder = TextEncoder(self.tokenizer, self.max_length)
+        export = trained.config.export
+        self.top_k = min(export.top_k, self.tokenizer.vocabulary_size)
+        self.phone_masks = export.tflite_masks
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        ids = [ids_spec(name) for name in (*_SEQUENCE, "masked_positions")]
+        return {
+            "serving_default": Endpoint(self.fill_masks, [TEXT]),
+            "embed": Endpoint(self.embed, [TEXT]),
+            "tokenize": Endpoint(self.tokenize, [TEXT]),
+            "fill_mask": Endpoint(self.fill_mask, ids),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        sequence = [ids_spec(name, 1, self.max_length) for name in _SEQUENCE]
+        masks = ids_spec("masked_positions", 1, self.phone_masks)
+        return {
+            "fill_mask": Endpoint(self.fill_mask, [*sequence, masks]),
+            "embed": Endpoint(self.embed_ids, sequence),
+        }
 
     def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The most probable pieces for each `[MASK]`, in the order of the text.
+
+        Here, and only here, a literal `[MASK]` is the special piece.
 
         Args:
             text: string (B,), any bytes.
@@ -73,15 +70,10 @@ class TextSignatures:
             has no place in M. Texts with fewer than M masks have `""` and 0 in the
             places left over.
         """
-        encoded = self._encode(self.tokenizer.tokenize_with_masks(text))
+        encoded = self.encoder.text(self.tokenizer.tokenize_with_masks(text))
         positions = _positions(encoded.token_ids == self.tokenizer.mask_id)
-        logits = self.model(
-            {
-                "token_ids": encoded.token_ids,
-                "padding_mask": encoded.padding_mask,
-                "masked_positions": positions.to_tensor(),
-            },
-            training=False,
+        logits = self.fill_mask(
+            encoded.token_ids, encoded.padding_mask, positions.to_tensor()
         )["logits"]  # (B, M, V)
         scores, ids = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
         real = tf.expand_dims(
@@ -126,9 +118,19 @@ class TextSignatures:
         Returns:
             `embedding`: float32 (B, D). `truncated`: bool (B,).
         """
-        encoded = self._encode(self.tokenizer.tokenize(text))
-        embedding = mean_vector(self.encoder, encoded.token_ids, encoded.padding_mask)
-        return {"embedding": embedding, "truncated": encoded.truncated}
+        encoded = self.encoder.text(self.tokenizer.tokenize(text))
+        vectors = self.embed_ids(encoded.token_ids, encoded.padding_mask)
+        return {**vectors, "truncated": encoded.truncated}
+
+    def embed_ids(
+        self, token_ids: tf.Tensor, padding_mask: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The same of ids (B, T): `embedding`, float32 (B, D)."""
+        inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+        vectors = self.body(inputs, training=False)["sequence_output"]  # (B, T, D)
+        weights = tf.expand_dims(tf.cast(padding_mask, tf.float32), axis=2)
+        total = tf.reduce_sum(tf.cast(vectors, tf.float32) * weights, axis=1)
+        return {"embedding": total / tf.reduce_sum(weights, axis=1)}
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The ids the model reads for a text: what a phone has to reproduce.
@@ -140,41 +142,28 @@ class TextSignatures:
             `token_ids`: int32 (B, T), padded with the id of `[PAD]`. `length`: int32
             (B,), the real ones of each row. `truncated`: bool (B,).
         """
-        encoded = self._encode(self.tokenizer.tokenize(text))
+        encoded = self.encoder.text(self.tokenizer.tokenize(text))
         return {
             "token_ids": encoded.token_ids,
             "length": encoded.lengths,
             "truncated": encoded.truncated,
         }
 
-    def _encode(self, tokens: tf.RaggedTensor) -> Encoded:
-        longest = self.max_length - 2
-        rows = tokens.nrows(tf.int32)
-        framed = tf.concat(
-            [
-                tf.fill([rows, 1], self.tokenizer.cls_id),
-                tokens[:, :longest],
-                tf.fill([rows, 1], self.tokenizer.sep_id),
-            ],
-            axis=1,
-        )
-        return Encoded(
-            token_ids=framed.to_tensor(self.tokenizer.pad_id),
-            lengths=tf.cast(framed.row_lengths(), tf.int32),
-            truncated=tokens.row_lengths() > longest,
-        )
 
+def body_of(model: keras.Model) -> keras.Model:
+    """The part of a masked language model below its head, with the same weights.
 
-def mean_vector(
-    encoder: keras.Model, token_ids: tf.Tensor, padding_mask: tf.Tensor
-) -> tf.Tensor:
-    """The mean of the real tokens' last vectors, (B, D) in float32."""
-    vectors = encoder(
-        {"token_ids": token_ids, "padding_mask": padding_mask}, training=False
-    )["sequence_output"]  # (B, T, D)
-    weights = tf.expand_dims(tf.cast(padding_mask, tf.float32), axis=2)  # (B, T, 1)
-    total = tf.reduce_sum(tf.cast(vectors, tf.float32) * weights, axis=1)
-    return total / tf.reduce_sum(weights, axis=1)
+    Args:
+        model: As `build_model` makes it, not packed.
+
+    Returns:
+        The inputs are the model's without `masked_positions`; the output is
+        `sequence_output` (B, T, D).
+    """
+    sequence_output = model.get_layer("masked_tokens").input[0]
+    inputs = dict(model.input)
+    del inputs["masked_positions"]
+    return keras.Model(inputs, {"sequence_output": sequence_output}, name="encoder")
 
 
 def _positions(chosen: tf.Tensor) -> tf.RaggedTensor:

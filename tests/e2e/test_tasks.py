@@ -173,6 +173,7 @@ BEFORE = {
 }
 # What comes before another is trained with it; the others are like one that is quick.
 SLOW = {
+    "ag_news",
     "ag_news_pretraining",
     "ewt_pretraining",
     "multi30k_en_de",

@@ -1,7 +1,6 @@
 """A run as the trainer leaves it, tiny and untrained, and what is exported of it."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from configs.command import Invocation
 from configs.console import Console
 from configs.data import DataConfig
 from configs.export import ExportConfig
+from configs.fitting import WITH_SEGMENTS
 from configs.load import flatten
 from configs.model import EncoderConfig
 from configs.run import RunConfig
@@ -26,11 +26,16 @@ from configs.sources import TextSource
 from configs.tokenizer import WordPieceConfig
 from configs.training import TrainingConfig
 from model.build import build_model
-from pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
+from pipeline.tokenizers.artifact import (
+    load_tokenizer,
+    save_tokenizer,
+    tokenizer_fingerprint,
+)
 from pipeline.tokenizers.making import learn_model
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.export import export
 from serving.forms import ask_saved_model
+from serving.tasks.masked import body_of
 from serving.trained import load_trained
 
 CORPUS = """
@@ -73,7 +78,7 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     data.begin({})
     tokenizer = learn_model(Counter(CORPUS.split() * 2), config.tokenizer)
     save_tokenizer(data.path / "tokenizer", tokenizer)
-    write_validation_record(data.path / "records", tokenizer.pieces)
+    write_validation_record(data.path / "records", data.path / "tokenizer")
     data.finish(
         {},
         {
@@ -96,6 +101,7 @@ def make_run(folder: Path, config: RunConfig) -> Path:
         config.objective,
         len(tokenizer.pieces),
         packed=True,
+        segments=config.objective.kind in WITH_SEGMENTS,
         dtype="mixed_bfloat16",
         seed=config.seed,
     )
@@ -108,20 +114,32 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     return folder
 
 
-def write_validation_record(folder: Path, vocabulary: Sequence[str]) -> None:
-    """One packed record: three documents, of which two have a mask, and padding."""
+def write_validation_record(folder: Path, tokenizer_folder: Path) -> None:
+    """One packed record: three documents, of which two have a mask, and padding.
+
+    The last word of each is of a second segment, which a pair would have.
+    """
     documents = ("the [MASK] of a list", "a tensor", "[MASK] true , raise")
-    tokenizer = WordPieceTokenizer(vocabulary)
-    tokens = tokenizer.tokenize_with_masks(documents).to_list()
-    framed = [[2, *document, 3] for document in tokens]
-    token_ids = np.zeros(LENGTH, np.int64)
-    document_ids = np.zeros(LENGTH, np.int64)
-    row = [token for document in framed for token in document]
+    tokenizer = load_tokenizer(tokenizer_folder)
+    masked = isinstance(tokenizer, WordPieceTokenizer)
+    tokenize = tokenizer.tokenize_with_masks if masked else tokenizer.tokenize
+    special = tokenizer.special
+    framed = [
+        [special.begin, *document, special.end]
+        for document in tokenize(documents).to_list()
+    ]
+    arrays = np.full((3, LENGTH), special.pad)
+    token_ids, document_ids, segment_ids = arrays
+    document_ids[:] = segment_ids[:] = 0
+    row = [token for document in framed for token in document][:LENGTH]
     token_ids[: len(row)] = row
-    document_ids[: len(row)] = np.repeat([1, 2, 3], [len(d) for d in framed])
+    numbers = np.repeat([1, 2, 3], [len(d) for d in framed])[:LENGTH]
+    document_ids[: len(row)] = numbers
+    segment_ids[np.flatnonzero(np.diff(document_ids))] = 1
     example = tf.train.Example()
-    example.features.feature["token_ids"].int64_list.value.extend(token_ids)
-    example.features.feature["document_ids"].int64_list.value.extend(document_ids)
+    names = ("token_ids", "document_ids", "segment_ids")
+    for name, values in zip(names, arrays, strict=True):
+        example.features.feature[name].int64_list.value.extend(values)
     folder.mkdir()
     with tf.io.TFRecordWriter(str(folder / "validation-00000.tfrecord")) as writer:
         writer.write(example.SerializeToString())
@@ -162,6 +180,13 @@ def exported(run_folder):
 
 
 @pytest.fixture(scope="session")
+def body(trained):
+    """The model below its head: `sequence_output` (B, T, D)."""
+    return body_of(trained.model)
+
+
+@pytest.fixture(scope="session")
 def ask(exported):
     """Asks a signature of the exported SavedModel about texts."""
-    return ask_saved_model(exported.saved_model)
+    ask = ask_saved_model(exported.saved_model)
+    return lambda signature, texts: ask(signature, {"text": texts})

@@ -12,7 +12,8 @@ from configs.errors import ArtifactError
 from configs.load import load_run
 from configs.run_folder import Stage
 from serving.export import export
-from serving.parity import Row, check_parity
+from serving.gate.parity import check_parity
+from serving.gate.rows import Row
 from tests.serving.conftest import TINY, invocation_of
 
 PASSED = Row("form", "check", 0.1, 0.2, True)

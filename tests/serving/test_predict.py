@@ -11,7 +11,8 @@ from configs.errors import ArtifactError, ConfigError
 from configs.load import dump_run
 from configs.saved_models import find_version
 from serving.__main__ import main
-from serving.predict import describe, fill, predict
+from serving.answers.filling import fill
+from serving.predict import describe, predict
 from serving.savedmodel import write_endpoints
 from tests.serving.conftest import TINY, invocation_of
 

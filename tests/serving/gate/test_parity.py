@@ -8,24 +8,18 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError
 from configs.export import ToleranceConfig
-from serving.forms import PhoneModel
-from serving.parity import (
-    Row,
-    _agreement,
-    _phone_rows,
-    _saved_model_rows,
-    check_parity,
-    require_passed,
-)
-from serving.reference import expect
-from serving.texts import gate_texts
+from serving.forms import PhoneModel, ask_saved_model
+from serving.gate.masked import MaskedJudge
+from serving.gate.parity import check_parity, require_passed
+from serving.gate.rows import Row, agreement
+from serving.gate.texts import masked_texts
 
 FLOAT32 = "model_float32.tflite"
 
 
 @pytest.fixture(scope="module")
-def expected(trained, run_folder):
-    return [expect(trained, text) for text in gate_texts(trained, run_folder)]
+def judge(trained, run_folder):
+    return MaskedJudge.of(trained, run_folder)
 
 
 def failed(rows):
@@ -33,31 +27,32 @@ def failed(rows):
 
 
 def test_texts_cover_examples_edges_and_validation_documents(trained, run_folder):
-    texts = gate_texts(trained, run_folder)
+    texts = masked_texts(trained, run_folder)
     assert texts[:2] == list(trained.config.export.examples)
     assert "" in texts
     assert any(len(text) > 10_000 for text in texts)
     assert texts[-2:] == ["the [MASK] of a list", "[MASK] true , raise"]
-    assert gate_texts(trained, run_folder, from_records=1)[-1] == texts[-2]
+    assert masked_texts(trained, run_folder, from_records=1)[-1] == texts[-2]
 
 
 def test_texts_do_without_records(trained, tmp_path):
-    assert len(gate_texts(trained, tmp_path)) > len(trained.config.export.examples)
+    assert len(masked_texts(trained, tmp_path)) > len(trained.config.export.examples)
 
 
-def altered_checks(ask, trained, expected, alter):
+def altered_checks(exported, judge, alter):
     """What fails when the answers are altered on their way to the gate."""
+    ask = ask_saved_model(exported.saved_model)
 
     def altered(signature, texts):
         answers = {name: value.copy() for name, value in ask(signature, texts).items()}
         alter(signature, answers)
         return answers
 
-    return failed(_saved_model_rows("form", altered, trained, expected))
+    return failed(judge.saved_model_rows("form", altered))
 
 
-def test_true_answers_pass(ask, trained, expected):
-    assert altered_checks(ask, trained, expected, lambda *_: None) == []
+def test_true_answers_pass(exported, judge):
+    assert altered_checks(exported, judge, lambda *_: None) == []
 
 
 @pytest.mark.parametrize(
@@ -75,16 +70,16 @@ def test_true_answers_pass(ask, trained, expected):
         ("serving_default", "fills", lambda x: x * 0, "log-probability"),
     ],
 )
-def test_altered_answers_fail(ask, trained, expected, signature, output, alter, check):
+def test_altered_answers_fail(exported, judge, signature, output, alter, check):
     def alter_one(asked, answers):
         if asked == signature:
             answers[output] = alter(answers[output])
 
-    found = altered_checks(ask, trained, expected, alter_one)
+    found = altered_checks(exported, judge, alter_one)
     assert [name.partition(",")[0] for name in found] == [check]
 
 
-def test_a_phone_model_with_other_weights_fails(exported, trained, expected, tmp_path):
+def test_a_phone_model_with_other_weights_fails(exported, trained, judge, tmp_path):
     """One entry of the embedding table, and one in the file only."""
     table = trained.model.get_layer("token_embedding").embeddings.numpy()
     content = (exported.tflite / FLOAT32).read_bytes()
@@ -95,22 +90,16 @@ def test_a_phone_model_with_other_weights_fails(exported, trained, expected, tmp
         file = tmp_path / f"{change}.tflite"
         file.write_bytes(content.replace(table.tobytes(), other.tobytes()))
         for delegate in (True, False):
-            rows = _phone_rows(
-                "form",
-                "float32",
-                PhoneModel(file, delegate=delegate),
-                expected,
-                ToleranceConfig(),
-            )
-            assert len(failed(rows)) == 2
+            model = PhoneModel(file, delegate=delegate)
+            assert len(failed(judge.phone_rows("form", "float32", model))) == 2
 
 
-def test_int8_is_held_to_its_tolerance(exported, expected):
+def test_int8_is_held_to_its_tolerance(exported, judge, monkeypatch):
     model = PhoneModel(exported.tflite / "model_dynamic_int8.tflite")
 
     def check(**keys):
-        tolerance = ToleranceConfig(**keys)
-        return failed(_phone_rows("form", "dynamic_int8", model, expected, tolerance))
+        monkeypatch.setattr(judge, "tolerance", ToleranceConfig(**keys))
+        return failed(judge.phone_rows("form", "dynamic_int8", model))
 
     assert check() == []
     # Without a tolerance near first guesses are no tie: a third row may fail too.
@@ -127,10 +116,11 @@ def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch
     def no_variable(file, *, delegate):
         raise RuntimeError("variable != nullptr was not true")
 
-    monkeypatch.setattr("serving.parity.session_on", no_weights)
-    monkeypatch.setattr("serving.parity.PhoneModel", no_variable)
+    monkeypatch.setattr("serving.gate.parity.session_on", no_weights)
+    monkeypatch.setattr("serving.gate.parity.PhoneModel", no_variable)
     files = {"float32": exported.tflite / FLOAT32}
-    rows = check_parity(trained, exported.saved_model, files, ["a [MASK]"])
+    judge = MaskedJudge(trained, ["a [MASK]"])
+    rows = check_parity(judge, exported.saved_model, files)
     assert [(row.form, row.check) for row in rows if not row.passed] == [
         ("SavedModel in a session", "does not run (Could not find variable)"),
         ("TFLite float32, XNNPACK", "does not run (variable != nullptr was not true)"),
@@ -147,9 +137,9 @@ def test_agreement_counts_ties():
     reference = np.log([[0.6, 0.4], [0.51, 0.49], [0.1, 0.9], [0.2, 0.8]])
     answer = np.log([[0.4, 0.6], [0.4, 0.6], [0.3, 0.7], [0.1, 0.9]])
     # Rows 0 and 1 guess otherwise; in row 1 the guess is as good: ln(.51/.49) = 0.04.
-    assert _agreement(answer, reference, tie=0.05) == 0.75
-    assert _agreement(answer, reference, tie=0.0) == 0.5
-    assert _agreement(answer * math.nan, reference, tie=0.05) < 0.75
+    assert agreement(answer, reference, tie=0.05) == 0.75
+    assert agreement(answer, reference, tie=0.0) == 0.5
+    assert agreement(answer * math.nan, reference, tie=0.05) < 0.75
 
 
 def test_failed_rows_are_listed():

@@ -132,13 +132,19 @@ def test_a_text_alone_is_answered_as_in_a_batch(ask):
         )
 
 
-def test_embedding_is_the_mean_of_all_tokens_special_ones_included(ask, trained):
+def test_embedding_is_the_mean_of_all_tokens_special_ones_included(ask, trained, body):
     text = "the shape of a [MASK] list"  # here `[MASK]` is text like any other
     inputs = framed(trained, trained.tokenizer.tokenize([text]))
-    vectors = trained.encoder(inputs)["sequence_output"].numpy()
+    vectors = body(inputs)["sequence_output"].numpy()
     np.testing.assert_allclose(
         ask("embed", [text])["embedding"], vectors.mean(axis=1), atol=2e-6
     )
+
+
+def test_the_body_has_the_model_s_own_weights(trained, body):
+    theirs = {id(weight) for weight in trained.model.weights}
+    assert {id(weight) for weight in body.weights} < theirs
+    assert sorted(body.input) == ["padding_mask", "token_ids"]
 
 
 def test_tokenize_gives_the_ids_of_the_engine(ask, trained):
@@ -171,7 +177,7 @@ def test_empty_batch(ask):
     assert fills["truncated"].shape == (0,)
     assert ask("embed", [])["embedding"].shape == (0, HIDDEN)
     tokens = ask("tokenize", [])
-    assert tokens["token_ids"].shape == (0, 0)
+    assert tokens["token_ids"].shape == (0, 2)  # as wide as the frame
     assert tokens["length"].shape == (0,)
 
 

@@ -1,0 +1,1 @@
+"""What an exported model answered, for programs and for people; a file a kind."""

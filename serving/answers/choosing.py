@@ -1,0 +1,47 @@
+"""Answers of classifiers: how probable each class is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+OUTPUTS = frozenset({"label", "classes", "scores", "truncated"})
+_SHOWN = 5
+
+
+def read(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model said of a text.
+
+    Args:
+        answer: The outputs' rows for it.
+
+    Returns:
+        `label`, and `classes`: a list of `label` and `score`, the most probable first.
+
+    Example:
+    >>> answer = {
+    ...     "label": b"yes",
+    ...     "classes": np.array([b"no", b"yes"]),
+    ...     "scores": np.array([0.25, 0.75]),
+    ... }
+    >>> read(answer)["classes"][0]
+    {'label': 'yes', 'score': 0.75}
+    """
+    order = np.argsort(-answer["scores"], kind="stable")
+    return {
+        "label": answer["label"].decode("utf-8"),
+        "classes": [
+            {
+                "label": answer["classes"][place].decode("utf-8"),
+                "score": float(answer["scores"][place]),
+            }
+            for place in order
+        ],
+    }
+
+
+def lines(prediction: Mapping[str, Any]) -> list[str]:
+    """The most probable classes, for people."""
+    shown = prediction["classes"][:_SHOWN]
+    width = max(len(one["label"]) for one in shown)
+    return [f"  {one['label']:<{width}}  {one['score']:6.1%}" for one in shown]

@@ -1,0 +1,122 @@
+"""Texts as a model reads them, in the graph: framed, cut and padded.
+
+The tokenizer runs inside, so a client sends strings and nothing else, and a server
+that batches requests cannot spoil a mask: the padding is made here, from the texts.
+The frames are those of the training records.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline.tokenizers.interface import Tokenizer
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Texts in rows of ids, padded to the longest.
+
+    Attributes:
+        token_ids: int32 (B, T).
+        lengths: int32 (B,). Real tokens of each row.
+        truncated: bool (B,). Whether something was cut off.
+        segment_ids: int32 (B, T), 1 on the second text of a pair and the piece that
+            ends it.
+    """
+
+    token_ids: tf.Tensor
+    lengths: tf.Tensor
+    truncated: tf.Tensor
+    segment_ids: tf.Tensor
+
+    @property
+    def padding_mask(self) -> tf.Tensor:
+        """int32 (B, T), 1 for a real token."""
+        length = tf.shape(self.token_ids)[1]
+        return tf.sequence_mask(self.lengths, length, dtype=tf.int32)
+
+
+class TextEncoder:
+    """Frames texts and pairs of texts, and cuts what is too long.
+
+    Args:
+        tokenizer: Has a piece before a text and one after it.
+        max_length: Tokens a row may have.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    def text(self, tokens: tf.RaggedTensor) -> Encoded:
+        """`[CLS] text [SEP]`; a text that is too long loses its end.
+
+        Args:
+            tokens: int32 (B, None).
+        """
+        room = self.max_length - 2
+        special = self.tokenizer.special
+        framed = tf.concat(
+            [
+                _each(tokens, special.begin),
+                tokens[:, :room],
+                _each(tokens, special.end),
+            ],
+            axis=1,
+        )
+        lengths = framed.row_lengths()
+        return self._padded(framed, lengths, tokens.row_lengths() > room)
+
+    def pair(self, first: tf.RaggedTensor, second: tf.RaggedTensor) -> Encoded:
+        """`[CLS] text [SEP] second text [SEP]`.
+
+        A pair that is too long loses tokens at the end of its longer text, until both
+        are equally long; then of both in turn, the second text first.
+
+        Args:
+            first: int32 (B, None).
+            second: int32 (B, None).
+        """
+        room = self.max_length - 3
+        lengths = first.row_lengths(), second.row_lengths()
+        at_least = tf.maximum(room - lengths[1], (room + 1) // 2)
+        of_first = tf.minimum(lengths[0], at_least)
+        of_second = tf.minimum(lengths[1], room - of_first)
+        special = self.tokenizer.special
+        framed = tf.concat(
+            [
+                _each(first, special.begin),
+                _heads(first, of_first),
+                _each(first, special.end),
+                _heads(second, of_second),
+                _each(second, special.end),
+            ],
+            axis=1,
+        )
+        return self._padded(framed, of_first + 2, lengths[0] + lengths[1] > room)
+
+    def _padded(
+        self, framed: tf.RaggedTensor, of_first: tf.Tensor, truncated: tf.Tensor
+    ) -> Encoded:
+        lengths = tf.cast(framed.row_lengths(), tf.int32)
+        # The frame of no text at all is as wide as that of an empty one: what takes
+        # the first token of each row must find a place for it.
+        width = tf.reduce_max(tf.concat([lengths, [2]], axis=0))
+        shape = tf.cast(tf.stack([-1, width]), tf.int64)
+        token_ids = framed.to_tensor(self.tokenizer.special.pad, shape=shape)
+        before = tf.sequence_mask(of_first, width, dtype=tf.int32)
+        real = tf.sequence_mask(lengths, width, dtype=tf.int32)
+        return Encoded(token_ids, lengths, truncated, real - before)
+
+
+def _each(tokens: tf.RaggedTensor, piece: int | None) -> Any:
+    """A piece for each row, (B, 1)."""
+    return tf.fill([tokens.nrows(tf.int32), 1], piece)
+
+
+def _heads(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """The first tokens of each row."""
+    place = tf.ragged.range(tokens.row_lengths())
+    kept = place < tf.expand_dims(tf.cast(lengths, place.dtype), 1)
+    return tf.ragged.boolean_mask(tokens, kept)

@@ -1,0 +1,24 @@
+"""What exported models can be asked: one file for each kind of task."""
+
+from configs.objective import (
+    ClassificationConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+)
+from serving.tasks.classification import Classification
+from serving.tasks.interface import Task
+from serving.tasks.masked import FillMask
+from serving.tasks.regression import Regression
+from serving.trained import Trained
+
+
+def task_of(trained: Trained) -> Task:
+    """The task that a model was trained for."""
+    match trained.config.objective:
+        case ClassificationConfig() | PairClassificationConfig():
+            return Classification(trained)
+        case RegressionConfig() | PairRegressionConfig():
+            return Regression(trained)
+        case _:
+            return FillMask(trained)

@@ -1,0 +1,101 @@
+"""Labelled tasks from a table to answers: the export says what the run says."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import transbeam
+from tests.small_run import WORDS
+
+CONFIG = """
+name: labelled
+data:
+  source: {kind: jsonl, path: rows.jsonl, columns: COLUMNS}
+  validation_fraction: 0.3
+  sequence_length: 32
+tokenizer: {kind: wordpiece, vocabulary_size: 100}
+objective: OBJECTIVE
+model:
+  num_layers: 1
+  hidden_dim: 16
+  max_sequence_length: 32
+  num_segments: 2
+  attention: {num_heads: 2}
+  feedforward: {intermediate_dim: 32}
+training: {steps: 4, batch_size: 4, schedule: {warmup_steps: 1}, evaluate_every: 4}
+export:
+  tflite: [float32]
+  examples: [EXAMPLE]
+"""
+ONE, TWO = "{text: a, label: y}", "{text: a, second_text: b, label: y}"
+CHOICE = "kind: %s, labels: ['0', '1', '2']"
+CASES = {
+    "classification": (ONE, CHOICE % "classification"),
+    "pair_classification": (TWO, CHOICE % "pair_classification"),
+    "regression": (ONE, "kind: regression"),
+    "pair_regression": (TWO, "kind: pair_regression"),
+}
+SLOW = {"classification", "pair_regression"}
+
+
+def rows() -> list[dict]:
+    random = np.random.default_rng(0)
+    return [
+        {
+            "a": " ".join(random.choice(WORDS, random.integers(2, 40))),
+            "b": " ".join(random.choice(WORDS, random.integers(2, 30))),
+            "y": number % 3,
+        }
+        for number in range(60)
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ())
+        for kind in CASES
+    ],
+)
+def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    columns, objective = CASES[kind]
+    is_pair, chooses = columns == TWO, "labels" in objective
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows()))
+    text = CONFIG.replace("COLUMNS", columns)
+    text = text.replace("OBJECTIVE", f"{{{objective}}}")
+    Path("a.yaml").write_text(
+        text.replace("EXAMPLE", r'"the loss\tthe model"' if is_pair else "the loss")
+    )
+    assert transbeam.main(["run", "a.yaml", "--json", "--quiet"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert all(row["passed"] for row in result["export"]["parity"])
+    (example,) = result["predict"]["predictions"]
+    assert example["text"] == "the loss"
+    assert ("second_text" in example) == is_pair
+    assert ("label" in example) == chooses == ("score" not in example)
+
+    texts = ["--text", "a batch of tokens"]
+    if is_pair:
+        assert transbeam.main(["predict", "a.yaml", *texts]) == 2
+        assert "give --second-text with each --text" in capsys.readouterr().err
+        texts += ["--second-text", "every weight"]
+    assert transbeam.main(["predict", "a.yaml", *texts]) == 0
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert shown[0] == "a batch of tokens"
+    assert len(shown) == 1 + is_pair + (3 if chooses else 1)
+
+    own = evaluated(capsys)
+    for form in ("saved_model", "tflite/model_float32.tflite"):
+        found = evaluated(capsys, "--model", f"runs/labelled/export/{form}")
+        assert found["predictions"] == own["predictions"] > 10
+        assert found["differences"] == pytest.approx(
+            dict.fromkeys(own["scores"], 0), abs=1e-4
+        )
+
+
+def evaluated(capsys, *words: str) -> dict:
+    assert transbeam.main(["evaluate", "a.yaml", "--json", "--quiet", *words]) == 0
+    return json.loads(capsys.readouterr().out)
