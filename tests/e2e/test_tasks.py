@@ -179,6 +179,7 @@ SLOW = {
     "multi30k_en_de",
     "python_summaries",
     "sst2",
+    "sst2_student",
     "tinyshakespeare",
     "wnut17",
 }
