@@ -42,12 +42,13 @@ FLOAT32, BFLOAT16 = 4, 2
 # Numbers for each weight. Muon keeps the second for what it leaves to Adam: at most
 # this. Adafactor keeps one for each row and column, which is next to nothing.
 KEPT_BY_OPTIMIZER = {"adamw": 2, "adafactor": 0, "lion": 1, "muon": 2}
-# Numbers that an activation keeps beside its result; both GELUs are made in float32.
-KEPT_BY_ACTIVATION = {"gelu": 3, "gelu_tanh": 4, "relu": 0, "silu": 1}
+# Numbers that an activation keeps beside its result: its input, as long as that does
+# not follow from the result. GELU's may be float32 (`model.kernels.dense`).
+KEPT_BY_ACTIVATION = {"gelu": 1, "gelu_tanh": 1, "relu": 0, "silu": 1}
 
 
 # Scores of a vocabulary that there are at a time, as many as the kernel says.
-MOST_SCORES = 2**25
+MOST_SCORES = 2**24
 
 
 def training_memory(

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from model.kernels import has_many_tokens, is_plain, on_tensorflow
@@ -13,9 +12,10 @@ def gelu(x: Any, approximate: bool = False) -> Any:
 
     The error function has no exact half-precision kernel on a CPU, and no fast one
     either. With TensorFlow, half precision is widened and narrowed again inside one
-    kernel, made by XLA, if there are enough tokens for that to pay; float32 is left to
-    TensorFlow, which makes GELU a part of the matrix product before it (see
-    `model.kernels.dense`).
+    kernel, made by XLA, if there are enough tokens for that to pay; float32 goes
+    forward as TensorFlow's op, which becomes a part of the matrix product before it
+    (see `model.kernels.dense`). The gradient is one kernel for both, and needs `x` and
+    no more, where TensorFlow's keeps three tensors of that size.
 
     Args:
         x: float tensor of any shape.
@@ -31,8 +31,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
     References:
         - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
     """
-    half = keras.backend.standardize_dtype(x.dtype) in ("bfloat16", "float16")
-    if half and on_tensorflow() and not is_plain() and has_many_tokens(x):
+    if on_tensorflow() and not is_plain() and has_many_tokens(x):
         from model.kernels import islands_tensorflow
 
         return islands_tensorflow.gelu(x, approximate)

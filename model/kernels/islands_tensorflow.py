@@ -27,14 +27,15 @@ def _island(function) -> Any:
 
 def gelu(x, approximate):
     """See `model.kernels.activations.gelu`."""
+    x = tf.convert_to_tensor(x)
+    # In float32 TensorFlow's optimizer has a use for the op as it is.
+    make = tf.nn.gelu if x.dtype == tf.float32 else _gelu
 
     @tf.custom_gradient
     def forward(x):
-        return _gelu(x, approximate), lambda worth: _gelu_gradient(
-            worth, x, approximate
-        )
+        return make(x, approximate), lambda worth: _gelu_gradient(worth, x, approximate)
 
-    return forward(tf.convert_to_tensor(x))
+    return forward(x)
 
 
 def layer_normalization(x, gamma, beta, epsilon):

@@ -9,8 +9,8 @@ from model.kernels import on_tensorflow
 from model.kernels.cross_entropy import pick, softmax_and_log_sum
 from model.kernels.dense import should_widen
 
-# Scores there are at a time: in float32 they fill 128 MB, and their softmax as much.
-MOST_SCORES = 2**25
+# Scores there are at a time: in float32 they fill 64 MB, and their softmax as much.
+MOST_SCORES = 2**24
 
 
 def vocabulary_loss(

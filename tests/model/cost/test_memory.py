@@ -88,7 +88,7 @@ def test_kept_by_a_decoder_by_hand():
     assert parts == {
         "attention": 3 * 4 * TOKENS * (8 + 20 + 2 * 10 + 20),
         "probabilities": 0,
-        "feedforward": 3 * 4 * TOKENS * (8 + (1 + 3) * 12),
+        "feedforward": 3 * 4 * TOKENS * (8 + (1 + 1) * 12),
         "norms": (3 * 2 + 1) * 4 * TOKENS * 8,
         "logits": TOKENS * 8 * (4 + 4),
     }
@@ -97,7 +97,7 @@ def test_kept_by_a_decoder_by_hand():
 def test_half_precision_halves_what_is_not_made_in_float32():
     wide, narrow = (kept(DecoderConfig(**SMALL), number) for number in (4, 2))
     assert narrow["attention"] == wide["attention"] / 2
-    assert narrow["feedforward"] == 3 * TOKENS * (2 * 8 + (2 + 3 * 4) * 12)
+    assert narrow["feedforward"] == 3 * TOKENS * (2 * 8 + (2 + 4) * 12)
     assert narrow["norms"] == wide["norms"] / 2
     wide, narrow = (
         kept(DecoderConfig(**SMALL | {"norm": RmsNorm()}), number) for number in (4, 2)
@@ -127,7 +127,7 @@ def test_a_gate_keeps_the_other_factor_and_the_product():
 
 def test_only_what_is_masked_is_scored():
     parts = kept(EncoderConfig(**SMALL, norm=LayerNorm(placement="pre")))
-    assert parts["logits"] == 2 * 8 * (4 + 4 + 4 * (1 + 3 + 1))
+    assert parts["logits"] == 2 * 8 * (4 + 4 + 4 * (1 + 1 + 1))
 
 
 @pytest.mark.parametrize("number", [2, 4])
