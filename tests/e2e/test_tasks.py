@@ -157,11 +157,12 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
         False,
     ),
     "sst2": (reviews, (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"), True),
-    "sst2_student": (
+    "sst2_born_again": (
         reviews,
-        (SMALL_WORDS, ONE_LENGTH),
+        (*NOT_BROUGHT_IN, ONE_LENGTH, "model.num_layers=2"),
         True,
     ),
+    "sst2_student": (reviews, (SMALL_WORDS, ONE_LENGTH), True),
     "tinyshakespeare": (plays, (), False),
     "wnut17": (posts, NOT_BROUGHT_IN, True),
 }
@@ -169,7 +170,8 @@ TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
 BEFORE = {
     "ag_news": "ag_news_pretraining",
     "ewt_upos": "ewt_pretraining",
-    "sst2_student": "sst2",
+    "sst2_born_again": "sst2",
+    "sst2_student": "sst2_born_again",
 }
 # What comes before another is trained with it; the others are like one that is quick.
 SLOW = {
@@ -179,6 +181,7 @@ SLOW = {
     "multi30k_en_de",
     "python_summaries",
     "sst2",
+    "sst2_born_again",
     "sst2_student",
     "tinyshakespeare",
     "wnut17",
@@ -199,6 +202,10 @@ def run(name: str, *overrides: str) -> Invocation:
     )
 
 
+def with_all_before(name: str) -> list[str]:
+    return [*(with_all_before(BEFORE[name]) if name in BEFORE else []), name]
+
+
 def test_every_file_has_a_twin() -> None:
     assert {path.stem for path in TASKS.glob("*.yaml")} == set(TWINS)
 
@@ -214,9 +221,7 @@ def test_twin(name: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_data, _, has_test = TWINS[name]
     write_data()
-    for each in (BEFORE.get(name), name):
-        if each is None:
-            continue
+    for each in with_all_before(name):
         invocation = run(each)
         data(invocation)
         result = train(invocation)
