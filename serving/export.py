@@ -61,7 +61,8 @@ def export(invocation: Invocation) -> dict[str, Any]:
     shutil.rmtree(building, ignore_errors=True)
     try:
         with peak_memory() as peak:
-            judge = judge_of(trained, run_folder)
+            with output_held_back():  # oneDNN tells of what this processor lacks
+                judge = judge_of(trained, run_folder)
             rows = _build(trained, judge, run_folder, building, console.say)
             result = _measure(trained, judge, building, stage.path, rows)
         result["peak_memory_mb"] = peak.megabytes
