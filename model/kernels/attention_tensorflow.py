@@ -160,12 +160,16 @@ class _Attention:
                 bias = self._bias(rows.start(number), rows.size, trained)
             probabilities = self._probabilities(some, key, bias)
 
-            # What the softmax takes off is the mean of the probabilities' gradient,
-            # which is also that of the outputs: the shorter sum.
-            mean = _wide(worth) * _wide(rows.take(outputs, number))
+            to_probabilities = _wide(_product(worth, value, transpose_b=True))
+            # What the softmax takes off is the mean of the probabilities' gradient.
+            if trained:
+                # As it is rounded, the gradients of a row's scores add up to 0: one
+                # bias has many rows, and what they were off by would add up in it.
+                mean = probabilities * to_probabilities
+            else:  # which is also that of the outputs: the shorter sum
+                mean = _wide(worth) * _wide(rows.take(outputs, number))
             mean = tf.reduce_sum(mean, axis=-1, keepdims=True)
-            to_probabilities = _product(worth, value, transpose_b=True)
-            to_scores = probabilities * (_wide(to_probabilities) - mean)
+            to_scores = probabilities * (to_probabilities - mean)
 
             if trained:
                 shares = tape.gradient(

@@ -38,23 +38,10 @@ def in_graph(function: Callable[..., tf.Tensor], *, free: int = 0) -> Callable:
     return call
 
 
-def assert_same(
-    ours: Callable, theirs: Callable, inputs, worth, dtype: str, terms: int = 1
-) -> None:
-    """Compares relative to the largest number of each array.
-
-    Args:
-        ours: The kernel.
-        theirs: Its reference.
-        inputs: What both are given.
-        worth: What their result is weighed by.
-        dtype: Of the inputs.
-        terms: How many rounded numbers the gradient of the last input adds up: with n,
-            the roundings come to √n of one.
-    """
+def assert_same(ours: Callable, theirs: Callable, inputs, worth, dtype: str) -> None:
+    """Compares relative to the largest number of each array."""
     found = values_and_gradients(ours, inputs, worth)
     expected = values_and_gradients(theirs, inputs, worth)
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         atol = TOLERANCE[dtype] * max(1.0, float(np.abs(b).max()))
-        atol *= terms**0.5 if number == len(inputs) else 1
         np.testing.assert_allclose(a, b, rtol=0, atol=atol, err_msg=f"array {number}")
