@@ -59,9 +59,6 @@ def peak_of(words: list[str], work: Work) -> float:
 
 def answer(work: Work, rematerialize: bool, without_kernels: bool) -> None:
     """For every line a step, and its seconds."""
-    # TensorFlow imports JAX where there is one, as in a venv for tests: 150 MB that a
-    # training on TensorFlow does not use, and most users do not install.
-    sys.modules["jax"] = None  # type: ignore[assignment]
     with plain() if without_kernels else nullcontext():
         step = ours(work, rematerialize)
         for _ in sys.stdin:
