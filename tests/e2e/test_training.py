@@ -151,7 +151,7 @@ def test_killed_by_the_system_at_random_steps(copy) -> None:
         wait_for(process, killed.run_folder / "training/metrics.jsonl", last)
         time.sleep(chance.random() * 0.05)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        assert process.wait() == -signal.SIGKILL, "it had ended before"
     assert command(killed).wait() == 0
     assert last_state(killed) == last_state(whole)
 
