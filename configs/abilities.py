@@ -16,6 +16,7 @@ EXPORTED = (
     "pair_classification",
     "regression",
     "pair_regression",
+    "token_classification",
 )
 
 

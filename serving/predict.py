@@ -14,11 +14,11 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from configs.errors import ArtifactError, ConfigError
 from configs.held_back import output_held_back
 from configs.saved_models import find_version
-from serving.answers import choosing, filling
+from serving.answers import choosing, filling, tagging
 
 _ADVICE = "Give the folder of a model exported by `transbeam export`"
 _NUMBER = frozenset({"score", "truncated"})
-_KNOWN = (filling.OUTPUTS, choosing.OUTPUTS, _NUMBER)
+_KNOWN = (filling.OUTPUTS, choosing.OUTPUTS, *tagging.OUTPUTS, _NUMBER)
 
 
 def predict(
@@ -66,10 +66,12 @@ def predict(
             said = filling.read(text, answer)
         elif outputs == choosing.OUTPUTS:
             said = choosing.read(answer)
+        elif outputs in tagging.OUTPUTS:
+            said = tagging.read(answer)
         else:
             said = {"score": float(answer["score"])}
         pair = {"second_text": second_texts[row]} if second_texts else {}
-        truncated = bool(answer["truncated"])
+        truncated = bool(answer.get("truncated", False))
         found.append({"text": text, **pair, **said, "truncated": truncated})
     return found
 
@@ -83,6 +85,8 @@ def describe(prediction: dict[str, Any]) -> str:
         lines += filling.lines(prediction)
     elif "classes" in prediction:
         lines += choosing.lines(prediction)
+    elif "words" in prediction:
+        lines += tagging.lines(prediction)
     else:
         lines.append(f"  {prediction['score']:.4g}")
     if prediction["truncated"]:
@@ -120,7 +124,8 @@ def _serving_default(folder: Path) -> Any:
         raise ArtifactError(
             f"{folder}: its signature serving_default takes {sorted(inputs)} and gives "
             f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
-            f"one from text (and second_text) to fills, to classes or to a score. "
+            f"one from text (and second_text) to fills, to classes, to tags or to a "
+            f"score. "
             f"{_ADVICE}"
         )
     return signature

@@ -20,6 +20,7 @@ TEXT_OPS = frozenset(
     {
         "FastWordpieceTokenizeWithOffsets",
         "NormalizeUTF8",
+        "RegexSplitWithOffsets",
         "SentencepieceOp",
         "SentencepieceTokenizeOp",
     }

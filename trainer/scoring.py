@@ -17,12 +17,13 @@ from configs.objective import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
+from configs.tags import marks_entities
 from trainer.asks import Ask, asks_of
 from trainer.metrics.classification import Classification
 from trainer.metrics.intervals import Interval, intervals, intervals_of_draws
 from trainer.metrics.language import Accuracy, Perplexity
 from trainer.metrics.regression import RankCorrelation, Regression
-from trainer.metrics.tagging import Tagging, marks_entities
+from trainer.metrics.tagging import Tagging
 
 Answers = Mapping[str, Mapping[str, np.ndarray]]  # as `Loss.answers` gives them
 Batch = Mapping[str, np.ndarray]

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from configs.language_modelling import MaskedConfig
+from configs.objective import MaskedConfig, TokenClassificationConfig
 from serving.gate.judge import Judge
 from serving.gate.masked import MaskedJudge
 from serving.gate.pooled import PooledJudge
+from serving.gate.tagging import TaggingJudge
 from serving.trained import Trained
 
 
@@ -16,6 +17,10 @@ def judge_of(trained: Trained, run_folder: Path) -> Judge:
         trained: The Keras model.
         run_folder: Its validation records are among the texts.
     """
-    if isinstance(trained.config.objective, MaskedConfig):
-        return MaskedJudge.of(trained, run_folder)
-    return PooledJudge.of(trained, run_folder)
+    match trained.config.objective:
+        case MaskedConfig():
+            return MaskedJudge.of(trained, run_folder)
+        case TokenClassificationConfig():
+            return TaggingJudge.of(trained, run_folder)
+        case _:
+            return PooledJudge.of(trained, run_folder)

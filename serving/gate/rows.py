@@ -33,7 +33,7 @@ class Row:
 def at_most(form: str, check: str, value: float, limit: float) -> Row:
     """A row that passes if a value is no larger than its limit."""
     # A NaN compares as false, so an answer that is none fails.
-    return Row(form, check, float(value), float(limit), value <= limit)
+    return Row(form, check, float(value), float(limit), bool(value <= limit))
 
 
 def phone_row(

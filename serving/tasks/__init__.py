@@ -5,11 +5,13 @@ from configs.objective import (
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
+    TokenClassificationConfig,
 )
 from serving.tasks.classification import Classification
 from serving.tasks.interface import Task
 from serving.tasks.masked import FillMask
 from serving.tasks.regression import Regression
+from serving.tasks.tagging import Tagging
 from serving.trained import Trained
 
 
@@ -20,5 +22,7 @@ def task_of(trained: Trained) -> Task:
             return Classification(trained)
         case RegressionConfig() | PairRegressionConfig():
             return Regression(trained)
+        case TokenClassificationConfig():
+            return Tagging(trained)
         case _:
             return FillMask(trained)

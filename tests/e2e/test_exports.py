@@ -36,6 +36,10 @@ CASES = {
     "pair_classification": (TWO, CHOICE % "pair_classification"),
     "regression": (ONE, "kind: regression"),
     "pair_regression": (TWO, "kind: pair_regression"),
+    "token_classification": (
+        "{words: words, tags: tags}",
+        "kind: token_classification, labels: [O, B-odd, I-odd]",
+    ),
 }
 # The signatures of all have quick tests in tests/serving.
 SLOW = CASES.keys() - {"pair_classification"}
@@ -48,6 +52,8 @@ def rows() -> list[dict]:
             "a": " ".join(random.choice(WORDS, random.integers(2, 40))),
             "b": " ".join(random.choice(WORDS, random.integers(2, 30))),
             "y": number % 3,
+            "words": (words := random.choice(WORDS, 9).tolist()),
+            "tags": [("O", "B-odd", "I-odd")[len(word) % 3] for word in words],
         }
         for number in range(60)
     ]
@@ -63,7 +69,8 @@ def rows() -> list[dict]:
 def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     columns, objective = CASES[kind]
-    is_pair, chooses = columns == TWO, "labels" in objective
+    is_pair, chooses = columns == TWO, "classification" in objective
+    tags = kind == "token_classification"
     Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows()))
     text = CONFIG.replace("COLUMNS", columns)
     text = text.replace("OBJECTIVE", f"{{{objective}}}")
@@ -76,7 +83,9 @@ def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys
     (example,) = result["predict"]["predictions"]
     assert example["text"] == "the loss"
     assert ("second_text" in example) == is_pair
-    assert ("label" in example) == chooses == ("score" not in example)
+    assert ("label" in example) == (chooses and not tags)
+    assert ("score" in example) == (not chooses)
+    assert ("entities" in example) == ("words" in example) == tags
 
     texts = ["--text", "a batch of tokens"]
     if is_pair:
@@ -86,7 +95,8 @@ def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys
     assert transbeam.main(["predict", "a.yaml", *texts]) == 0
     shown = capsys.readouterr().out.strip().splitlines()
     assert shown[0] == "a batch of tokens"
-    assert len(shown) == 1 + is_pair + (3 if chooses else 1)
+    if not tags:
+        assert len(shown) == 1 + is_pair + (3 if chooses else 1)
 
     own = evaluated(capsys)
     for form in ("saved_model", "tflite/model_float32.tflite"):

@@ -16,6 +16,7 @@ from configs.objective import (
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
+    TokenClassificationConfig,
 )
 from configs.run import RunConfig
 from configs.saved_models import find_version
@@ -74,6 +75,8 @@ def _outputs(path: Path, config: RunConfig, vocabulary_size: int) -> _Outputs:
             return _of_records(path, "classify_ids", "logits", len(labels))
         case RegressionConfig() | PairRegressionConfig():
             return _of_records(path, "regress_ids", "score", None)
+        case TokenClassificationConfig(labels=labels):
+            return _of_records(path, "tag_ids", "logits", len(labels))
         case other:
             raise ArtifactError(
                 f"{path}: models of objective.kind={other.kind} cannot be exported so "

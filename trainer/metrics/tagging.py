@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configs.errors import ConfigError
+from configs.tags import EntityTags, marks_entities
 from trainer.metrics.counts import (
     ClassScores,
     Counts,
@@ -22,17 +23,6 @@ from trainer.metrics.counts import (
     tally,
 )
 from trainer.metrics.language import Accuracy
-
-
-def marks_entities(labels: tuple[str, ...]) -> bool:
-    """Whether tags are O and such as B-PER, and not parts of speech for example.
-
-    Example:
-    >>> marks_entities(("O", "B-PER", "I-PER")), marks_entities(("NOUN", "X"))
-    (True, False)
-    """
-    prefixes = {label.partition("-")[0] for label in labels if label != "O"}
-    return bool(prefixes) and prefixes <= set("BIES")
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,7 @@ class Tagging:
     @property
     def types(self) -> tuple[str, ...]:
         """The types of entities, in order."""
-        return tuple(sorted({_type(label) for label in self.labels if label != "O"}))
+        return EntityTags(self.labels).types
 
     def statistics(
         self,
@@ -85,11 +75,12 @@ class Tagging:
         pairs = real_pairs(predictions, targets, weights)
         require_labels(pairs.predicted, self.labels, "predictions")
         require_labels(pairs.asked, self.labels, "targets")
-        types, opens, closes = self._meanings()
+        tags = EntityTags(self.labels)
+        types, opens, closes = map(np.array, (tags.type_of, tags.opens, tags.closes))
         begins = np.diff(pairs.unit, prepend=-1) > 0
         predicted, asked = (
-            _entity_ends(types[tags], opens[tags], closes[tags], begins)
-            for tags in (pairs.predicted, pairs.asked)
+            _entity_ends(types[said], opens[said], closes[said], begins)
+            for said in (pairs.predicted, pairs.asked)
         )
         predicted_type, asked_type = types[pairs.predicted], types[pairs.asked]
         right = (predicted >= 0) & (predicted == asked) & (predicted_type == asked_type)
@@ -129,20 +120,6 @@ class Tagging:
     def per_type(self, sums: np.ndarray) -> dict[str, ClassScores]:
         """Precision, recall, F1 and support of every type, of sums (2 + 3E,)."""
         return Counts.of(sums[2:]).table(self.types)
-
-    def _meanings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each tag: its type or -1, whether it opens and whether it closes one."""
-        types = [
-            -1 if label == "O" else self.types.index(_type(label))
-            for label in self.labels
-        ]
-        opens = [label[0] in "BS" for label in self.labels]
-        closes = [label[0] in "ES" for label in self.labels]
-        return np.array(types), np.array(opens), np.array(closes)
-
-
-def _type(label: str) -> str:
-    return label.partition("-")[2]
 
 
 def _entity_ends(

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.errors import ConfigError, DataError
-from trainer.metrics.tagging import Tagging, marks_entities
+from configs.tags import marks_entities
+from trainer.metrics.tagging import Tagging
 
 IOB = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 IOBES = tuple(

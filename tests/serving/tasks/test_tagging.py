@@ -1,0 +1,223 @@
+"""Taggers, from texts, from words and from ids."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs.objective import TokenClassificationConfig
+from configs.tags import EntityTags
+from configs.tokenizer import ByteBPEConfig, UnigramConfig
+from serving.export import export
+from serving.forms import PhoneModel, ask_saved_model, session_on
+from serving.predict import describe, predict
+from serving.tasks.tagging import entities
+from serving.trained import load_trained
+from serving.words import Words
+from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+
+ENTITIES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+CASES = {
+    "entities": (ENTITIES, TINY.tokenizer),
+    "parts_of_speech": (
+        ("NOUN", "VERB", "X"),
+        ByteBPEConfig(vocabulary_size=300, specials="gpt2"),
+    ),
+    "unigram": (ENTITIES, UnigramConfig(vocabulary_size=60, specials="albert")),
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=() if name == "entities" else pytest.mark.slow)
+        for name in CASES
+    ],
+)
+def run(request, tmp_path_factory):
+    """A run of each kind, exported."""
+    labels, tokenizer = CASES[request.param]
+    config = replace(
+        TINY,
+        objective=TokenClassificationConfig(labels=labels),
+        tokenizer=tokenizer,
+        export=replace(TINY.export, examples=("the shape of a list",)),
+    )
+    folder = make_run(tmp_path_factory.mktemp("tagging") / "run", config)
+    result = export(invocation_of(folder, config))
+    return folder, load_trained(folder), result
+
+
+def keras_answer(trained, words):
+    """Probabilities (W, C) of words that fit in one row, framed by hand."""
+    special, ids, places = trained.tokenizer.special, [], []
+    for number, word in enumerate(words):
+        prefix = trained.tokenizer.word_prefix if number else ""
+        places.append(len(ids) + 1)
+        ids += trained.tokenizer.tokenize([prefix + word]).to_list()[0]
+    assert len(ids) <= LENGTH - 2
+    row = np.array([[special.begin, *ids, special.end]], np.int32)
+    inputs = {"token_ids": row, "padding_mask": np.ones_like(row)}
+    logits = np.asarray(trained.model(inputs, training=False)["logits"])[0, places]
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+def test_all_forms_passed_the_gate(run):
+    _, _, result = run
+    assert len({row["form"] for row in result["parity"]}) == 6
+    assert len(result["parity"]) == 2 * 4 + 2 * 1 + 2 * 2
+    assert all(row["passed"] for row in result["parity"])
+
+
+def test_answers_to_texts_are_keras_s(run):
+    folder, trained, _ = run
+    labels = trained.config.objective.labels
+    texts = ["a tensor, of it's shape!", "", "the ünknown 漢 list"]
+    words = [["a", "tensor", ",", "of", "it", "'s", "shape", "!"], []]
+    words += [["the", "ünknown", "漢", "list"]]
+    with session_on(folder / "export/saved_model/1") as ask:
+        found = ask("serving_default", {"text": texts})
+    assert found["words"].shape == (3, 8)
+    for row, expected in enumerate(words):
+        number = len(expected)
+        assert [w.decode() for w in found["words"][row] if w] == expected
+        starts, ends = found["starts"][row], found["ends"][row]
+        spans = [texts[row][a:b] for a, b in zip(starts, ends, strict=True)]
+        assert spans == expected + [""] * (8 - number)
+        assert not found["tags"][row, number:].any()
+        assert not found["scores"][row, number:].any()
+        if number:
+            answer = keras_answer(trained, expected)
+            tags = [labels[best].encode() for best in answer.argmax(axis=1)]
+            assert found["tags"][row, :number].tolist() == tags
+            scores = found["scores"][row, :number]
+            np.testing.assert_allclose(scores, answer.max(axis=1), atol=2e-6)
+
+
+def test_words_that_are_given_have_the_tags_that_they_have_in_a_text(run):
+    folder, _, _ = run
+    ask = ask_saved_model(folder / "export/saved_model/1")
+    texts = ["the name of the list", "true", ""]
+    words = [[*text.split(), *[""] * (6 - len(text.split()))] for text in texts]
+    expected, found = (
+        ask("serving_default", {"text": texts}),
+        ask("tag_words", {"words": words}),
+    )
+    assert found["tags"].shape == found["scores"].shape == (3, 6)
+    assert found["tags"][:, :5].tolist() == expected["tags"].tolist()
+    np.testing.assert_allclose(found["scores"][:, :5], expected["scores"], atol=1e-6)
+    assert not found["tags"][:, 5].any()
+
+
+def test_a_word_that_has_no_piece_has_a_tag(run):
+    folder, _, _ = run
+    ask = ask_saved_model(folder / "export/saved_model/1")
+    found = ask("tag_words", {"words": [["\x01", "", "list"], ["", "", ""]]})
+    assert found["tags"].astype(bool).tolist() == [[True] * 3, [False] * 3]
+
+
+def test_a_text_of_several_rows_has_a_tag_for_each_word(run):
+    folder, trained, _ = run
+    if trained.config.objective.labels != ENTITIES or trained.tokenizer.word_prefix:
+        pytest.skip("counts on words of one piece")
+    # 30 pieces and two that frame them fit; more are cut after 16 each, as a word may
+    # have 15 and begin before the cut.
+    words = ["the", "a", "of", "."] * 10
+    with session_on(folder / "export/saved_model/1") as ask:
+        fits = ask("serving_default", {"text": [" ".join(words[:30])]})
+        found = ask("serving_default", {"text": [" ".join(words)]})
+    expected = keras_answer(trained, words[:30])
+    np.testing.assert_allclose(fits["scores"][0], expected.max(axis=1), atol=2e-6)
+    rows = [keras_answer(trained, words[i : i + 16]) for i in (0, 16, 32)]
+    best = np.concatenate(rows).max(axis=1)
+    np.testing.assert_allclose(found["scores"][0], best, atol=2e-6)
+
+
+def test_what_a_phone_has_to_reproduce(run):
+    folder, trained, _ = run
+    text = "a tensor's shape"
+    with session_on(folder / "export/saved_model/1") as ask:
+        tokens = ask("tokenize", {"text": [text, ""]})
+        expected = ask("serving_default", {"text": [text]})
+    length, special = tokens["length"][0], trained.tokenizer.special
+    assert tokens["length"].tolist() == [length, 0]
+    word_ids = tokens["word_ids"][0, :length]
+    assert sorted(set(word_ids)) == list(range(4))
+    row = np.array([special.begin, *tokens["token_ids"][0, :length], special.end])
+    phone = PhoneModel(folder / "export/tflite/model_float32.tflite")
+    logits = phone.ask("tag_ids", token_ids=row, padding_mask=np.ones_like(row))[
+        "logits"
+    ]
+    firsts = 1 + np.searchsorted(word_ids, np.arange(4))
+    scores = tf.nn.softmax(logits[firsts]).numpy().max(axis=1)
+    np.testing.assert_allclose(scores, expected["scores"][0], atol=2e-5)
+
+
+def test_hostile_texts_and_an_empty_batch(run):
+    folder, _, _ = run
+    ask = ask_saved_model(folder / "export/saved_model/1")
+    found = ask("serving_default", {"text": list(HOSTILE_TEXTS)})
+    is_word = found["words"] != b""
+    assert (found["scores"][is_word] > 0).all()
+    assert (found["tags"] != b"").tolist() == is_word.tolist()
+    assert {len(of) for of in ask("serving_default", {"text": []}).values()} == {0}
+
+
+def test_predict_tells_words_and_entities(run):
+    folder, trained, _ = run
+    found = predict(folder / "export/saved_model", ["the list", ""])
+    assert [word["word"] for word in found[0]["words"]] == ["the", "list"]
+    assert found[1]["words"] == []
+    assert ("entities" in found[0]) == (trained.config.objective.labels == ENTITIES)
+    assert describe(found[0]).splitlines()[0] == "the list"
+    assert describe(found[1]).splitlines()[1:] == (
+        ["  no entity"] if "entities" in found[1] else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("O O O | O", []),
+        ("B-PER I-PER O | B-LOC", [("a bb", "PER", 0), ("dddd", "LOC", 1)]),
+        # Read from any tags, as conlleval does.
+        (
+            "I-PER I-LOC I-LOC | I-LOC",
+            [("a", "PER", 0), ("bb ccc", "LOC", 0), ("dddd", "LOC", 1)],
+        ),
+        ("B-PER B-PER I-PER | O", [("a", "PER", 0), ("bb ccc", "PER", 0)]),
+        (
+            "E-PER I-PER S-PER | E-PER",
+            [("a", "PER", 0), ("bb", "PER", 0), ("ccc", "PER", 0), ("dddd", "PER", 1)],
+        ),
+    ],
+)
+def test_entities_by_hand(tags, expected):
+    labels = ("O", *(f"{prefix}-{of}" for of in ("PER", "LOC") for prefix in "BIES"))
+    text = tf.constant(["a bb ccc", "dddd"])
+    words = Words(
+        tf.ragged.constant([["a", "bb", "ccc"], ["dddd"]]),
+        tf.ragged.constant([[0, 2, 5], [0]], dtype=tf.int32),
+        tf.ragged.constant([[1, 4, 8], [4]], dtype=tf.int32),
+    )
+    chosen = [[*map(labels.index, part.split())] for part in tags.split("|")]
+    ids = tf.constant([*chosen[0], *chosen[1]], tf.int64)
+    found = entities(text, words, ids, EntityTags(labels))
+    rows = [
+        (span.decode(), kind.decode(), row)
+        for row, pair in enumerate(
+            zip(
+                found["entities"].to_list(),
+                found["entity_types"].to_list(),
+                strict=True,
+            )
+        )
+        for span, kind in zip(*pair, strict=True)
+    ]
+    assert rows == expected
+    for row, whole in enumerate(("a bb ccc", "dddd")):
+        places = (found[f"entity_{edge}"][row].numpy() for edge in ("starts", "ends"))
+        spans = [whole[a:b] for a, b in zip(*places, strict=True)]
+        assert spans == [span for span, _, of in rows if of == row]
