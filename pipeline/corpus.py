@@ -119,20 +119,40 @@ def named_by(part: CorpusPart) -> Iterator[None]:
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    met: dict[str, SourceFile] = {}
-    for file in with_partners(files):
-        first = met.setdefault(os.path.realpath(file.path), file)
-        if first is file:
-            continue
-        key = parts[file.part].key
-        one, other = (
-            f"{f.path} (part {f.part}{', held out' * parts[f.part].held_out})"
-            for f in (first, file)
-        )
-        raise DataError(
-            f"{key}: the same file would be read twice: {one} and {other}. Narrow the "
-            "path; to train on a source more often, give it a weight in a mixture"
-        )
+    """Each file is read once, but a pair may be there in both directions."""
+    met: dict[str, list[SourceFile]] = {}  # the files that were read with a path
+    for file in files:
+        for side in with_partners([file]):
+            before = met.setdefault(os.path.realpath(side.path), [])
+            for first in before:
+                trains = not (parts[first.part].held_out or parts[file.part].held_out)
+                if not (trains and _are_one_pair_turned(first, file)):
+                    raise _read_twice(side, first, file, parts)
+            before.append(file)
+
+
+def _are_one_pair_turned(one: SourceFile, other: SourceFile) -> bool:
+    if one.partner is None or other.partner is None or one is other:
+        return False
+    ends = [(pair.path, pair.partner.path) for pair in (one, other)]
+    (text, target), turned = [tuple(map(os.path.realpath, pair)) for pair in ends]
+    return (target, text) == turned
+
+
+def _read_twice(
+    side: SourceFile, first: SourceFile, file: SourceFile, parts: Sequence[CorpusPart]
+) -> DataError:
+    real = os.path.realpath(side.path)
+    there = next(x for x in with_partners([first]) if os.path.realpath(x.path) == real)
+    one, other = (
+        f"{f.path} (part {f.part}{', held out' * parts[f.part].held_out})"
+        for f in (there, side)
+    )
+    return DataError(
+        f"{parts[file.part].key}: the same file would be read twice: {one} and "
+        f"{other}. Narrow the path; to train on a source more often, give it a weight "
+        "in a mixture"
+    )
 
 
 def with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:

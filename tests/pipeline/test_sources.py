@@ -237,6 +237,30 @@ def test_same_file_twice(mixture, tmp_path: Path) -> None:
         list_files(pair)
 
 
+def test_pairs_in_both_directions(tmp_path: Path) -> None:
+    (tmp_path / "en.txt").write_text("a dog\ntwo cats\n", "utf-8")
+    (tmp_path / "de.txt").write_text("ein Hund\nzwei Katzen\n", "utf-8")
+    one, other = (
+        ParallelSource(path=f"{tmp_path}/{a}.txt", target_path=f"{tmp_path}/{b}.txt")
+        for a, b in (("en", "de"), ("de", "en"))
+    )
+    parts = (MixturePart(source=one), MixturePart(source=other))
+    found = [
+        (x.source, x.text, x.target_text) for x in read_all(MixtureSource(parts=parts))
+    ]
+    assert found == [
+        ("en.txt", "a dog", "ein Hund"),
+        ("en.txt", "two cats", "zwei Katzen"),
+        ("de.txt", "ein Hund", "a dog"),
+        ("de.txt", "zwei Katzen", "two cats"),
+    ]
+    for again in (one, other):
+        with pytest.raises(DataError, match=r"twice: .* \(part \d\) and .* \(part 2\)"):
+            list_files(MixtureSource(parts=(*parts, MixturePart(source=again))))
+    with pytest.raises(DataError, match=r"twice: .* \(part 0\) and .* held out"):
+        list_files(one, other)
+
+
 def test_held_out_source(mixture, tmp_path: Path) -> None:
     training = TextSource(path=f"{tmp_path}/a/*.txt")
     parts = (
