@@ -6,6 +6,7 @@ give (`runs/minilm`) is a run of the same kind.
 
 import gzip
 import random
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -84,6 +85,10 @@ def stories() -> None:
         ],
     )
     write("corpus/wikitext-2/valid.txt.gz", map(" ".join, sentences(20, 3)))
+    write("corpus/rte/rte1_dev.xml.gz", map(" ".join, sentences(20, 4)))
+    Path("corpus/gov_speeches").mkdir()
+    with zipfile.ZipFile("corpus/gov_speeches/inaugural.zip", "w") as archive:
+        archive.writestr("inaugural/1789.txt", "\n\n".join(WORDS))
 
 
 def tagged(words: list[str], tags: tuple[str, ...]) -> Iterable[tuple[str, str]]:
