@@ -132,11 +132,11 @@ def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> N
 
 
 def _are_one_pair_turned(one: SourceFile, other: SourceFile) -> bool:
-    if one.partner is None or other.partner is None or one is other:
-        return False
-    ends = [(pair.path, pair.partner.path) for pair in (one, other)]
-    (text, target), turned = [tuple(map(os.path.realpath, pair)) for pair in ends]
-    return (target, text) == turned
+    ends, turned = (
+        [os.path.realpath(side.path) for side in with_partners([file])]
+        for file in (one, other)
+    )
+    return one is not other and len(ends) == 2 and turned == ends[::-1]
 
 
 def _read_twice(
