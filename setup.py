@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION: dict[str, str] = {}
@@ -11,30 +11,7 @@ exec((HERE / "configs/version.py").read_text("utf-8"), VERSION)
 LANGUAGES = ["py3langid>=0.4,<0.5"]
 EVALUATION = ["rouge-score>=0.1.2", "sacrebleu>=2.6,<3"]
 
-ROOMS = [
-    "configs",
-    "pipeline",
-    "pipeline.cleaning",
-    "pipeline.deduplication",
-    "pipeline.objectives",
-    "pipeline.readers",
-    "pipeline.scoring",
-    "pipeline.tokenizers",
-    "model",
-    "model.adaptation",
-    "model.cost",
-    "model.generation",
-    "model.inspect",
-    "model.kernels",
-    "model.layers",
-    "model.layers.attention",
-    "model.layers.positions",
-    "model.weights",
-    "trainer",
-    "trainer.evaluation",
-    "trainer.metrics",
-    "serving",
-]
+ROOMS = ["configs", "pipeline", "model", "trainer", "serving"]
 
 setup(
     name="transbeam",
@@ -43,7 +20,7 @@ setup(
     long_description=(HERE / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
-    packages=ROOMS,
+    packages=find_packages(include=[f"{x}{end}" for x in ROOMS for end in ("", ".*")]),
     py_modules=["transbeam"],
     package_data={"configs": ["*.yaml", "*/*.yaml"]},
     entry_points={"console_scripts": ["transbeam = transbeam:main"]},
