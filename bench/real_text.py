@@ -28,9 +28,9 @@ from configs.model import DecoderConfig, Seq2SeqConfig
 from configs.run import RunConfig
 from pipeline.manifest import read_manifest
 from trainer.input.batches import training_batches
+from trainer.losses import loss_of
 from trainer.optimizers.build import build_optimizer
 from trainer.optimizers.schedules import build_schedule
-from trainer.run import loss_of
 from trainer.stage import build_trainable
 from trainer.step.batch import tokens_in
 from trainer.step.build import build_step

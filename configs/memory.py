@@ -1,5 +1,6 @@
 """How much memory a stage takes at its peak, and how much there is."""
 
+import os
 import resource
 import shutil
 import subprocess
@@ -62,15 +63,22 @@ class Memory:
     size: int
 
 
-def find_memory() -> Memory | None:
-    """The first accelerator's memory, or what the machine has left; None if unknown."""
-    return _of_accelerator() or _of_machine()
+def find_memory(*, accelerators: bool = True) -> Memory | None:
+    """The first accelerator's memory, or what the machine has left; None if unknown.
+
+    Args:
+        accelerators: Whether the work may be on one.
+    """
+    return (_of_accelerator() if accelerators else None) or _of_machine()
 
 
 def _of_accelerator() -> Memory | None:
-    if not shutil.which("nvidia-smi"):
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not shutil.which("nvidia-smi") or visible in ("", "-1"):
         return None
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    if visible:
+        query.append(f"--id={visible.partition(',')[0]}")
     with suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
         told = subprocess.run(
             query, capture_output=True, text=True, timeout=5, check=True

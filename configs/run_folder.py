@@ -14,8 +14,9 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -157,6 +158,20 @@ class Stage:
         if not self._finished_file.exists():
             write_json(self._unfinished_file, self._new_record(inputs))
         return moved_to
+
+    def take_back(self, moved_to: Path | None) -> None:
+        """Undoes a `begin` of which nothing came.
+
+        Args:
+            moved_to: What `begin` returned; it is put where it was.
+        """
+        if moved_to is None:
+            return
+        with writing(self.path):
+            shutil.rmtree(self.path)
+            moved_to.rename(self.path)
+            with suppress(OSError):  # others are on the shelf
+                moved_to.parent.rmdir()
 
     def finish(self, inputs: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Declares the stage done. Everything of it must be on the disk by now."""

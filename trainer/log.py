@@ -1,8 +1,12 @@
 """The numbers of a training, written down while it runs."""
 
+import errno
 import json
+import math
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import keras
 import numpy as np
 
 from configs.errors import UserError
-from configs.files import write_atomically
+from configs.files import write_atomically, writing
 from configs.progress import Bar
 from trainer.evaluate import Means, means
 from trainer.step.state import TrainState
@@ -51,15 +55,20 @@ class TrainingLog:
         writes: bool = True,
         step_seconds: float = 0.0,
     ):
-        self.path = folder / METRICS
+        self.folder = folder
         self.progress = progress
         self.state = state
         self.step = step
         self.every = every
         self.max_skipped = max_skipped
         self.step_seconds = step_seconds
-        self._tensorboard = _TensorBoard(folder / "tensorboard") if writes else None
-        self.tokens = 0.0  # real ones, of the steps written down
+        self._tensorboard = None
+        if writes:
+            with self._writing():
+                self._tensorboard = _TensorBoard(folder / "tensorboard")
+        before = time_and_tokens(read_metrics(folder))
+        self._tokens = before["tokens"]  # real ones, of the steps written down
+        self._start = time.perf_counter() - before["seconds"]
         self._waiting: list[Any] = []
         self._input_seconds = 0.0
         self._began = time.perf_counter()
@@ -78,7 +87,10 @@ class TrainingLog:
         self._waiting.append(numbers)
         self._input_seconds += input_seconds
         self.progress.advance(1)
-        if self.step % self.every == 0:
+        is_line = self.step % self.every == 0
+        # Not at each step: it waits for the device.
+        is_check = self.step % self.max_skipped == 0
+        if is_line or (is_check and self._skipped_in_a_row() >= self.max_skipped):
             self.flush()
 
     def flush(self) -> None:
@@ -95,9 +107,9 @@ class TrainingLog:
             )
             line |= means(total).as_json()
             line["gradient_norm"] = float(np.mean([s["gradient_norm"] for s in used]))
-        line["learning_rate"] = float(self.state.optimizer.learning_rate)
+        line["learning_rate"] = self.state.last_learning_rate()
         tokens = sum(step["tokens"] for step in steps)
-        self.tokens += tokens
+        self._tokens += tokens
         line["tokens_per_second"] = round(tokens / seconds)
         line["mfu"] = round(len(steps) * self.step_seconds / seconds, 4)
         line["input_wait"] = round(self._input_seconds / seconds, 4)
@@ -114,25 +126,45 @@ class TrainingLog:
         self._began, self._input_seconds = time.perf_counter(), 0.0
 
     def validated(self, found: Means) -> None:
-        """Writes down what a validation found."""
+        """Writes down what a validation found, but for what is not finite."""
         numbers = {f"val_{name}": value for name, value in found.as_json().items()}
-        self.write("validation", **numbers)
+        finite = {name: x for name, x in numbers.items() if math.isfinite(x)}
+        self.write("validation", **finite)
 
     def write(self, part: str, **numbers: float) -> None:
-        """Appends a line; a crash can at worst cut the last one short."""
+        """Appends a line; a crash can at worst cut the last one short.
+
+        Raises:
+            ArtifactError: The disk refuses.
+        """
         if self._tensorboard is None:
             return
-        with open(self.path, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"step": self.step, **numbers}) + "\n")
-        self._tensorboard.write(part, self.step, numbers)
+        so_far = {
+            "step": self.step,
+            "seconds": round(time.perf_counter() - self._start, 1),
+            "tokens": round(self._tokens),
+        }
+        with self._writing():
+            with open(self.folder / METRICS, "a", encoding="utf-8") as stream:
+                stream.write(json.dumps({**so_far, **numbers}, allow_nan=False) + "\n")
+            self._tensorboard.write(part, self.step, numbers)
 
     def close(self) -> None:
         """Closes TensorBoard's files."""
         if self._tensorboard is not None:
-            self._tensorboard.close()
+            with self._writing():
+                self._tensorboard.close()
+
+    @contextmanager
+    def _writing(self) -> Generator[None, None, None]:
+        with writing(self.folder), tensorflow_as_os_errors():
+            yield
+
+    def _skipped_in_a_row(self) -> int:
+        return int(self.state.skipped_in_a_row.numpy())
 
     def _check_skipped(self) -> None:
-        skipped = int(self.state.skipped_in_a_row.numpy())
+        skipped = self._skipped_in_a_row()
         if skipped >= self.max_skipped:
             raise NotFiniteError(
                 f"step {self.step:,}: the loss or its gradient was not finite for "
@@ -167,6 +199,22 @@ class _TensorBoard:
             writer.close()
 
 
+@contextmanager
+def tensorflow_as_os_errors() -> Generator[None, None, None]:
+    """Inside, what TensorFlow says of a disk is said as the operating system does.
+
+    Its word for a full disk is that for a device without memory.
+    """
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+    except tf.errors.PermissionDeniedError as error:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES)) from error
+
+
 METRICS = "metrics.jsonl"
 
 
@@ -180,6 +228,27 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
         except ValueError:
             continue
     return rows
+
+
+def time_and_tokens(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """How long the steps of a training took, and how many real tokens they read.
+
+    Stops in between do not count, nor do steps that a kill made be done again.
+
+    Args:
+        rows: The lines of `metrics.jsonl`.
+
+    Returns:
+        `seconds`, `tokens` and `tokens_per_second`.
+
+    Example:
+    >>> time_and_tokens([{"step": 10, "seconds": 2.0, "tokens": 4096, "loss": 5.1}])
+    {'seconds': 2.0, 'tokens': 4096, 'tokens_per_second': 2048}
+    """
+    last = rows[-1] if rows else {}
+    seconds, tokens = last.get("seconds", 0.0), last.get("tokens", 0)
+    rate = round(tokens / seconds) if seconds else 0
+    return {"seconds": seconds, "tokens": tokens, "tokens_per_second": rate}
 
 
 def cut_metrics(folder: Path, step: int) -> None:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from configs.run import RunConfig
 from model.kernels.cross_entropy import cross_entropy
 from model.kernels.vocabulary_loss import vocabulary_loss
 from model.unscored import UnmadeScores
-from trainer.asks import Ask, NumberAsk
+from trainer.asks import Ask, NumberAsk, asks_of
 
 # By the output asked: cost, count, and what the answers are judged by, `correct` or
 # `absolute_error`. What is made small beside the answers, and is no part of the loss
@@ -199,3 +200,9 @@ class Loss:
 
 def _per_record(x):
     return ops.sum(ops.reshape(x, (ops.shape(x)[0], -1)), axis=-1)
+
+
+def loss_of(config: RunConfig) -> Loss:
+    """What the training of a run makes small."""
+    training = config.training
+    return Loss(asks_of(config.objective), training.label_smoothing, training.z_loss)

@@ -2,13 +2,16 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
+import keras
 import tensorflow as tf
 
 from configs.errors import UserError
 from configs.memory import Memory, find_memory
 from configs.run import RunConfig
 from model.cost.advice import advice
+from trainer.checkpoint import list_checkpoints
 
 
 class OutOfMemoryError(UserError):
@@ -16,28 +19,41 @@ class OutOfMemoryError(UserError):
 
 
 @contextmanager
-def memory_advice(config: RunConfig, replicas: int) -> Generator[None, None, None]:
+def memory_advice(
+    config: RunConfig, checkpoints: Path, replicas: int
+) -> Generator[None, None, None]:
     """Inside, an error for want of memory becomes one that says what to change.
 
     Args:
         config: The run.
+        checkpoints: Where its checkpoints are.
         replicas: How many devices share a batch.
 
     Raises:
         OutOfMemoryError: There was not enough.
     """
+    # Before: what failed still holds its memory when the error is here.
+    found = find_memory(accelerators=bool(keras.distribution.list_devices("gpu")))
     try:
         yield
     except Exception as error:
         if not _is_for_want_of_memory(error):
             raise
-        found = find_memory() or Memory("its device", 0)
+        found = found or Memory("its device", 0)
         raise OutOfMemoryError(
             f"the memory of {found.where} ran out ({_first_line(error)}). "
-            f"{advice(config, found, replicas)}\n"
-            "The last checkpoint is whole: with rematerialize alone the training goes "
-            "on from it, with the others it begins anew"
+            f"{advice(config, found, replicas)}\n{_what_is_left(checkpoints)}"
         ) from error
+
+
+def _what_is_left(checkpoints: Path) -> str:
+    paths = list_checkpoints(checkpoints)
+    if not paths:
+        return "There is no checkpoint yet, so nothing is lost"
+    return (
+        f"{paths[-1]} is whole: with rematerialize alone the training goes on from it, "
+        "with the others it begins anew"
+    )
 
 
 def _is_for_want_of_memory(error: Exception) -> bool:

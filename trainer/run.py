@@ -1,7 +1,6 @@
 """A training run, step by step."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from configs.memory import peak_memory
 from configs.run import RunConfig
 from configs.run_folder import save_config
 from pipeline.manifest import Manifest, read_manifest
-from pipeline.objectives import contract
 from pipeline.stage import finished_data
-from trainer.adaptation import ADAPTERS, adapt, finish_adaptation
+from trainer.adaptation import ADAPTERS, finish_adaptation
 from trainer.asks import asks_of
 from trainer.checkpoint import (
     Checkpoints,
@@ -25,7 +23,6 @@ from trainer.checkpoint import (
     restore_checkpoint,
     save_weights,
 )
-from trainer.distill import learn_from_teacher
 from trainer.distribution.joining import joined
 from trainer.distribution.workers import Workers
 from trainer.evaluate import (
@@ -39,27 +36,25 @@ from trainer.evaluate import (
     on_host,
     sums_over,
 )
-from trainer.input.batches import check_contract, training_batches, validation_batches
+from trainer.input.batches import training_batches, validation_batches
 from trainer.input.data_sets import data_sets
 from trainer.input.masking import DynamicMasking, dynamic_masking
-from trainer.log import TrainingLog, cut_metrics, read_metrics
+from trainer.log import TrainingLog, read_metrics, time_and_tokens
 from trainer.loop import run_steps, stop_on_signals
-from trainer.losses import Loss
+from trainer.losses import loss_of
 from trainer.memory import memory_advice
-from trainer.optimizers.build import build_optimizer
-from trainer.optimizers.schedules import build_schedule
-from trainer.origin import begin, check_origin
+from trainer.origin import check_origin
+from trainer.prepare import Prepared, prepare
 from trainer.report import write_report
 from trainer.scoring import Scorer, scorers_of
 from trainer.stage import (
     WEIGHTS,
-    build_trainable,
     missing_weights,
     training_inputs,
     training_stage,
 )
 from trainer.step.build import build_evaluation, build_step
-from trainer.step.state import TrainState, averaged
+from trainer.step.state import averaged
 from trainer.utilization import least_step_seconds
 
 
@@ -105,15 +100,22 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
         manifest = read_manifest(invocation.run_folder / "data")
         check_origin(config, invocation.run_folder, manifest)
         data_sets(config, manifest)
+    other, moved = [], None
     if workers.is_chief:
-        for line in stage.differences(inputs):
-            console.say(f"trained anew, because {line}")
-        if moved := stage.begin(inputs):
-            console.say(f"the model trained before is now in {moved}")
+        other, moved = stage.differences(inputs), stage.begin(inputs)
     workers.follow_chief(stage, inputs, config.training)
-
-    with peak_memory() as peak, memory_advice(config, workers.replicas):
-        result = _train(invocation, stage.path, workers)
+    advice = memory_advice(config, stage.path / "checkpoints", workers.replicas)
+    with peak_memory() as peak, advice:
+        try:
+            training = prepare(invocation, stage.path, workers)
+        except BaseException:
+            stage.take_back(moved)
+            raise
+        for line in other:
+            console.say(f"trained anew, because {line}")
+        if moved:
+            console.say(f"the model trained before is now in {moved}")
+        result = _train(training, invocation, stage.path, workers)
     result = {"path": str(stage.path), "peak_memory_mb": peak.megabytes, **result}
     if workers.is_chief:
         stage.finish(inputs, result)
@@ -121,52 +123,24 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
     return result
 
 
-def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, Any]:
-    """The work itself, once it is known that it must be done."""
+def _train(
+    prepared: Prepared, invocation: Invocation, folder: Path, workers: Workers
+) -> dict[str, Any]:
+    """The work itself, once it is known that it must and can be done."""
     config, console = invocation.config, invocation.console
-    training = config.training
-
-    # 1. The records, held against their manifest.
-    manifest = read_manifest(invocation.run_folder / "data")
-    manifest.check_files()
-    check_contract(manifest, contract(config))
-
-    # 2. The model, and where an earlier attempt left it.
-    if training.deterministic:
-        make_deterministic()
-    keras.utils.set_random_seed(config.seed)
-    is_new = not list_checkpoints(folder / "checkpoints")
-    # Before the variables, which the workers make together.
-    workers.agree(int(is_new), f"whether there is a checkpoint in {folder}")
-    with workers.scope():
-        model = build_trainable(config, manifest.vocabulary["size"])
-        if is_new and (begun := begin(model, config, manifest)):
-            source, new = begun
-            told = f"; new are {', '.join(new)}" if new else ""
-            console.say(f"begun with {source}{told}")
-        trained, loss = learn_from_teacher(
-            config,
-            model,
-            loss_of(config),
-            manifest.vocabulary,
-            console.say,
-            is_new=is_new,
-        )
-        parameters = adapt(model, training.adaptation, config.seed)
-        state = TrainState(trained, _optimizer(config, trained), training)
-    step = _resume(state, folder, console.say, workers)
-    told = parameters if parameters.frozen else f"{parameters.total:,} parameters"
+    training, model, state = config.training, prepared.model, prepared.state
+    manifest, counted = prepared.manifest, prepared.parameters
+    told = counted if counted.frozen else f"{counted.total:,} parameters"
     console.say(
         f"{told}, {training.steps:,} steps of {training.batch_size} records, "
         f"{training.precision}{workers.told()}"
     )
 
-    # 3. The steps.
-    start = time.perf_counter()
-    tokens = _fit(state, loss, manifest, step, invocation, workers)
-    seconds = time.perf_counter() - start
+    # 1. The steps.
+    _fit(prepared, invocation, workers)
+    skipped = int(state.skipped.numpy())
 
-    # 4. What came of it.
+    # 2. What came of it.
     workers.wait()  # until the chief has written the last checkpoint
     best = best_checkpoint(folder / "checkpoints")
     if training.final_weights == "best" and best is not None:
@@ -181,62 +155,34 @@ def _train(invocation: Invocation, folder: Path, workers: Workers) -> dict[str, 
         evaluation = evaluate_split(config, forward, manifest, masking)
         if workers.is_chief:
             save_weights(model, folder / WEIGHTS)
+    rows = read_metrics(folder)
     result = {
         "summary": describe(evaluation),
         "weights": str(folder / WEIGHTS),
         "parameters": model.count_params(),
-        "trained_parameters": parameters.trainable,
+        "trained_parameters": counted.trainable,
         "steps": training.steps,
-        "skipped_steps": int(state.skipped.numpy()),
-        "seconds": round(seconds, 1),
-        "tokens_per_second": round(tokens / seconds),
+        "skipped_steps": skipped,
+        **time_and_tokens(rows),
         "evaluation": evaluation.as_json(),
     }
     if workers.is_chief:
         save_config(folder, config)
-        result |= write_report(folder, config, read_metrics(folder), result)
+        result |= write_report(folder, config, rows, result)
     return result
 
 
-def loss_of(config: RunConfig) -> Loss:
-    """What the training of a run makes small."""
-    training = config.training
-    return Loss(asks_of(config.objective), training.label_smoothing, training.z_loss)
-
-
-def make_deterministic() -> None:
-    """The same bits from the same numbers, each time; slower where that costs."""
-    tf.config.experimental.enable_op_determinism()
-
-
-def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
-    training = config.training
-    schedule = build_schedule(
-        training.schedule, training.steps, config.model.hidden_dim
-    )
-    return build_optimizer(training.optimizer, schedule, model.trainable_variables)
-
-
-def _fit(
-    state: TrainState,
-    loss: Loss,
-    manifest: Manifest,
-    step: int,
-    invocation: Invocation,
-    workers: Workers,
-) -> float:
-    """The steps that are left; returns how many real tokens they read."""
+def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
+    """The steps that are left."""
     config, console = invocation.config, invocation.console
+    state, manifest, step = prepared.state, prepared.manifest, prepared.step
     training, writes = config.training, workers.is_chief
     folder = training_stage(invocation.run_folder).path
     if step >= training.steps:
-        return 0.0
+        return
     masking = dynamic_masking(config, manifest.folder)
-    sets = data_sets(config, manifest)
-    for of_another_run, _ in sets[1:]:
-        of_another_run.check_files()
     batches = training_batches(
-        sets,
+        data_sets(config, manifest),
         batch_size=training.batch_size,
         shuffle_records=training.shuffle_records,
         seed=config.seed,
@@ -248,7 +194,7 @@ def _fit(
     sample = validation_batches(manifest, training.batch_size, masking).take(
         training.validation_batches
     )
-    forward = build_evaluation(state.model, loss, workers)
+    forward = build_evaluation(state.model, prepared.loss, workers)
 
     def validate() -> Means:
         with averaged(state):
@@ -272,7 +218,7 @@ def _fit(
         )
         try:
             run_steps(
-                build_step(state, loss, training, workers),
+                build_step(state, prepared.loss, training, workers),
                 _on_device(batches),
                 validate,
                 state=state,
@@ -284,7 +230,6 @@ def _fit(
         finally:
             checkpoints.close()
             log.close()
-        return log.tokens
 
 
 def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
@@ -321,18 +266,3 @@ def evaluate_split(
         config.seed,
         watchers,
     )
-
-
-def _resume(
-    state: TrainState, folder: Path, say: Callable[[str], None], workers: Workers
-) -> int:
-    """Restores the last checkpoint of an unfinished training; the step it is at."""
-    checkpoints = list_checkpoints(folder / "checkpoints")
-    step = restore_checkpoint(checkpoints[-1], state) if checkpoints else 0
-    workers.agree(step, f"the step of the last checkpoint in {folder}")
-    if not checkpoints:
-        return 0
-    if workers.is_chief:
-        cut_metrics(folder, step)
-    say(f"going on from step {step:,} ({checkpoints[-1]})")
-    return step

@@ -136,7 +136,7 @@ def killing_at(step: int, add: Callable) -> Callable:
 
 def numbers(run: Invocation) -> list[dict[str, float]]:
     """The log without what the clock had a say in."""
-    clock = ("tokens_per_second", "input_wait", "mfu")
+    clock = ("seconds", "tokens_per_second", "input_wait", "mfu")
     rows = read_metrics(run.run_folder / "training")
     return [{k: v for k, v in row.items() if k not in clock} for row in rows]
 

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError
+from configs.errors import ArtifactError, UserError
 from trainer.evaluation.run import evaluate_run
 from trainer.log import NotFiniteError, TrainingLog, read_metrics
 from trainer.losses import Loss
 from trainer.memory import OutOfMemoryError
-from trainer.run import build_trainable, train
+from trainer.optimizers.schedules import build_schedule
+from trainer.run import train
+from trainer.stage import build_trainable
 
 LEARN = (
     "training.steps=120",
@@ -77,17 +79,64 @@ def test_what_changes_no_weight_does_not_train_again(run, key) -> None:
     assert train(run(key)) == {**first, "skipped": True}
 
 
-def test_without_memory_it_says_what_to_change(run, monkeypatch) -> None:
-    def no_memory(self, *numbers):
-        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+def fails_at(step: int, error: BaseException):
+    """In place of `TrainingLog.add`: the step ends with an error."""
+    add = TrainingLog.add
 
-    train(run("training.steps=2"))
+    def failing(self, numbers, input_seconds):
+        if self.step + 1 == step:
+            raise error
+        add(self, numbers, input_seconds)
+
+    return failing
+
+
+OUT_OF_MEMORY = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+
+def test_without_memory_it_says_what_to_change(run, monkeypatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(TrainingLog, "add", no_memory)
+        patched.setattr(TrainingLog, "add", fails_at(1, OUT_OF_MEMORY))
         with pytest.raises(OutOfMemoryError, match=r"accumulation=2: .*GB") as told:
             train(run())
     assert "OOM when allocating" in str(told.value)
+    assert "There is no checkpoint yet" in str(told.value)
     assert train(run())["steps"] == 4
+
+
+def test_without_memory_the_last_checkpoint_is_left(run, monkeypatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingLog, "add", fails_at(4, OUT_OF_MEMORY))
+        with pytest.raises(OutOfMemoryError, match=r"step-00000002 is whole"):
+            train(run())
+    (checkpoint,) = (run().run_folder / "training/checkpoints").iterdir()
+    written = (checkpoint / "state.safetensors").stat().st_mtime_ns
+    train(run("training.rematerialize=true", "training.keep_checkpoints=9"))
+    assert (checkpoint / "state.safetensors").stat().st_mtime_ns == written
+
+
+def test_a_full_disk_is_not_told_as_lack_of_memory(run, monkeypatch) -> None:
+    def full(*_):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.summary, "scalar", full)
+    with pytest.raises(ArtifactError, match="training: cannot be written: no space"):
+        train(run())
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("training.init_from=nowhere", "nowhere: has no trained model"),
+        ("training.initial_weights=nowhere", "nowhere: cannot be read"),
+    ],
+)
+def test_a_training_that_cannot_be_moves_no_other_aside(run, key, told) -> None:
+    first = train(run())
+    with pytest.raises(UserError, match=told):
+        train(run(key))
+    assert not (run().run_folder / "superseded").exists()
+    assert train(run()) == {**first, "skipped": True}
 
 
 def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> None:
@@ -108,6 +157,44 @@ def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> N
     assert np.isfinite(result["evaluation"]["loss"])
 
 
+def test_skipped_steps_are_seen_between_two_lines_of_the_log(run, monkeypatch) -> None:
+    counts = Loss.counts
+    monkeypatch.setattr(
+        Loss, "counts", lambda *of: [n * float("nan") for n in counts(*of)]
+    )
+    keys = ("steps=40", "log_every=1000", "evaluate_every=1000", "max_skipped_steps=3")
+    with pytest.raises(NotFiniteError, match=r"step 3: .* for 3 steps in a row"):
+        train(run(*(f"training.{key}" for key in keys)))
+
+
+def test_killed_before_the_first_checkpoint_it_begins_its_log_anew(
+    run, monkeypatch
+) -> None:
+    keys = ("training.log_every=1", "training.evaluate_every=4")
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingLog, "add", fails_at(4, RuntimeError()))
+        with pytest.raises(RuntimeError):
+            train(run(*keys))
+    folder = run().run_folder / "training"
+    assert [row["step"] for row in read_metrics(folder)] == [1, 2, 3]
+    train(run(*keys))
+    assert [row["step"] for row in read_metrics(folder)] == [1, 2, 3, 4, 4]
+
+
+def test_the_log_has_the_rate_of_each_step(run) -> None:
+    train(
+        run(
+            "training.log_every=1",
+            "training.schedule={kind: linear, peak: 0.5, warmup_steps: 1}",
+        )
+    )
+    rows = read_metrics(run().run_folder / "training")
+    rates = [row["learning_rate"] for row in rows if "learning_rate" in row]
+    schedule = build_schedule(run().config.training.schedule, 4, hidden_dim=16)
+    assert rates == [float(schedule(step)) for step in range(4)]
+    assert len(set(rates)) > 1
+
+
 # At a validation, and elsewhere.
 @pytest.mark.parametrize(
     "stop_at", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 5)), 3]
@@ -115,7 +202,7 @@ def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> N
 def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) -> None:
     overrides = ("training.steps=7", "training.evaluate_every=3")
     whole = run(*overrides, folder="whole")
-    train(whole)
+    tokens = train(whole)["tokens"]
 
     add = TrainingLog.add
 
@@ -132,7 +219,7 @@ def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) ->
     checkpoints = list((halted.run_folder / "training/checkpoints").iterdir())
     assert f"step-{stop_at:08d}" in [path.name for path in checkpoints]
     assert not (halted.run_folder / "training/stage.json").exists()
-    train(halted)
+    result = train(halted)
     for a, b in zip(weights(whole), weights(halted), strict=True):
         np.testing.assert_array_equal(a, b)
     log = (halted.run_folder / "training/metrics.jsonl").read_text()
@@ -140,10 +227,19 @@ def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) ->
     assert steps == sorted(steps)
     assert steps[-1] == 7
     validated = [
-        [row for row in read_metrics(run.run_folder / "training") if "val_loss" in row]
+        [
+            {name: number for name, number in row.items() if name != "seconds"}
+            for row in read_metrics(run.run_folder / "training")
+            if "val_loss" in row
+        ]
         for run in (whole, halted)
     ]
     assert validated[0] == validated[1]
+    assert result["tokens"] == tokens  # of all attempts together
+    rows = read_metrics(halted.run_folder / "training")
+    assert result["seconds"] == rows[-1]["seconds"] > 0
+    seconds = [row["seconds"] for row in rows]
+    assert seconds == sorted(seconds)
 
 
 def test_without_data(run, tmp_path: Path) -> None:

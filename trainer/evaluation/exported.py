@@ -23,7 +23,7 @@ from configs.saved_models import find_version
 from trainer.evaluate import Forward
 from trainer.evaluation.asking import Arrays, Asked, AskedOnPhones, asked
 from trainer.evaluation.documents import Documents
-from trainer.run import loss_of
+from trainer.losses import loss_of
 from trainer.scoring import Answers, Batch
 
 # From a batch of records to the model's outputs for it.

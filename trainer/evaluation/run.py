@@ -23,7 +23,8 @@ from trainer.evaluation.page import report
 from trainer.evaluation.piece_bytes import bits_per_byte
 from trainer.evaluation.run_model import RunModel, find_run_model
 from trainer.input.masking import dynamic_masking
-from trainer.run import evaluate_split, loss_of
+from trainer.losses import loss_of
+from trainer.run import evaluate_split
 from trainer.step.build import build_evaluation
 
 

@@ -53,6 +53,14 @@ class TrainState:
                 for number, weight in enumerate(model.trainable_variables)
             ]
 
+    def last_learning_rate(self) -> float:
+        """What the last update was made with; before the first, what that one will be.
+
+        The optimizer's own word is for the update to come.
+        """
+        schedule = self.optimizer._learning_rate
+        return float(schedule(ops.maximum(self.optimizer.iterations - 1, 0)))
+
     @property
     def counters(self) -> list[keras.Variable]:
         """What is neither of the model nor of the optimizer nor an average."""
