@@ -25,6 +25,10 @@ _HEADS = (
 )
 
 
+# Of these, what gives the scores of classes.
+_SCORES = ("classifier", "pair_classifier", "token_classifier")
+
+
 def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[str]:
     """The paths that fit any of some patterns.
 
@@ -66,3 +70,13 @@ def is_head(path: str) -> bool:
     (True, False)
     """
     return path.partition("/")[0] in _HEADS
+
+
+def gives_scores(path: str) -> bool:
+    """Whether a weight belongs to the layer that gives the scores of classes.
+
+    Example:
+    >>> gives_scores("token_classifier/bias"), gives_scores("pooler/kernel")
+    (True, False)
+    """
+    return path.partition("/")[0] in _SCORES

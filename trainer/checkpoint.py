@@ -234,10 +234,14 @@ def load_weights(model: keras.Model, path: Path) -> None:
     """Gives a model what `save_weights` wrote.
 
     Raises:
-        ArtifactError: The file is missing, damaged, or of another model.
+        ArtifactError: The file is missing, damaged, or of another model; or a weight
+            is not finite.
     """
     try:
         keras.saving.load_weights(model, path)
+        for variable in model.weights:
+            if not np.isfinite(keras.ops.convert_to_numpy(variable.value)).all():
+                raise ValueError(f"{variable.path} is not finite")
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(
             f"{path}: cannot be loaded: {error}. Train again"

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from configs.errors import UserError
 from trainer.asks import Ask, NumberAsk
 from trainer.losses import Sums
 from trainer.metrics.intervals import Interval
@@ -21,6 +22,10 @@ Watcher = Callable[[Answers, Batch], None]
 # What answers are judged by, and how its mean is called.
 _JUDGED = {"correct": "accuracy", "absolute_error": "mae"}
 _SUMS = ("cost", "count", *_JUDGED)
+
+
+class NotFiniteError(UserError):
+    """A loss or a gradient is not finite."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class Evaluation:
     Attributes:
         loss: Per target, nats of choices or squares of numbers; if several things are
             asked, their losses added up.
-        perplexity: exp(loss).
+        perplexity: exp(loss of what is asked first).
         accuracy: Share of first guesses that are right, of what is asked first.
         unigram_entropy: Nats of the best guess that looks at no input: the entropy of
             the targets' own frequencies, added up like the loss.
@@ -153,6 +158,9 @@ def evaluate(
         batches: Features by name.
         seed: For the intervals.
         watchers: Are shown the answers to each batch, and the batch.
+
+    Raises:
+        NotFiniteError: The loss is not finite.
     """
     total: dict[str, dict[str, float]] = {}
     asked = {ask.output: np.zeros(1, np.int64) for ask in asks}
@@ -167,6 +175,11 @@ def evaluate(
         for watch in watchers:
             watch(answers, batch)
     found = means(total)
+    if not math.isfinite(found.loss):
+        raise NotFiniteError(
+            f"the loss of the split is {found.loss}, though every weight is finite: a "
+            "number on the way was too large. Try training.precision=float32"
+        )
     scores: dict[str, Interval] = {}
     for scorer, rows in zip(scorers, statistics, strict=True):
         scores |= scorer.intervals(rows, seed)
@@ -182,7 +195,8 @@ def evaluate(
     entropy = sum(unigram_entropy(of) for of in asked.values())
     return replace(
         common,
-        perplexity=math.exp(min(found.loss, 700.0)),  # beyond it, a float ends
+        # Beyond 700, a float ends.
+        perplexity=math.exp(min(found.parts.get(first.output, found.loss), 700.0)),
         accuracy=found.accuracy,
         unigram_entropy=entropy,
         nats_below_unigram=entropy - found.loss,

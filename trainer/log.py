@@ -13,15 +13,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.errors import UserError
 from configs.files import write_atomically, writing
 from configs.progress import Bar
-from trainer.evaluate import Means, means
+from trainer.evaluate import Means, NotFiniteError, means
 from trainer.step.state import TrainState
-
-
-class NotFiniteError(UserError):
-    """The loss or the gradient was not finite for too many steps in a row."""
 
 
 class TrainingLog:

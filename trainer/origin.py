@@ -14,13 +14,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.attention import BlockSparseAttention, KernelAttention
+from configs.attention import BlockSparseAttention, KernelAttention, LowRankAttention
 from configs.errors import ArtifactError
 from configs.load import load_run
 from configs.model import Model
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from configs.schema import plain
+from configs.sockets import LearnedPosition
+from model.paths import gives_scores
 from model.weights.assign import variables_of
 from model.weights.store import begin_with, read_weights, take_over
 from pipeline.manifest import Manifest, read_manifest
@@ -35,7 +37,8 @@ from trainer.stage import (
     weights_of,
 )
 
-# Keys of `model` that may differ: they change no weight of the body.
+# Keys of `model` that may differ: they change no weight of the body, but for the length
+# where each place has a weight.
 _FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
 
 
@@ -147,11 +150,25 @@ def begin(
         origin = origin_of(Path(training.init_from))
         _check(origin, config, manifest)
         told = str(weights_of(origin.folder))
-        return told, take_over(model, origin.values(), told)
+        values = origin.values()
+        if _answers(origin.config) != _answers(config):
+            values = {path: x for path, x in values.items() if not gives_scores(path)}
+        new = take_over(model, values, told)
+        if origin.tokenizer is None:
+            told += (
+                ", which came without a tokenizer: nothing tells if ids mean the same"
+            )
+        return told, new
     if training.initial_weights is not None:
         path = Path(training.initial_weights)
         return str(path), begin_with(model, path)
     return None
+
+
+def _answers(config: RunConfig) -> tuple[str, tuple[str, ...]] | None:
+    """What a head with classes of its own was trained to say; None without classes."""
+    labels = getattr(config.objective, "labels", ())
+    return (config.objective.kind, labels) if labels else None
 
 
 def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
@@ -189,6 +206,9 @@ def differences(there: RunConfig, here: RunConfig) -> list[str]:
     ['model.num_layers: 4 there, 6 here']
     """
     old, new = (_leaves(plain(run.model), "model") for run in (there, here))
+    if _has_a_weight_per_place(here.model):
+        key = "model.max_sequence_length"
+        old[key], new[key] = (run.model.max_sequence_length for run in (there, here))
     if _draws_by_seed(here.model):
         # Features and blocks that are drawn by the seed are no weights.
         old["seed"], new["seed"] = there.seed, here.seed
@@ -197,6 +217,12 @@ def differences(there: RunConfig, here: RunConfig) -> list[str]:
         for key in dict.fromkeys([*old, *new])
         if old.get(key) != new.get(key)
     ]
+
+
+def _has_a_weight_per_place(model: Model) -> bool:
+    return isinstance(model.position, LearnedPosition) or isinstance(
+        model.attention, LowRankAttention
+    )
 
 
 def _draws_by_seed(model: Model) -> bool:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from configs.supervised import TokenClassificationConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.asks import Ask, asks_of
-from trainer.evaluate import evaluate, means, sums_over
+from trainer.evaluate import NotFiniteError, evaluate, means, sums_over
 from trainer.losses import Loss
 from trainer.metrics.classification import Classification
 from trainer.metrics.language import Accuracy
@@ -96,7 +96,7 @@ def test_an_evaluation_of_two_things_asked() -> None:
     assert found.unigram_entropy == pytest.approx(entropy)
     assert found.nats_below_unigram == pytest.approx(entropy - found.loss)
     assert found.predictions == 3
-    assert found.perplexity == pytest.approx(math.exp(16 / 3 + 0.25))
+    assert found.perplexity == pytest.approx(math.exp(16 / 3))  # of the tokens
     assert found.scores["accuracy"].score == found.accuracy
     assert found.scores["pair_accuracy"] == (1.0, 1.0, 1.0)
     told = found.as_json()["scores"]["accuracy"]
@@ -119,6 +119,15 @@ def test_what_costs_beyond_all_floats_has_a_perplexity() -> None:
 
     found = evaluate(hopeless, (TOKENS,), (), BATCHES, seed=1)
     assert found.perplexity == math.exp(700)
+
+
+def test_a_loss_that_is_no_number_is_refused() -> None:
+    def broken(batch):
+        answers = forward(batch)
+        return {"logits": {**answers["logits"], "cost": np.array([np.nan])}}
+
+    with pytest.raises(NotFiniteError, match="loss of the split is nan"):
+        evaluate(broken, (TOKENS,), (), BATCHES, seed=1)
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES)

@@ -17,7 +17,7 @@ from model.weights.assign import variables_of
 from pipeline.manifest import read_manifest
 from trainer.checkpoint import best_checkpoint, load_weights
 from trainer.evaluate import Means
-from trainer.origin import begin, differences, origin_of
+from trainer.origin import Origin, begin, differences, origin_of
 from trainer.run import train
 from trainer.stage import build_trainable, weights_of
 
@@ -53,6 +53,48 @@ def test_takes_the_body_and_makes_a_new_head(run, trained) -> None:
     for path in found.keys() - set(new):
         np.testing.assert_array_equal(found[path], expected[path], err_msg=path)
     assert any(path.startswith("head_") for path in expected.keys() - found.keys())
+
+
+def test_a_head_for_other_labels_is_new(run, trained, monkeypatch) -> None:
+    labels = ("calm", "cross")
+    there = dataclasses.replace(
+        run().config, objective=ClassificationConfig(labels=labels)
+    )
+    weights = values(build_trainable(there, 120))
+    origin = dataclasses.replace(origin_of(trained), config=there)
+    monkeypatch.setattr("trainer.origin.origin_of", lambda folder: origin)
+    monkeypatch.setattr(Origin, "values", lambda self: weights)
+    head = {"classifier/kernel", "classifier/bias"}
+    for other, new in (
+        (ClassificationConfig(labels=labels), set()),
+        (ClassificationConfig(labels=labels[::-1]), head),
+        (ClassificationConfig(labels=(*labels, "mild")), head),
+    ):
+        invocation = run(f"training.init_from={trained}")
+        found, (_, told) = begun(invocation, objective=other)
+        assert set(told) == new
+        for path in found.keys() - new:
+            np.testing.assert_array_equal(found[path], weights[path], err_msg=path)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("model.position={kind: learned}", ["max_sequence_length: 32 there, 64 here"]),
+        ("model.position={kind: sinusoidal}", []),
+        (
+            "model.attention={kind: low_rank, num_heads: 2, rank: 8}",
+            ["max_sequence_length: 32 there, 64 here"],
+        ),
+    ],
+)
+def test_the_longest_input_may_differ_where_places_have_no_weights(
+    run, key, told
+) -> None:
+    sinusoidal = "model.position={kind: sinusoidal}"
+    there = run(sinusoidal, key).config
+    here = run(sinusoidal, key, "model.max_sequence_length=64").config
+    assert differences(there, here) == [f"model.{line}" for line in told]
 
 
 def test_another_model_is_refused_by_its_keys(run, trained) -> None:
@@ -107,7 +149,7 @@ def test_weights_that_are_not_finite_are_refused(run, trained) -> None:
     table = variables_of(model)["token_embedding/embeddings"]
     table.assign(np.full(table.shape, np.nan))
     model.save_weights(weights_of(trained))
-    with pytest.raises(ArtifactError, match="token_embedding/embeddings: holds"):
+    with pytest.raises(ArtifactError, match="embeddings is not finite"):
         begun(run(f"training.init_from={trained}"))
 
 

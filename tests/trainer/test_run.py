@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 
 from configs.errors import ArtifactError, UserError
+from trainer.evaluate import NotFiniteError
 from trainer.evaluation.run import evaluate_run
-from trainer.log import NotFiniteError, TrainingLog, read_metrics
+from trainer.log import TrainingLog, read_metrics
 from trainer.losses import Loss
 from trainer.memory import OutOfMemoryError
 from trainer.optimizers.schedules import build_schedule
@@ -182,15 +183,11 @@ def test_killed_before_the_first_checkpoint_it_begins_its_log_anew(
 
 
 def test_the_log_has_the_rate_of_each_step(run) -> None:
-    train(
-        run(
-            "training.log_every=1",
-            "training.schedule={kind: linear, peak: 0.5, warmup_steps: 1}",
-        )
-    )
+    keys = ("training.log_every=1", "training.schedule={kind: linear, warmup_steps: 1}")
+    train(run(*keys))
     rows = read_metrics(run().run_folder / "training")
     rates = [row["learning_rate"] for row in rows if "learning_rate" in row]
-    schedule = build_schedule(run().config.training.schedule, 4, hidden_dim=16)
+    schedule = build_schedule(run(*keys).config.training.schedule, 4, hidden_dim=16)
     assert rates == [float(schedule(step)) for step in range(4)]
     assert len(set(rates)) > 1
 

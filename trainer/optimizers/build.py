@@ -18,7 +18,7 @@ from trainer.optimizers.adamw import AdamW
 
 # Layers that give scores. Muon is for what lies between them and the embeddings, which
 # Keras knows by their paths.
-SCORING = ["logits/", "classifier/"]
+SCORING = ["logits/", "classifier/", "regressor/"]
 
 
 def is_decayed(path: str, not_decayed: Sequence[str]) -> bool:

@@ -9,7 +9,12 @@ import tensorflow as tf
 
 from configs.language_modelling import CausalConfig, MaskedConfig, SentencePairsConfig
 from configs.model import DecoderConfig, EncoderConfig, Model, Pooler
-from configs.objective import Objective, SpanQAConfig, TokenClassificationConfig
+from configs.objective import (
+    Objective,
+    RegressionConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
 from configs.optimizers import (
     NOT_DECAYED,
     AdafactorConfig,
@@ -225,9 +230,10 @@ def test_muon_by_the_paper(shape: tuple[int, int]) -> None:
         ),
         (EncoderConfig(**SMALL), TokenClassificationConfig(labels=LABELS)),
         (EncoderConfig(**SMALL), SpanQAConfig()),
+        (EncoderConfig(**SMALL), RegressionConfig()),
         (DecoderConfig(tie_embeddings=False, **SMALL), CausalConfig()),
     ],
-    ids=["pairs", "tokens", "spans", "causal"],
+    ids=["pairs", "tokens", "spans", "regression", "causal"],
 )
 def test_muon_takes_the_hidden_matrices_alone(
     config: Model, objective: Objective
