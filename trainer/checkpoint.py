@@ -65,12 +65,16 @@ class Checkpoints:
         folder: Where they live.
         keep: How many of the last to leave.
         writes: Whether to; one worker of several does.
+        rows: Records of a batch of each stream, without which a step is no position.
     """
 
-    def __init__(self, folder: Path, keep: int, writes: bool = True):
+    def __init__(
+        self, folder: Path, keep: int, writes: bool = True, rows: Sequence[int] = ()
+    ):
         self.folder = folder
         self.keep = keep
         self.writes = writes
+        self.rows = rows
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future | None = None
         for left in folder.glob(".step-*.tmp") if writes else ():
@@ -112,7 +116,7 @@ class Checkpoints:
             self._thread.shutdown()
 
     def _write(self, snapshot: Snapshot, validation_loss: float | None) -> None:
-        write_checkpoint(self.folder, snapshot, validation_loss)
+        write_checkpoint(self.folder, snapshot, validation_loss, self.rows)
         for old in self._superfluous():
             shutil.rmtree(old)
 
@@ -123,7 +127,10 @@ class Checkpoints:
 
 
 def write_checkpoint(
-    folder: Path, snapshot: Snapshot, validation_loss: float | None = None
+    folder: Path,
+    snapshot: Snapshot,
+    validation_loss: float | None = None,
+    rows: Sequence[int] = (),
 ) -> Path:
     """Writes `folder/step-…`, whole or not at all.
 
@@ -146,6 +153,7 @@ def write_checkpoint(
                 "format": FORMAT,
                 "step": snapshot.step,
                 "validation_loss": validation_loss,
+                "rows": list(rows),
                 "sha256": _sha256(path),
                 "tensors": snapshot.described,
             }
@@ -211,6 +219,25 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
         raise ArtifactError(
             f"{path}: not a checkpoint of this run: {error}. {advice}"
         ) from error
+
+
+def check_rows(path: Path, rows: Sequence[int]) -> None:
+    """Refuses to enter batches that are not those a checkpoint was made with.
+
+    Args:
+        path: The checkpoint.
+        rows: Records of a batch of each stream.
+
+    Raises:
+        ArtifactError: Some would be read twice, and some not at all.
+    """
+    there = json.loads((path / _REST).read_text("utf-8")).get("rows")
+    if there and list(rows) != there:
+        raise ArtifactError(
+            f"{path}: was made with batches of {there} records of each length, and the "
+            f"workers of now have {list(rows)}: some records would be read twice, and "
+            "some not at all. Go on with as many workers as it was made with"
+        )
 
 
 def save_weights(model: keras.Model, path: Path) -> None:

@@ -1,7 +1,7 @@
 """What must be there before the first step of a training: records, model, optimizer."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from model.adaptation.freezing import ParameterCount
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from trainer.adaptation import adapt
-from trainer.checkpoint import list_checkpoints, restore_checkpoint
+from trainer.checkpoint import check_rows, list_checkpoints, restore_checkpoint
 from trainer.distill import learn_from_teacher
 from trainer.distribution.workers import Workers
-from trainer.input.batches import check_contract
+from trainer.input.batches import check_contract, rows_of_batches
 from trainer.input.data_sets import data_sets
 from trainer.log import cut_metrics
 from trainer.losses import Loss, loss_of
@@ -40,6 +40,7 @@ class Prepared:
         loss: What is made small.
         parameters: Of the model, counted.
         step: Where to go on.
+        rows: Records of a batch of each stream.
     """
 
     manifest: Manifest
@@ -48,6 +49,7 @@ class Prepared:
     loss: Loss
     parameters: ParameterCount
     step: int
+    rows: list[int]
 
 
 def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
@@ -69,8 +71,11 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
     manifest = read_manifest(invocation.run_folder / "data")
     manifest.check_files()
     check_contract(manifest, contract(config))
-    for of_another_run, _ in data_sets(config, manifest)[1:]:
+    sets = data_sets(config, manifest)
+    for of_another_run, _ in sets[1:]:
         of_another_run.check_files()
+    parts = training.accumulation * workers.local_replicas
+    rows = rows_of_batches(sets, training.batch_size, parts, workers.place.count)
 
     # 2. The model, and where an earlier attempt left it.
     if training.deterministic:
@@ -95,16 +100,22 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
         )
         parameters = adapt(model, training.adaptation, config.seed)
         state = TrainState(trained, _optimizer(config, trained), training)
-    step = _resume(state, folder, console.say, workers)
-    return Prepared(manifest, model, state, loss, parameters, step)
+    step = _resume(state, folder, rows, console.say, workers)
+    return Prepared(manifest, model, state, loss, parameters, step, rows)
 
 
 def _resume(
-    state: TrainState, folder: Path, say: Callable[[str], None], workers: Workers
+    state: TrainState,
+    folder: Path,
+    rows: Sequence[int],
+    say: Callable[[str], None],
+    workers: Workers,
 ) -> int:
     """Restores the last checkpoint of an unfinished training; the step it is at."""
     checkpoints = list_checkpoints(folder / "checkpoints")
     step = restore_checkpoint(checkpoints[-1], state) if checkpoints else 0
+    if checkpoints:
+        check_rows(checkpoints[-1], rows)
     workers.agree(step, f"the step of the last checkpoint in {folder}")
     if workers.is_chief:
         cut_metrics(folder, step)

@@ -214,7 +214,7 @@ def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
             ),
         )
         checkpoints = Checkpoints(
-            folder / "checkpoints", training.keep_checkpoints, writes
+            folder / "checkpoints", training.keep_checkpoints, writes, prepared.rows
         )
         try:
             run_steps(

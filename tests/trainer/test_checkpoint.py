@@ -17,6 +17,7 @@ from trainer import checkpoint
 from trainer.asks import asks_of
 from trainer.checkpoint import (
     Checkpoints,
+    check_rows,
     list_checkpoints,
     restore_checkpoint,
     save_weights,
@@ -179,3 +180,11 @@ def test_a_weight_that_is_not_finite_is_named(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, take_snapshot(state, 1))
     with pytest.raises(ArtifactError, match=f"{weight.path} is not finite"):
         restore_checkpoint(path, new_state())
+
+
+def test_other_batches_are_not_entered(tmp_path: Path) -> None:
+    snapshot = take_snapshot(new_state(), 1)
+    path = write_checkpoint(tmp_path, snapshot, rows=[64, 48])
+    check_rows(path, [64, 48])
+    with pytest.raises(ArtifactError, match=r"of \[64, 48\] .* have \[60, 48\]"):
+        check_rows(path, [60, 48])

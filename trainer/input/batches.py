@@ -90,23 +90,8 @@ def training_batches(
         ConfigError: A weight is not a positive number, or the workers cannot share a
             batch equally.
     """
-    sets = [(data, 1.0)] if isinstance(data, Manifest) else list(data)
-    _check_sets(sets)
-    total = sum(weight for _, weight in sets)
-    streams: list[Stream] = []
-    shares: list[float] = []
-    for manifest, weight in sets:
-        found = streams_of(
-            manifest,
-            "train",
-            batch_size,
-            workers=worker[1],
-            parts=accumulation,
-            first=len(streams),
-        )
-        epoch = sum(stream.batches for stream in found)
-        shares += [weight / total * s.batches / epoch for s in found]
-        streams += found
+    workers = worker[1]
+    streams, shares = _streams(data, batch_size, accumulation, workers)
     turns = Turns.by_share(shares, sum(stream.batches for stream in streams), seed)
     records = sum(stream.records for stream in streams)
 
@@ -122,6 +107,45 @@ def training_batches(
         return _ready(parts[0])
     order = turns.order(batches_read)
     return _ready(tf.data.Dataset.choose_from_datasets(parts, order))
+
+
+def rows_of_batches(
+    data: Data, batch_size: int, accumulation: int, workers: int
+) -> list[int]:
+    """Records of a batch of each stream: where these are the same, so are the batches.
+
+    Args:
+        data: The records, as in `training_batches`.
+        batch_size: Records per batch, of the longest.
+        accumulation: Micro-batches that every batch can be cut into.
+        workers: How many share each batch.
+    """
+    streams, _ = _streams(data, batch_size, accumulation, workers)
+    return [stream.batch_size for stream in streams]
+
+
+def _streams(
+    data: Data, batch_size: int, accumulation: int, workers: int
+) -> tuple[list[Stream], list[float]]:
+    """The streams of all data sets, and the share of the batches that each gives."""
+    sets = [(data, 1.0)] if isinstance(data, Manifest) else list(data)
+    _check_sets(sets)
+    total = sum(weight for _, weight in sets)
+    streams: list[Stream] = []
+    shares: list[float] = []
+    for manifest, weight in sets:
+        found = streams_of(
+            manifest,
+            "train",
+            batch_size,
+            workers=workers,
+            parts=accumulation,
+            first=len(streams),
+        )
+        epoch = sum(stream.batches for stream in found)
+        shares += [weight / total * s.batches / epoch for s in found]
+        streams += found
+    return streams, shares
 
 
 def validation_batches(

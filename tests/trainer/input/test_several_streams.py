@@ -14,7 +14,12 @@ from configs.language_modelling import MaskedConfig
 from pipeline.manifest import Manifest
 from pipeline.objectives.masked import Hiding
 from tests.trainer.input.record_folders import numbers, write_records
-from trainer.input.batches import training_batches, validation_batches, validation_order
+from trainer.input.batches import (
+    rows_of_batches,
+    training_batches,
+    validation_batches,
+    validation_order,
+)
 from trainer.input.masking import DynamicMasking
 
 MASKING = DynamicMasking(
@@ -121,6 +126,15 @@ def test_workers_share_the_batches_of_one(bucketed: Manifest) -> None:
     np.testing.assert_array_equal(
         third, alone[0]["token_ids"][2 * quarter : 3 * quarter]
     )
+
+
+def test_which_numbers_of_workers_have_the_same_batches(tmp_path: Path) -> None:
+    three = write_records(tmp_path, {("train", length): [9] for length in (4, 6, 8)})
+    for workers in (1, 2, 4, 8):
+        assert rows_of_batches(three, 48, 1, workers) == [96, 64, 48]
+    assert rows_of_batches(three, 48, 2, 4) == [96, 64, 48]
+    assert rows_of_batches(three, 48, 1, 3) == [96, 48, 48]
+    assert rows_of_batches(three, 48, 3, 1) == [96, 48, 48]
 
 
 @pytest.mark.parametrize("masking", [None, MASKING], ids=["plain", "masked"])
