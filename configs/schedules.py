@@ -92,7 +92,7 @@ class NoamSchedule:
 class WsdSchedule:
     """Warm-up, a stable peak, and a decay at the end (Hu et al., 2024; MiniCPM).
 
-    A run may be made longer from any checkpoint before the decay.
+    Before the decay the rates do not depend on how long the run is.
     """
 
     kind: Literal["wsd"] = "wsd"

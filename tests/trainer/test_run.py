@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, UserError
+from configs.errors import ArtifactError, ConfigError, UserError
 from trainer.evaluate import NotFiniteError
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog, read_metrics
 from trainer.losses import Loss
 from trainer.memory import OutOfMemoryError
 from trainer.optimizers.schedules import build_schedule
+from trainer.prepare import make_deterministic
 from trainer.run import train
 from trainer.stage import build_trainable
 
@@ -263,3 +264,17 @@ def test_altered_shard(run) -> None:
 def test_no_validation(run) -> None:
     with pytest.raises(ArtifactError, match="made from other inputs"):
         train(run("data.validation_fraction=0"))
+
+
+def test_a_gpu_under_jax_has_to_be_told_before_xla_begins(monkeypatch) -> None:
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    monkeypatch.setattr(keras.distribution, "list_devices", lambda _: ["gpu:0"])
+    with pytest.raises(ConfigError, match="XLA_FLAGS=--xla_gpu_deterministic_ops=true"):
+        make_deterministic()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")
+    called = []
+    monkeypatch.setattr(
+        tf.config.experimental, "enable_op_determinism", lambda: called.append(True)
+    )
+    make_deterministic()
+    assert called == [True]
