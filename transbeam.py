@@ -6,6 +6,7 @@ Nothing heavy is imported before a room is entered.
 
 import argparse
 import importlib
+import shlex
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -87,6 +88,15 @@ ROOMS = {
     "predict": "serving",
 }
 STAGES = ("data", "train", "export", "predict")
+# What a model of each kind can be asked about: a text, or both of a pair.
+QUESTIONS = {
+    "masked": ("It returns a [MASK].",),
+    "classification": ("A quiet film that stays with you.",),
+    "regression": ("A quiet film that stays with you.",),
+    "pair_classification": ("Two dogs run in a park.", "An animal is outside."),
+    "pair_regression": ("Two dogs run in a park.", "An animal is outside."),
+    "token_classification": ("Ada Lovelace was born in London.",),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -171,18 +181,28 @@ def _closing_screen(
         if "path" in result:
             lines.append(f"  {'':<25} {result['path']}")
     total = duration(sum(seconds.values()))
+    steps = f"training.steps={2 * invocation.config.training.steps}"
     return "\n".join(
         [
             *lines,
             f"  {'total':<8} {total:<16} {invocation.run_folder}",
             "",
             "Try next:",
-            f"  {invocation.command('predict')} --text 'It returns a [MASK].'",
+            *_question(invocation),
             f"  {invocation.command('evaluate')}",
-            f"  {invocation.command('run')} --set training.steps="
-            f"{2 * invocation.config.training.steps}",
+            f"  {invocation.command('run')} --set {steps}",
         ]
     )
+
+
+def _question(invocation: Invocation) -> list[str]:
+    """The line to type to ask the model something; none if it cannot be asked."""
+    texts = QUESTIONS.get(invocation.config.objective.kind)
+    if texts is None:
+        return []
+    flags = zip(("--text", "--second-text"), texts, strict=False)
+    words = [word for flag in flags for word in flag]
+    return [f"  {invocation.command('predict')} {shlex.join(words)}"]
 
 
 if __name__ == "__main__":

@@ -3,10 +3,22 @@
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.console import RenderableType
+    from rich.progress import Task
 
 SECONDS_BETWEEN_LINES = 10.0
+_SHORTEST_BAR = 5
+# The names are those of `rich`.
+_STYLES = {
+    "percent": "progress.percentage",
+    "elapsed": "progress.elapsed",
+    "left": "progress.remaining",
+}
 
 
 class Bar(Protocol):
@@ -107,49 +119,48 @@ class LogBar:
 
 
 class TerminalBar:
-    """A bar drawn by `rich`, which is imported only when there is one to draw."""
+    """A bar drawn by `rich`, which is imported only when there is one to draw.
 
-    def __init__(self, label: str, total: float | None, unit: str, start: float = 0.0):
+    The remark stands on a line of its own: a long one leaves the numbers whole.
+
+    Args:
+        label, total, unit, start: As in `Console.progress`.
+        terminal: Where it is drawn, stderr if left out; another one in tests.
+        clock: Seconds from any origin; another one in tests.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: float | None,
+        unit: str,
+        start: float = 0.0,
+        terminal: "RichConsole | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
         from rich.console import Console as RichConsole
-        from rich.markup import escape
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            ProgressColumn,
-            Task,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import Progress
         from rich.text import Text
 
-        class RateColumn(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                speed = task.finished_speed or task.speed
-                return Text("" if speed is None else f"{amount(speed)} {unit}/s")
+        start = round(start)  # `rich` begins at whole numbers
 
-        class CountColumn(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                total = "" if task.total is None else f"/{amount(task.total)}"
-                return Text(f"{amount(task.completed)}{total}")
+        class TwoLines(Progress):
+            def get_renderables(self) -> "Iterator[RenderableType]":
+                for task in self.tasks:
+                    parts = _parts(task, unit, start)
+                    yield _first_line(task, parts, self.console.width)
+                    if remark := task.fields["remark"]:
+                        yield Text(remark)
 
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            CountColumn(),
-            RateColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[remark]}", markup=False),
-            console=RichConsole(stderr=True),
+        self._progress = TwoLines(
+            console=terminal or RichConsole(stderr=True),
+            get_time=clock,
             # Text for stdout must reach stdout even when that is a file.
             redirect_stdout=sys.stdout.isatty(),
         )
         # `completed` now and not by `advance`, which would count it as speed.
         self._task = self._progress.add_task(
-            escape(label), total=total, completed=round(start), remark=""
+            label, total=total, completed=start, remark=""
         )
         self._progress.start()
 
@@ -169,6 +180,63 @@ class TerminalBar:
             # forgets the speed when the total changes.
             task.total = task.completed
         self._progress.stop()
+
+
+def _parts(task: "Task", unit: str, start: float) -> dict[str, str]:
+    """What the first line says, from left to right; what is not known is not there."""
+    elapsed = (task.finished_time if task.finished else task.elapsed) or 0.0
+    speed = task.finished_speed or task.speed
+    if not speed and elapsed > 0:
+        # `rich` looks at the last half minute, in which a slow step may not end.
+        speed = (task.completed - start) / elapsed
+    total = "" if task.total is None else f"/{amount(task.total)}"
+    parts = {"label": task.description}
+    if total:
+        parts["percent"] = f"{task.percentage:3.0f}%"
+    parts["counts"] = f"{amount(task.completed)}{total}"
+    if speed:
+        parts["rate"] = f"{amount(speed)} {unit}/s"
+    parts["elapsed"] = duration(elapsed)
+    remaining = task.remaining or 0.0
+    if speed and remaining > 0:
+        parts["left"] = f"left {duration(remaining / speed)}"
+    return parts
+
+
+def _first_line(task: "Task", parts: dict[str, str], width: int) -> "RenderableType":
+    """The numbers, and a bar as long as they leave room for.
+
+    Where there is no room for a bar, numbers may be too many as well; they are left
+    out whole, for half a number is worse than none.
+    """
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    def room() -> int:
+        return width - len(" ".join(parts.values()))
+
+    bar_width = room() - 1
+    for least in ("elapsed", "rate", "label"):
+        if room() < 0:
+            parts.pop(least, None)
+    cells: list[RenderableType] = [
+        Text(text, style=_STYLES.get(name, "")) for name, text in parts.items()
+    ]
+    if bar_width >= _SHORTEST_BAR:
+        bar = ProgressBar(
+            total=task.total,
+            completed=task.completed,
+            width=bar_width,
+            pulse=task.total is None,
+            animation_time=task.get_time(),
+        )
+        cells.insert(1, bar)
+    line = Table.grid(padding=(0, 1))
+    for _ in cells:
+        line.add_column(no_wrap=True)
+    line.add_row(*cells)
+    return line
 
 
 def amount(value: float) -> str:

@@ -4,6 +4,8 @@ import argparse
 import errno
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 import transbeam
 from configs.__main__ import main as configs_main
+from configs.abilities import EXPORTED
 from configs.command import (
     Invocation,
     add_common_arguments,
@@ -25,6 +28,7 @@ from configs.load import load_run
 from configs.schema import plain
 from configs.version import VERSION
 from model.__main__ import main as check_main
+from serving import __main__ as serving_main
 
 REPOSITORY = Path(__file__).parents[2]
 DEMO = str(REPOSITORY / "configs" / "demo.yaml")
@@ -273,6 +277,39 @@ def test_run_predicts_nothing_without_examples(rooms, capsys):
     screen = capsys.readouterr().out
     assert "\n3 of 3: export\n" in screen
     assert "transbeam predict" in screen
+
+
+@pytest.mark.parametrize("kind", EXPORTED)
+def test_run_closes_with_a_question_that_its_model_can_be_asked(
+    rooms, monkeypatch, tmp_path, capsys, kind
+):
+    labels = ", labels: [a, b]" if kind.endswith("classification") else ""
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "name: x\ndata:\n  source: {kind: jsonl, path: x}\n"
+        f"objective: {{kind: {kind}{labels}}}\n"
+    )
+    assert transbeam.main(["run", str(file)]) == 0
+    (line,) = re.findall(r"^  transbeam (predict .*)", capsys.readouterr().out, re.M)
+    asked = []
+
+    def predict(invocation, texts, model, *, second_texts):
+        assert invocation.config.objective.kind == kind
+        asked.append((*texts, *second_texts))
+        return {}
+
+    monkeypatch.setattr(serving_main, "predict", predict)
+    assert serving_main.main(shlex.split(line)) == 0
+    ((first, *others),) = asked
+    assert len(others) == kind.startswith("pair_")
+    assert ("[MASK]" in first) == (kind == "masked")
+
+
+def test_run_asks_nothing_of_a_model_without_a_question(rooms, monkeypatch, capsys):
+    monkeypatch.delitem(transbeam.QUESTIONS, "masked")
+    assert transbeam.main(["run", DEMO, "--run", "runs/x"]) == 0
+    screen = capsys.readouterr().out
+    assert f"Try next:\n  transbeam evaluate {DEMO} --run runs/x\n" in screen
 
 
 def test_run_as_json_is_the_results_by_stage(rooms, capsys):

@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+from rich.console import Console as RichConsole
 
 from configs.console import Console
 from configs.progress import LogBar, TerminalBar
@@ -160,6 +161,74 @@ def test_bar_on_a_terminal(monkeypatch, capsys, total):
     assert "[loss]" in shown
     assert "records/s" in shown
     assert capsys.readouterr().out == "to stdout\n"
+
+
+REMARK = "loss 2.500, gradient 0.70, rate 3.0e-04, 5,800 tokens/s, MFU 41%, input 0%"
+
+
+def drawn(
+    width,
+    *,
+    total=6500,
+    start=0.0,
+    done=600,
+    seconds=100.0,
+    advances=5,
+    remark=REMARK,
+):
+    """What a bar leaves on a terminal, line by line, after equal advances."""
+    clock, file = Clock(), io.StringIO()
+    terminal = RichConsole(width=width, file=file)
+    bar = TerminalBar("training", total, "steps", start, terminal, clock)
+    clock.seconds += seconds * (advances == 0)
+    for _ in range(advances):
+        clock.seconds += seconds / advances
+        bar.advance(done / advances)
+    bar.describe(remark)
+    bar.close(finished=done == total)
+    return file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_long_remark_takes_nothing_of_the_bar(width):
+    first, second = drawn(width)
+    numbers = "   9% 600/6,500 6 steps/s 1:40 left 16:23"
+    assert first.startswith("training ━")
+    assert first.endswith(numbers)
+    assert len(first) == width
+    assert set(first.removeprefix("training").removesuffix(numbers)) <= set(" ━╸")
+    assert second.rstrip() == REMARK
+
+
+def test_narrow_terminal_loses_the_bar_first_and_no_number_in_part():
+    slow = {"done": 1230, "total": 123456, "seconds": 9000}
+    assert drawn(60, **slow) == [
+        "training   1% 1,230/123,456 0.137 steps/s left 248:25:37",
+        "loss 2.500, gradient 0.70, rate 3.0e-04, 5,800 tokens/s, MFU",
+        "41%, input 0%",
+    ]
+    assert drawn(50, **slow, remark="") == [
+        "training   1% 1,230/123,456 left 248:25:37"
+    ]
+    assert drawn(40, **slow, remark="") == ["  1% 1,230/123,456 left 248:25:37"]
+
+
+def test_time_left_is_told_once_it_is_known():
+    (line,) = drawn(80, start=12.4, advances=0, remark="")
+    assert line.split() == ["training", "0%", "12/6,500", "1:40"]
+    # A step of minutes: `rich` alone forgets the one before.
+    (line,) = drawn(80, total=10, done=2, advances=2, seconds=400, remark="")
+    assert line.endswith(" 20% 2/10 0.005 steps/s 6:40 left 26:40")
+    (line,) = drawn(80, total=10, done=10, remark="")
+    assert line.endswith("━ 100% 10/10 0.1 steps/s 1:40")
+    (line,) = drawn(80, total=10, done=11, remark="")
+    assert line.endswith("━ 100% 11/10 0.11 steps/s 1:40")
+
+
+def test_bar_of_unknown_length_counts():
+    (line,) = drawn(80, total=None, remark="")
+    assert line.startswith("training ━")
+    assert line.endswith("━ 600 6 steps/s 1:40")
 
 
 def test_dumb_terminal_gets_lines(monkeypatch):
