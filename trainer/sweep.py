@@ -7,17 +7,20 @@ In the sweep's folder are:
     sweep.html      the same as a table and a picture
 
 A run that is done is not done again, so a sweep that was stopped goes on; a value that
-is added later adds its runs. Runs whose records are the same share their files.
+is added later adds its runs. Runs whose records are the same share their files. A run
+that fails stops none of the others; the sweep fails after the last.
 """
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,11 +33,12 @@ from configs.load import load_run
 from configs.run import RunConfig
 from configs.run_folder import fingerprint, lock, save_config
 from configs.sweep import Sweep, load_sweep
-from pipeline.stage import data_inputs, data_stage
+from pipeline.stage import data_inputs, data_stage, finished_data
 from trainer.pages.sweep import sweep_page
-from trainer.stage import training_stage
+from trainer.stage import training_inputs, training_stage
 
 _INTERRUPTED = 130
+_MOST_LISTED = 10  # failed runs
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,8 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
         validation loss; and `page`.
 
     Raises:
-        UserError: The file is not right, a combination is refused, or no run ended
-            well.
+        UserError: The file is not right, a combination is refused, or runs failed;
+            then the others are done, and the page tells of all.
         KeyboardInterrupt: After a stop that was asked for.
     """
     plan = load_sweep(file)
@@ -83,23 +87,36 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
             told = " ".join(point.replaced)
             console.heading(f"{number} of {len(points)}: {told}")
             _share_records(point, points[: number - 1])
-            if error := _run(plan, point, console):
-                console.warn(f"{point.folder}: {error}; the sweep goes on")
+            error = _run(plan, point, console)
+            if error is not None:
+                console.warn(f"{point.folder}: failed, see above; the sweep goes on")
             outcomes[point.folder] = _outcome(point, error)
             found = [outcomes[p.folder] for p in points if p.folder in outcomes]
             _write(plan, folder, found)
-    good = [run for run in found if run["error"] is None]
-    if not good:
-        raise UserError(f"{folder}: no run of the sweep ended well; see above")
-    best = min(good, key=lambda run: run["loss"])
-    failed = f", {len(found) - len(good)} failed" if len(good) < len(found) else ""
     page = folder / "sweep.html"
-    console.result(
-        f"{len(good)} of {len(found)} runs in {folder}{failed}, compared in {page}; "
-        f"the least validation loss, {best['loss']:.3f}, has "
-        f"{' '.join(best['replaced'])}"
-    )
+    good = [run for run in found if run["error"] is None]
+    best = min(good, key=lambda run: run["loss"], default=None)
+    if best is not None:
+        console.result(
+            f"{len(good)} of {len(found)} runs in {folder}, compared in {page}; the "
+            f"least validation loss, {best['loss']:.3f}, has "
+            f"{' '.join(best['replaced'])}"
+        )
+    if len(good) < len(found):
+        raise UserError(_told_failures(found, page))
     return {"runs": found, "best": best, "page": str(page)}
+
+
+def _told_failures(found: Sequence[dict[str, Any]], page: Path) -> str:
+    failed = [run for run in found if run["error"] is not None]
+    lines = [f"{page}: {len(failed)} of {len(found)} runs failed:"]
+    for run in failed[:_MOST_LISTED]:
+        told = f"{' '.join(run['replaced'])}: {run['error']}"
+        lines.append(textwrap.indent(told, "    ")[2:])
+    if len(failed) > _MOST_LISTED:
+        lines.append(f"  and {len(failed) - _MOST_LISTED} more, which the page lists")
+    lines.append("The same command tries these again, and keeps what is finished.")
+    return "\n".join(lines)
 
 
 def _points(plan: Sweep, folder: Path) -> Iterator[Point]:
@@ -112,7 +129,7 @@ def _points(plan: Sweep, folder: Path) -> Iterator[Point]:
 
 
 def _run(plan: Sweep, point: Point, console: Console) -> str | None:
-    """Makes the records of a run and trains it; what went wrong, if anything did.
+    """Makes the records of a run and trains it; why that failed, if it did.
 
     Each stage has a process of its own, which gives all memory back. What is done
     already the stages find out themselves.
@@ -123,42 +140,76 @@ def _run(plan: Sweep, point: Point, console: Console) -> str | None:
         words = [*command, stage, str(plan.base), "--run", str(point.folder)]
         for override in point.overrides:
             words += ["--set", override]
-        code = _wait(words + ["--quiet"] * console.quiet)
+        code, told = _wait([*words, "--json", *["--quiet"] * console.quiet])
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            return f"{stage} ended with exit code {code}"
+            return f"{stage} ended with exit code {code}: {_reason(told)}"
     return None
 
 
-def _wait(words: Sequence[str]) -> int:
+def _reason(told: str) -> str:
+    """Why a command failed, by the JSON it ended with.
+
+    Example:
+    >>> _reason('{"error": "corpus.txt: there is no such file."}')
+    'corpus.txt: there is no such file.'
+    >>> _reason("")
+    'it did not say why'
+    """
+    with suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(told)["error"])
+    return "it did not say why"
+
+
+def _wait(words: Sequence[str]) -> tuple[int, str]:
     """Runs a command to its end, also when it is asked to stop before.
 
     Ctrl-C reaches it by itself, SIGTERM through us; it saves a checkpoint, which takes
     its time.
+
+    Returns:
+        Its exit code, and what it wrote to stdout.
     """
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-    with _passing_on_sigterm(process):
+    with _passing_on_sigterm() as pass_on_to:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, encoding="utf-8")
         try:
-            return process.wait()
+            pass_on_to(process)
+            told, _ = process.communicate()
         except KeyboardInterrupt:
-            process.wait()
+            process.communicate()
             raise
+    return process.returncode, told
 
 
 @contextmanager
-def _passing_on_sigterm(process: subprocess.Popen) -> Generator[None, None, None]:
+def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None, None]:
+    """Gives a function that takes the process to pass SIGTERM on to.
+
+    One that comes before, while the process starts, is kept for it.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python hands signals to the main thread alone
+        yield lambda process: None  # Python hands signals to the main thread alone
         return
+    started: subprocess.Popen | None = None
+    is_asked = False
 
     def handle(number: int, frame: Any) -> None:
-        process.terminate()
-        raise KeyboardInterrupt
+        nonlocal is_asked
+        is_asked = True
+        if started is not None:
+            started.terminate()
+            raise KeyboardInterrupt
+
+    def pass_on_to(process: subprocess.Popen) -> None:
+        nonlocal started
+        started = process
+        if is_asked:
+            handle(signal.SIGTERM, None)
 
     before = signal.signal(signal.SIGTERM, handle)
     try:
-        yield
+        yield pass_on_to
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -188,7 +239,18 @@ def _link(source: str, target: str) -> None:
 
 
 def _is_finished(point: Point) -> bool:
-    return (training_stage(point.folder).path / "stage.json").is_file()
+    """Whether a run was trained from what its configuration says now.
+
+    In doubt it was not: its commands find out, and say what is wrong.
+    """
+    stage = training_stage(point.folder)
+    if not (stage.path / "stage.json").is_file():
+        return False
+    with suppress(UserError, OSError):
+        made = finished_data(point.config, point.folder)
+        inputs = training_inputs(point.config, made["records_sha256"], stage.inputs())
+        return stage.result_if_done(inputs) is not None
+    return False
 
 
 def _outcome(point: Point, error: str | None = None) -> dict[str, Any]:

@@ -1,20 +1,29 @@
 """A sweep: which runs there are, and what is said of them."""
 
+import itertools
 import json
+import math
 import os
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from configs.console import Console
 from configs.errors import ConfigError, UserError
-from configs.run_folder import Stage
+from configs.load import flatten, load_run
+from configs.run import RunConfig
+from pipeline.stage import data_inputs, data_stage
 from trainer import sweep as module
+from trainer.__main__ import main
+from trainer.stage import training_inputs, training_stage
 from trainer.sweep import sweep
 
 FILE = """
@@ -26,39 +35,61 @@ grid: {training.schedule.peak: [1e-3, 2e-3], data.sequence_length: [32, 64]}
 
 
 class Processes:
-    """Plays the commands of a sweep: a run's loss is its length divided by its peak."""
+    """Plays the commands of a sweep: a run's loss is its length less its peak."""
 
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
         self.fails = ""
+        self.stdout = json.dumps({"error": "no <b>corpus</b>"})
+        self.stops_after = math.inf
+        self.validations = 1
 
-    def __call__(self, words) -> int:
+    def __call__(self, words: list[str]) -> tuple[int, str]:
         self.commands.append(words)
-        _, script, stage, _, _, folder, *overrides = words
+        if len(self.commands) > self.stops_after:
+            raise KeyboardInterrupt
+        _, script, name, base, _, folder, *settings = words
         assert Path(script).is_file()
-        folder = Path(folder) / ("data" if stage == "data" else "training")
-        if self.fails and any(self.fails in word for word in overrides):
-            return 2
-        folder.mkdir(parents=True, exist_ok=True)
-        told = dict(word.split("=") for word in overrides if "=" in word)
-        loss = float(told["data.sequence_length"]) / 100
-        loss -= float(told["training.schedule.peak"])
+        assert "--json" in settings
+        given = itertools.pairwise(settings)
+        overrides = [value for key, value in given if key == "--set"]
+        if self.fails and any(self.fails in override for override in overrides):
+            return 2, self.stdout
+        config = load_run(base, overrides, with_model=True)
+        if name == "data":
+            stage = data_stage(Path(folder))
+            inputs = {**data_inputs(config), "corpus": "as it is"}
+            result: dict[str, Any] = {"records_sha256": "of its records"}
+        else:
+            stage = training_stage(Path(folder))
+            inputs = training_inputs(config, "of its records", stage.inputs())
+            result = self.trained(config)
+        stage.begin(inputs)
+        if name == "train":
+            self.write_metrics(stage.path, result["evaluation"]["loss"])
+        stage.finish(inputs, result)
+        return 0, ""
+
+    def trained(self, config: RunConfig) -> dict[str, Any]:
+        keys = flatten(config)
+        loss = keys["data.sequence_length"] / 100 - keys["training.schedule.peak"]
         scores = {"accuracy": {"score": 0.5}, "perplexity": {"score": None}}
         result = {"evaluation": {"loss": loss, "scores": scores}, "parameters": 9}
-        result |= {"seconds": 61.0, "tokens_per_second": 7}
-        (folder / "stage.json").write_text(json.dumps({"result": result}))
-        return 0
+        return result | {"seconds": 61.0, "tokens_per_second": 7}
+
+    def write_metrics(self, folder: Path, loss: float) -> None:
+        rows: list[dict[str, float]] = [{"step": 5, "loss": 9.0}]
+        for number in range(self.validations):
+            step = 30 - 10 * (self.validations - 1 - number)
+            rows.append({"step": step, "val_loss": loss + (30 - step) / 10})
+        lines = (json.dumps(row) + "\n" for row in rows)
+        (folder / "metrics.jsonl").write_text("".join(lines), "utf-8")
 
 
 @pytest.fixture
 def processes(monkeypatch) -> Processes:
     played = Processes()
     monkeypatch.setattr(module, "_wait", played)
-    monkeypatch.setattr(
-        Stage,
-        "load",
-        lambda self: json.loads((self.path / "stage.json").read_text()),
-    )
     return played
 
 
@@ -89,31 +120,56 @@ def test_records_of_the_same_keys_are_shared(tmp_path, processes) -> None:
     assert (third / "data/train.tfrecord").samefile(first / "data/train.tfrecord")
 
 
+def told(tmp_path: Path) -> list[dict[str, Any]]:
+    return json.loads((tmp_path / "runs/sweep.json").read_text())["runs"]
+
+
+def stop(tmp_path: Path, processes: Processes, after: int, text: str = FILE) -> None:
+    """Starts a sweep again, which is stopped after so many commands more."""
+    processes.stops_after = len(processes.commands) + after
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, text)
+
+
 def test_started_again_it_tells_of_all_runs_from_the_first_on(
-    tmp_path, processes, monkeypatch
+    tmp_path, processes
 ) -> None:
     run(tmp_path)
+    more = FILE.replace("[32, 64]", "[16, 32, 64]")
+    stop(tmp_path, processes, 0, more)
+    assert len(told(tmp_path)) == 4
+    stop(tmp_path, processes, 2, more)
+    assert len(told(tmp_path)) == 5
 
-    def stopped(words):
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_wait", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, FILE.replace("[32, 64]", "[16, 32, 64]"))
-    told = json.loads((tmp_path / "runs/sweep.json").read_text())
-    assert len(told["runs"]) == 4
+def test_a_run_made_from_other_inputs_is_not_told_of(tmp_path, processes) -> None:
+    base = tmp_path / "base.yaml"
+    text = FILE.replace("configs/tiny/masked.yaml", str(base))
+    tiny = Path("configs/tiny/masked.yaml").read_text("utf-8")
+    for changed in (
+        tiny,
+        tiny.replace("hidden_dim: 64", "hidden_dim: 32"),  # of the training
+        tiny.replace("vocabulary_size: 1024", "vocabulary_size: 512"),  # of the records
+    ):
+        base.write_text(changed, "utf-8")
+        stop(tmp_path, processes, 2, text)
+        assert len(told(tmp_path)) == 1
+        processes.stops_after = math.inf
+        assert len(run(tmp_path, text)["runs"]) == 4
 
-    def again(words):
-        processes(words)
-        if len(processes.commands) > 9:
-            raise KeyboardInterrupt
-        return 0
 
-    monkeypatch.setattr(module, "_wait", again)
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize("stage", ["data", "training"])
+def test_a_run_that_cannot_be_read_is_left_to_its_commands(
+    tmp_path, processes, stage
+) -> None:
+    first, *_ = run(tmp_path)["runs"]
+    (Path(first["run"]) / stage / "stage.json").write_text("{")
+    processes.fails = "peak=1e-3"
+    with pytest.raises(UserError, match="2 of 4 runs failed"):
         run(tmp_path)
-    told = json.loads((tmp_path / "runs/sweep.json").read_text())
-    assert len(told["runs"]) == 4
+    shutil.rmtree(Path(first["run"]) / "data")
+    with pytest.raises(UserError, match="2 of 4 runs failed"):
+        run(tmp_path)
 
 
 CHILD = """
@@ -145,14 +201,86 @@ def test_a_stop_waits_for_the_training_to_save(tmp_path) -> None:
     assert file.read_text() == "saved"
 
 
-def test_goes_on_after_a_run_that_failed(tmp_path, processes) -> None:
+def test_a_stop_while_the_training_starts_reaches_it(tmp_path, monkeypatch) -> None:
+    file, popen = tmp_path / "told", subprocess.Popen
+
+    def start(*words, **options) -> subprocess.Popen:
+        process = popen(*words, **options)
+        while not (file.exists() and file.read_text() == "ready"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(KeyboardInterrupt):
+        module._wait([sys.executable, "-c", CHILD, str(file)])
+    assert file.read_text() == "saved"
+
+
+FAILING = """
+import json, sys
+print("a line for people", file=sys.stderr)
+print(json.dumps({"error": "caf\u00e9.txt: no such file"}))
+sys.exit(2)
+"""
+
+
+def test_a_command_says_why_it_failed() -> None:
+    code, told = module._wait([sys.executable, "-c", FAILING])
+    assert (code, module._reason(told)) == (2, "café.txt: no such file")
+    code, told = module._wait([sys.executable, "-c", "import os; os.abort()"])
+    assert (code, module._reason(told)) == (-signal.SIGABRT, "it did not say why")
+
+
+def test_goes_on_after_a_run_that_failed_and_says_which_and_why(
+    tmp_path, processes
+) -> None:
     processes.fails = "peak=1e-3"
-    result = run(tmp_path)
-    errors = [run["error"] for run in result["runs"]]
-    assert errors == ["data ended with exit code 2"] * 2 + [None] * 2
-    processes.fails = "peak"
-    with pytest.raises(UserError, match="no run of the sweep ended well"):
+    with pytest.raises(UserError) as caught:
         run(tmp_path)
+    reason = "data ended with exit code 2: no <b>corpus</b>"
+    assert str(caught.value).splitlines() == [
+        f"{tmp_path}/runs/sweep.html: 2 of 4 runs failed:",
+        f"  training.schedule.peak=1e-3 data.sequence_length=32: {reason}",
+        f"  training.schedule.peak=1e-3 data.sequence_length=64: {reason}",
+        "The same command tries these again, and keeps what is finished.",
+    ]
+    assert [of["error"] for of in told(tmp_path)] == [reason] * 2 + [None] * 2
+    page = (tmp_path / "runs/sweep.html").read_text("utf-8")
+    assert "; 2 of them failed." in page
+    assert page.count("exit code 2: no &lt;b&gt;corpus&lt;/b&gt;</td>") == 2
+    processes.fails = ""
+    assert {of["error"] for of in run(tmp_path)["runs"]} == {None}
+
+
+def test_the_command_ends_with_exit_code_2_after_runs_failed(
+    tmp_path, processes, capsys
+) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(FILE.replace("[1e-3, 2e-3]", f"{list(range(1, 7))}"), "utf-8")
+    processes.fails = "peak"
+    assert main(["sweep", str(file), "--run", str(tmp_path / "runs")]) == 2
+    error = capsys.readouterr().err
+    assert "sweep.html: 12 of 12 runs failed:" in error
+    assert error.count("no <b>corpus</b>") == 10
+    assert "and 2 more, which the page lists" in error
+
+
+def test_the_page_shows_the_validations_of_the_runs(tmp_path, processes) -> None:
+    page = Path(run(tmp_path)["page"]).read_text("utf-8")
+    dots = re.findall(r"<circle class='c(\d)' .*?<title>(.*?)</title>", page)
+    losses = [0.318, 0.319, 0.638, 0.639]
+    assert dots == [(str(n), f"step 30: {loss}") for n, loss in enumerate(losses)]
+
+    shutil.rmtree(tmp_path / "runs")
+    processes.validations = 3
+    page = Path(run(tmp_path)["page"]).read_text("utf-8")
+    first, *_ = lines = re.findall(r"<polyline class='c\d' points='(.*?)'", page)
+    assert len(lines) == 4
+    places = [tuple(map(float, place.split(","))) for place in first.split()]
+    assert [x for x, _ in places] == [264.0, 464.0, 664.0]  # steps 10, 20 and 30
+    assert places[0][1] < places[1][1] < places[2][1]  # downwards is less
+    assert page.count("<circle") == 12
 
 
 def test_a_combination_that_is_refused_stops_it_before_the_first(

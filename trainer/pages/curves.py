@@ -8,12 +8,13 @@ from dataclasses import dataclass
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760, 220, 64, 96, 12, 34
 
 STYLE = """
-svg.curves polyline { fill: none; stroke: #2f6fb2; stroke-width: 2 }
+svg.curves polyline, svg.curves circle { fill: none; stroke: #2f6fb2;
+stroke-width: 2 } svg.curves circle { stroke-width: 3 }
 svg.curves .c1 { stroke: #b5542b } svg.curves .c2 { stroke: #6b8e23 }
 svg.curves .grid { stroke: #dde3ea } svg.curves .limit { stroke: #8a97a5;
-stroke-dasharray: 5 4 } svg.curves circle { fill: #b5542b }
-@media (prefers-color-scheme: dark) { svg.curves polyline { stroke: #6aa8e6 }
-svg.curves .c1 { stroke: #e58a5f } svg.curves circle { fill: #e58a5f }
+stroke-dasharray: 5 4 }
+@media (prefers-color-scheme: dark) { svg.curves polyline, svg.curves circle {
+stroke: #6aa8e6 } svg.curves .c1 { stroke: #e58a5f }
 svg.curves .grid { stroke: #313b46 } }
 """
 
@@ -27,7 +28,8 @@ class Line:
     Attributes:
         name: Stands at its end.
         points: Step and value, in order.
-        dots: Whether each point is marked, where there are few of them.
+        dots: Whether each point is marked, where there are few of them. One that is
+            alone always is: it would not be seen.
     """
 
     name: str
@@ -76,8 +78,8 @@ def curves(
     for number, (line, end) in enumerate(zip(shown, ends, strict=True)):
         corners = " ".join(place(point) for point in line.points)
         drawn.append(f"<polyline class='c{number}' points='{corners}'/>")
-        if line.dots:
-            drawn += [_dot(place(point), point) for point in line.points]
+        if line.dots or len(line.points) == 1:
+            drawn += [_dot(place(point), point, number) for point in line.points]
         drawn.append(_text(_WIDTH - _RIGHT + 6, end + 4, line.name, "start"))
     drawn.append(_text(_LEFT, _HEIGHT - 14, "0", "start"))
     drawn.append(_text(_WIDTH - _RIGHT, _HEIGHT - 14, f"step {last:,.0f}", "end"))
@@ -130,10 +132,11 @@ def _level(value: float, low: float, high: float) -> str:
     )
 
 
-def _dot(at: str, point: Point) -> str:
+def _dot(at: str, point: Point, number: int) -> str:
+    """A disk of radius 3, all of it stroke, so that it has its line's colour."""
     x, y = at.split(",")
-    told = f"step {point[0]:,.0f}: {short(point[1])}"
-    return f"<circle cx='{x}' cy='{y}' r='3'><title>{told}</title></circle>"
+    told = f"<title>step {point[0]:,.0f}: {short(point[1])}</title>"
+    return f"<circle class='c{number}' cx='{x}' cy='{y}' r='1.5'>{told}</circle>"
 
 
 def _text(x: float, y: float, content: str, anchor: str) -> str:

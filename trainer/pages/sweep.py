@@ -13,11 +13,15 @@ from trainer.log import read_metrics
 from trainer.pages.curves import STYLE, Line, curves, short
 
 _MOST_CURVES = 8
+_MOST_DOTS = 30  # more would hide the line
+# What they decide the loss is about.
+_OF_THE_LOSS = ("data", "tokenizer", "objective")
 _STYLE = (
     STYLE
     + """
 .scroll { overflow-x: auto } .scroll th { overflow-wrap: normal }
 .scroll td { white-space: nowrap } td.number { text-align: right }
+.scroll td.error { white-space: pre-wrap; min-width: 24rem }
 tr.best td { font-weight: 600 }
 svg.curves .c3 { stroke: #8254a6 } svg.curves .c4 { stroke: #2a9d8f }
 svg.curves .c5 { stroke: #c2a12b } svg.curves .c6 { stroke: #d1477a }
@@ -38,7 +42,8 @@ def sweep_page(plan: Sweep, runs: Sequence[Mapping[str, Any]]) -> str:
     failed = [run for run in runs if run["error"] is not None]
     body = (
         f"<p>{len(runs)} runs of {html.escape(str(plan.base))}"
-        f"{_told_fixed(plan.fixed)}.</p>"
+        f"{_told_fixed(plan.fixed)}{_told_failed(failed)}.</p>"
+        f"{_told_what_differs(plan)}"
         f"<section><h2>Validation loss</h2>{_picture(ranked)}</section>"
         "<section><h2>Runs, the least validation loss first</h2>"
         f"<div class='scroll'>{_table(plan, ranked, failed)}</div></section>"
@@ -50,12 +55,28 @@ def _told_fixed(fixed: Sequence[str]) -> str:
     return f", all with {html.escape(', '.join(fixed))}" if fixed else ""
 
 
+def _told_failed(failed: Sequence[Mapping[str, Any]]) -> str:
+    return f"; {len(failed)} of them failed" if failed else ""
+
+
+def _told_what_differs(plan: Sweep) -> str:
+    """That losses cannot be compared, where they are not of the same thing."""
+    keys = [key for key in plan.grid if key.partition(".")[0] in _OF_THE_LOSS]
+    if not keys:
+        return ""
+    return (
+        "<p><strong>Losses of different data, tokenizers or objectives are not of the "
+        "same thing</strong>: compare those of runs that have the same "
+        f"{html.escape(' and '.join(keys))}, or a score that means the same in all.</p>"
+    )
+
+
 def _picture(ranked: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for number, run in enumerate(ranked[:_MOST_CURVES], start=1):
         rows = read_metrics(Path(run["run"]) / "training")
         points = [(row["step"], row["val_loss"]) for row in rows if "val_loss" in row]
-        lines.append(Line(f"no. {number}", points))
+        lines.append(Line(f"no. {number}", points, dots=len(points) <= _MOST_DOTS))
     told = f"<p>per target; the best {len(lines)}, by their place below</p>"
     return told + curves(lines, "validation loss of the best runs against the step")
 
@@ -73,8 +94,8 @@ def _table(
     titles = ["", *plan.grid, "loss", *scores, "parameters", "time", "tokens/s"]
     head = "".join(f"<th scope='col'>{_shown(title)}</th>" for title in titles)
     rows = [_row(number, run, scores) for number, run in enumerate(ranked, start=1)] + [
-        f"<tr><td></td>{_values(run)}<td colspan='{len(scores) + 4}'>"
-        f"{html.escape(run['error'])}</td></tr>"
+        f"<tr><td>failed</td>{_values(run)}<td class='error' "
+        f"colspan='{len(scores) + 4}'>{html.escape(run['error'])}</td></tr>"
         for run in failed
     ]
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
