@@ -120,6 +120,11 @@ class TrainingConfig:
         default=8,
         minimum=1,
     )
+    samples: int = option(
+        "Validation documents that the report shows with what the model says of them.",
+        default=5,
+        minimum=0,
+    )
     final_weights: Literal["last", "best"] = option(
         "Which weights a training ends with: of the last step, or of the checkpoint "
         "with the least validation loss.",

@@ -31,7 +31,8 @@ model:
   max_sequence_length: 32
   attention: {num_heads: 2}
   feedforward: {intermediate_dim: 32}
-training: {steps: 4, batch_size: 4, schedule: {warmup_steps: 1}, evaluate_every: 2}
+training:
+  {steps: 4, batch_size: 4, schedule: {warmup_steps: 1}, evaluate_every: 2, samples: 0}
 """
 
 

@@ -17,6 +17,7 @@ def write_report(
     config: RunConfig,
     rows: Sequence[Mapping[str, float]],
     result: Mapping[str, Any],
+    samples: str = "",
 ) -> dict[str, str]:
     """Writes `loss.png` and `report.html`.
 
@@ -25,6 +26,7 @@ def write_report(
         config: The run.
         rows: The lines of `metrics.jsonl`.
         result: What the training stage says of itself.
+        samples: HTML of what the model says of some documents.
 
     Returns:
         The files by name.
@@ -33,7 +35,7 @@ def write_report(
     draw_loss(rows, yardstick(result["evaluation"]), picture)
     precision = config.training.precision
     facts = {"backend": keras.backend.backend(), "precision": precision}
-    write_atomically(page, training_report(config, rows, result, facts))
+    write_atomically(page, training_report(config, rows, result, facts, samples))
     return {"loss_curve": str(picture), "report": str(page)}
 
 

@@ -12,8 +12,10 @@ from configs.errors import ArtifactError
 from configs.memory import peak_memory
 from configs.run import RunConfig
 from configs.run_folder import save_config
+from pipeline.held_out import read_held_out
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.stage import finished_data
+from pipeline.tokenizers import load_tokenizer
 from trainer.adaptation import ADAPTERS, finish_adaptation
 from trainer.asks import asks_of
 from trainer.checkpoint import (
@@ -36,6 +38,9 @@ from trainer.evaluate import (
     on_host,
     sums_over,
 )
+from trainer.evaluation.samples import FirstRows, samples
+from trainer.evaluation.subject import Subject
+from trainer.evaluation.watchers import Row
 from trainer.input.batches import training_batches, validation_batches
 from trainer.input.data_sets import data_sets
 from trainer.input.masking import DynamicMasking, dynamic_masking
@@ -44,11 +49,14 @@ from trainer.loop import run_steps, stop_on_signals
 from trainer.losses import loss_of
 from trainer.memory import memory_advice
 from trainer.origin import check_origin
+from trainer.pages.examples import examples
 from trainer.prepare import Prepared, prepare
 from trainer.report import write_report
 from trainer.scoring import Scorer, scorers_of
 from trainer.stage import (
+    TOKENIZER,
     WEIGHTS,
+    build_trainable,
     missing_weights,
     training_inputs,
     training_stage,
@@ -152,9 +160,15 @@ def _train(
             console.say(f"merged the adapters, which are in {folder / ADAPTERS} too")
         masking = dynamic_masking(config, manifest.folder)
         forward = build_evaluation(model, loss_of(config), workers)
-        evaluation = evaluate_split(config, forward, manifest, masking)
+        first = FirstRows(asks_of(config.objective)[0], training.samples)
+        evaluation = evaluate_split(
+            config, forward, manifest, masking, watchers=[first]
+        )
+        shown = ""
         if workers.is_chief:
             save_weights(model, folder / WEIGHTS)
+            if first.rows:
+                shown = _samples(prepared, first.rows, invocation)
     rows = read_metrics(folder)
     result = {
         "summary": describe(evaluation),
@@ -168,7 +182,7 @@ def _train(
     }
     if workers.is_chief:
         save_config(folder, config)
-        result |= write_report(folder, config, rows, result)
+        result |= write_report(folder, config, rows, result, shown)
     return result
 
 
@@ -230,6 +244,23 @@ def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
         finally:
             checkpoints.close()
             log.close()
+
+
+def _samples(prepared: Prepared, rows: Sequence[Row], invocation: Invocation) -> str:
+    """What the model says of the first validation records, as HTML."""
+    config, manifest = invocation.config, prepared.manifest
+    # A copy of this worker's own: the others do not take part in what it is asked.
+    model = build_trainable(config, manifest.vocabulary["size"])
+    model.set_weights(prepared.model.get_weights())
+    subject = Subject(
+        config,
+        manifest,
+        read_held_out(manifest, config.data),
+        load_tokenizer(manifest.folder / TOKENIZER),
+        model,
+        invocation.console,
+    )
+    return examples(samples(subject, rows), subject.held_out)
 
 
 def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:

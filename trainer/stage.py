@@ -41,6 +41,7 @@ _OF_NO_WEIGHT = {
         "log_every",
         "max_skipped_steps",
         "rematerialize",
+        "samples",
         "validation_batches",
     )
 }

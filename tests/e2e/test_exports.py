@@ -24,7 +24,8 @@ model:
   num_segments: 2
   attention: {num_heads: 2}
   feedforward: {intermediate_dim: 32}
-training: {steps: 4, batch_size: 4, schedule: {warmup_steps: 1}, evaluate_every: 4}
+training:
+  {steps: 4, batch_size: 4, schedule: {warmup_steps: 1}, evaluate_every: 4, samples: 0}
 export:
   tflite: [float32]
   examples: [EXAMPLE]

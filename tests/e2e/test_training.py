@@ -41,6 +41,7 @@ training:
   log_every: 1
   ema_decay: 0.5
   deterministic: true
+  samples: 0
 """
 
 
@@ -101,7 +102,12 @@ def last_state(run: Invocation) -> bytes:
 
 def test_trains_and_goes_on_as_if_nothing_had_been(copy, monkeypatch) -> None:
     whole = copy("whole")
-    result = train(whole)
+    config = whole.config
+    shown = replace(config, training=replace(config.training, samples=2))
+    result = train(replace(whole, config=shown))
+    page = (whole.run_folder / "training/report.html").read_text("utf-8")
+    assert page.count("<h2>Samples</h2>") == 1
+    assert 1 <= page.count("<div class='example'>") <= 2
     assert result["evaluation"]["predictions"] > 0
     assert result["skipped_steps"] == 0
     again, first = evaluate_run(whole), result["evaluation"]
@@ -145,10 +151,12 @@ def numbers(run: Invocation) -> list[dict[str, float]]:
 def test_killed_by_the_system_at_random_steps(copy) -> None:
     whole, killed = copy("whole"), copy("killed")
     assert command(whole).wait() == 0
-    chance = random.Random(killed.config.objective.kind)
+    log = killed.run_folder / "training/metrics.jsonl"
+    chance = random.Random(killed.config_file.stem)
     for last in sorted(chance.sample(range(2, 11), 2)):
+        log.unlink(missing_ok=True)  # of the process before
         process = command(killed)
-        wait_for(process, killed.run_folder / "training/metrics.jsonl", last)
+        wait_for(process, log, last)
         time.sleep(chance.random() * 0.05)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it had ended before"

@@ -144,6 +144,7 @@ def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     assert "error: worker 0: another worker is gone" in told
     assert "Traceback" not in told
 
+    (job.training / "metrics.jsonl").unlink()  # of the processes before
     processes = job.start(2)
     wait_for(processes[0], job.training / "metrics.jsonl", 6)
     processes[1].send_signal(signal.SIGTERM)

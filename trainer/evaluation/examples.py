@@ -26,7 +26,7 @@ class Example:
         source: The file of the document, or of the first of several.
         offset: Where in it.
         nats: What the targets cost; in a language model each of them on average; None
-            of a number.
+            of a number, and where it is not told.
         text: What the model read; of an image nothing.
         second_text: The other half of a pair, or the question.
         target: What is right.
@@ -66,7 +66,7 @@ def class_examples(
 ) -> list[Example]:
     """Examples of classes or of tags: `labels` names what the model says."""
     return [
-        _example(
+        example_of(
             held_out,
             number := int(places.first_document()[row.number]),
             row.cost,
@@ -85,7 +85,7 @@ def number_examples(
     for row in rows:
         number = int(places.first_document()[row.number])
         (target,), (guess,) = row.targets.tolist(), row.guesses.tolist()
-        example = _example(
+        example = example_of(
             held_out,
             number,
             None,
@@ -118,7 +118,7 @@ def token_examples(
         number = int(places.first_document()[row.number])
         text = decoded(row.tokens, tokenizer)
         examples.append(
-            _example(
+            example_of(
                 held_out,
                 number,
                 row.cost_per_target,
@@ -153,7 +153,7 @@ def written_examples(
     ).tolist()
     wrong = [n for n in order if answered.answers[n] != answered.references[n]]
     return [
-        _example(
+        example_of(
             held_out,
             number,
             float(nats[number]),
@@ -188,7 +188,7 @@ def question_examples(
         golds = [answer["text"] for answer in held_out.one(number)["answers"]]
         target = " | ".join(golds)
         examples.append(
-            _example(
+            example_of(
                 held_out,
                 number,
                 float(nats[number]),
@@ -199,7 +199,7 @@ def question_examples(
     return examples
 
 
-def _example(
+def example_of(
     held_out: HeldOut,
     number: int,
     nats: float | None,
@@ -208,6 +208,16 @@ def _example(
     guess: str,
     text: str | None = None,
 ) -> Example:
+    """An example of a document.
+
+    Args:
+        held_out: All documents.
+        number: Which of them.
+        nats: What its targets cost; None where that is not told.
+        target: What is right.
+        guess: What the model says.
+        text: What it read; the document's text if left out.
+    """
     document = held_out.one(number)
     return Example(
         source=document["source"],

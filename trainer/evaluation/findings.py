@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import keras
 import numpy as np
 
-from configs.console import Console
 from configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
@@ -19,9 +17,6 @@ from configs.objective import (
     TokenClassificationConfig,
 )
 from configs.run import RunConfig
-from pipeline.held_out import HeldOut
-from pipeline.manifest import Manifest
-from pipeline.tokenizers.interface import Tokenizer
 from trainer.asks import NumberAsk, asks_of
 from trainer.evaluate import Watcher, on_host
 from trainer.evaluation.answers import Answered, answer, writes_answers
@@ -33,39 +28,13 @@ from trainer.evaluation.examples import (
     token_examples,
     written_examples,
 )
-from trainer.evaluation.places import Places, places_of
+from trainer.evaluation.places import Places
 from trainer.evaluation.questions import answer_texts, best_of_windows, read_windows
+from trainer.evaluation.subject import Subject
 from trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
 from trainer.input.batches import validation_batches
 from trainer.metrics.answers import SpanAnswers
 from trainer.metrics.intervals import Interval, intervals
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is evaluated, and by whom.
-
-    Attributes:
-        config: What the records were made with.
-        manifest: The records.
-        held_out: Their documents.
-        tokenizer: The run's.
-        model: Reads the records; with its weights. None of an export, which is asked
-            by no more than its records.
-        console: Shows how far it is.
-    """
-
-    config: RunConfig
-    manifest: Manifest
-    held_out: HeldOut
-    tokenizer: Tokenizer
-    model: keras.Model | None
-    console: Console
-
-    def places(self) -> Places:
-        """Where documents stand in the rows of all batches."""
-        batch_size = self.config.training.batch_size
-        return places_of(self.manifest, self.held_out, batch_size)
 
 
 @dataclass(frozen=True)

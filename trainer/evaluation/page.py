@@ -1,24 +1,20 @@
 """The report of an evaluation: one page of HTML that needs nothing else."""
 
-import base64
 import html
-import io
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from PIL import Image
 
 from configs.page import page
 from pipeline.held_out import HeldOut
 from trainer.evaluation.comparison import Comparison
-from trainer.evaluation.examples import Example
 from trainer.evaluation.findings import Findings
 from trainer.evaluation.watchers import Confusions
 from trainer.metrics.counts import Counts
 from trainer.metrics.intervals import Interval
+from trainer.pages.examples import EXAMPLES, examples
 
 _MOST_EXAMPLES = 40
-_LONGEST_TEXT = 600
 _WIDEST_TABLE = 20
 _MOST_PAIRS = 30
 
@@ -33,15 +29,7 @@ table.confusion th { padding-right: .5rem; font-weight: 600 }
 table.confusion th[scope=col] { text-align: right; padding: .2rem .5rem }
 table.confusion caption { white-space: nowrap }
 table.confusion td.right { outline: 1px solid currentColor; outline-offset: -2px }
-.example { border-top: 1px solid #dde3ea; padding: .6rem 0 }
-.example dl { display: grid; grid-template-columns: 5rem 1fr; gap: .15rem .8rem;
-              margin: .3rem 0; font-size: .92rem }
-.example dt { color: #51606f } .example dd { margin: 0; white-space: pre-wrap;
-              overflow-wrap: anywhere }
-.example p, .example img { margin: 0; font-size: .85rem; color: #51606f }
-.example img { width: 6rem; image-rendering: pixelated }
-@media (prefers-color-scheme: dark) { .example { border-color: #313b46 }
-caption, .example dt, .example p { color: #9fb0c0 }
+@media (prefers-color-scheme: dark) { caption { color: #9fb0c0 }
 td svg .track { fill: #313b46 } td svg .point { fill: #dfe6ee } }
 """
 
@@ -72,14 +60,14 @@ def report(
         sections += list(_confusions(findings.confusions))
     if findings.examples:
         shown = findings.examples[:_MOST_EXAMPLES]
-        sections.append(_section("Worst examples", _examples(shown, held_out)))
+        sections.append(_section("Worst examples", examples(shown, held_out)))
     rows = "".join(
         f"<tr><th scope='row'>{html.escape(name)}</th>"
         f"<td>{html.escape(value)}</td></tr>"
         for name, value in facts.items()
     )
     sections.append(_section("What was evaluated", f"<table>{rows}</table>"))
-    return page(title, "\n".join(sections), _STYLE)
+    return page(title, "\n".join(sections), _STYLE + EXAMPLES)
 
 
 def _section(title: str, body: str) -> str:
@@ -218,49 +206,3 @@ def _confused_pairs(labels: Sequence[str], table: np.ndarray) -> str:
         "</th><th scope='col'>guess</th><th scope='col' class='number'>times</th></tr>"
         f"{rows}</table>"
     )
-
-
-def _examples(examples: Sequence[Example], held_out: HeldOut) -> str:
-    shown = []
-    for example in examples:
-        columns = {
-            "text": example.text,
-            "second": example.second_text,
-            "target": example.target,
-            "guess": example.guess,
-        }
-        rows = "".join(
-            f"<dt>{name}</dt><dd>{html.escape(_shortened(text))}</dd>"
-            for name, text in columns.items()
-            if text
-        )
-        origin = html.escape(f"{example.source}:{example.offset}")
-        shown.append(
-            f"<div class='example'><p>{origin}, {_cost(example)}</p>"
-            f"{_picture(held_out.one(example.document))}<dl>{rows}</dl></div>"
-        )
-    return "".join(shown)
-
-
-def _cost(example: Example) -> str:
-    if example.error is not None:
-        return f"{example.error:+.4g}"
-    return f"{example.nats:.2f} nats"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
-
-
-def _picture(document: Mapping) -> str:
-    """The document's image inside the page, if it is one."""
-    if not document["image"]:
-        return ""
-    pixels = np.frombuffer(document["image"], np.uint8)
-    shape = tuple(document["image_shape"])
-    image = Image.fromarray(pixels.reshape(shape[:2] if shape[-1] == 1 else shape))
-    sink = io.BytesIO()
-    image.save(sink, "PNG")
-    content = base64.b64encode(sink.getvalue()).decode()
-    label = html.escape(document["label"], quote=True)
-    return f"<img alt='{label}' src='data:image/png;base64,{content}'>"

@@ -18,10 +18,11 @@ from trainer.evaluation.answers import check_libraries
 from trainer.evaluation.comparison import compare, records_sha256
 from trainer.evaluation.examples import save_examples
 from trainer.evaluation.exported import build_exported, find_export
-from trainer.evaluation.findings import Findings, Subject, find_out, watchers_of
+from trainer.evaluation.findings import Findings, find_out, watchers_of
 from trainer.evaluation.page import report
 from trainer.evaluation.piece_bytes import bits_per_byte
 from trainer.evaluation.run_model import RunModel, find_run_model
+from trainer.evaluation.subject import Subject
 from trainer.input.masking import dynamic_masking
 from trainer.losses import loss_of
 from trainer.run import evaluate_split

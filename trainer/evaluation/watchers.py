@@ -35,7 +35,7 @@ class Confusions:
 
 @dataclass(frozen=True)
 class Row:
-    """A record whose targets cost much.
+    """A record, what is asked of it, and what a model says.
 
     Attributes:
         number: Its row, counted over all batches.
@@ -84,28 +84,41 @@ class WorstRows:
         counts = (answer["correct"] < count) if self.wrong_only else count > 0
         order = np.argsort(-rank, kind="stable")
         chosen = order[counts[order]][: self.most]
-        self.rows += [self._row(int(place), answers, batch) for place in chosen]
+        self.rows += [
+            row_of(self.ask, self._seen + place, place, answers, batch)
+            for place in chosen.tolist()
+        ]
         key = "cost_per_target" if self.per_target else "cost"
         self.rows.sort(key=lambda row: -getattr(row, key))
         del self.rows[self.most :]
         self._seen += len(cost)
 
-    def _row(self, place: int, answers: Answers, batch: Batch) -> Row:
-        ask, answer = self.ask, answers[self.ask.output]
-        targets = np.atleast_1d(batch[ask.targets][place])
-        real = (
-            np.ones(targets.shape, bool)
-            if ask.weights is None
-            else batch[ask.weights][place] > 0
-        )
-        return Row(
-            self._seen + place,
-            float(answer["cost"][place]),
-            targets[real],
-            np.atleast_1d(answer["guesses"][place])[real],
-            np.atleast_1d(answer["costs"][place])[real],
-            _tokens(batch, place),
-        )
+
+def row_of(ask: Ask, number: int, place: int, answers: Answers, batch: Batch) -> Row:
+    """A record of a batch with what is asked of it and what the model says.
+
+    Args:
+        ask: What is asked.
+        number: Its row, counted over all batches.
+        place: Its row in the batch.
+        answers: To the batch.
+        batch: Its features.
+    """
+    answer = answers[ask.output]
+    targets = np.atleast_1d(batch[ask.targets][place])
+    real = (
+        np.ones(targets.shape, bool)
+        if ask.weights is None
+        else batch[ask.weights][place] > 0
+    )
+    return Row(
+        number,
+        float(answer["cost"][place]),
+        targets[real],
+        np.atleast_1d(answer["guesses"][place])[real],
+        np.atleast_1d(answer["costs"][place])[real],
+        _tokens(batch, place),
+    )
 
 
 def _tokens(batch: Batch, place: int) -> np.ndarray:

@@ -23,7 +23,9 @@ def _presets() -> Mapping[str, RunConfig]:
 
 
 def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | None:
-    """The preset of a run's family and objective with the fewest other keys of `model`.
+    """The preset of a run's family with the fewest other keys of `model`.
+
+    Those with the run's objective come before all others.
 
     Args:
         run: Any run.
@@ -31,7 +33,7 @@ def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | N
     Returns:
         Its name; and each key beside `data` in which the run differs, with the preset's
         value and the run's, None for a key that one of them has not. None where no
-        preset has the run's objective.
+        preset is of the run's family.
 
     Example:
     >>> name, differences = nearest_preset(_presets()["gpt2_small"])
@@ -41,10 +43,7 @@ def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | N
     own = flatten(run, *_SECTIONS)
     found = []
     for name, preset in _presets().items():
-        if (preset.model.kind, preset.objective.kind) != (
-            run.model.kind,
-            run.objective.kind,
-        ):
+        if preset.model.kind != run.model.kind:
             continue
         theirs = flatten(preset, *_SECTIONS)
         differences = [
@@ -53,7 +52,8 @@ def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | N
             if theirs.get(key) != own.get(key)
         ]
         of_model = sum(key.startswith("model.") for key, _, _ in differences)
-        found.append((of_model, len(differences), name, differences))
+        other_task = preset.objective.kind != run.objective.kind
+        found.append((other_task, of_model, len(differences), name, differences))
     if not found:
         return None
     *_, name, differences = min(found)

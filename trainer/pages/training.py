@@ -9,6 +9,7 @@ from configs.page import page
 from configs.progress import duration
 from configs.run import RunConfig
 from trainer.pages.curves import STYLE, Line, curves
+from trainer.pages.examples import EXAMPLES
 from trainer.pages.nearest import nearest_preset
 from trainer.yardstick import Yardstick, yardstick
 
@@ -16,7 +17,11 @@ Rows = Sequence[Mapping[str, float]]
 
 
 def training_report(
-    config: RunConfig, rows: Rows, result: Mapping[str, Any], facts: Mapping[str, str]
+    config: RunConfig,
+    rows: Rows,
+    result: Mapping[str, Any],
+    facts: Mapping[str, str],
+    samples: str = "",
 ) -> str:
     """The page.
 
@@ -25,6 +30,7 @@ def training_report(
         rows: The lines of `metrics.jsonl`.
         result: What the training stage says of itself.
         facts: More to tell, by name.
+        samples: HTML of what the model says of some documents.
     """
     least = yardstick(result["evaluation"])
     parts = [
@@ -41,10 +47,17 @@ def training_report(
             "real tokens per second, between two lines of the log",
             _curve(rows, "tokens_per_second"),
         ),
+        _section(
+            "Samples",
+            "what the model says of the first documents of the validation split",
+            samples,
+        ),
         _section("In numbers", "", _table(_facts(rows, result) | dict(facts))),
         _preset(config),
     ]
-    return page(f"Training of {config.name}", "\n".join(filter(None, parts)), STYLE)
+    return page(
+        f"Training of {config.name}", "\n".join(filter(None, parts)), STYLE + EXAMPLES
+    )
 
 
 def _section(title: str, told: str, body: str) -> str:

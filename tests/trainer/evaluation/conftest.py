@@ -29,7 +29,7 @@ model:
   max_sequence_length: 32
   attention: {num_heads: 2}
   feedforward: {intermediate_dim: 32}
-training: {steps: 2, batch_size: 4, schedule: {warmup_steps: 1}}
+training: {steps: 2, batch_size: 4, schedule: {warmup_steps: 1}, samples: 0}
 """
 
 

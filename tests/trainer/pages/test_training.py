@@ -58,6 +58,15 @@ def test_the_nearest_preset_has_the_same_sockets() -> None:
     assert not [key for key in kinds if key.startswith("model.")]
 
 
+def test_another_task_is_beside_a_preset_of_its_family() -> None:
+    run = load_run("configs/tiny/prefix.yaml")
+    found = nearest_preset(run)
+    assert found is not None
+    name, differences = found
+    assert name.startswith("gpt")
+    assert ("objective.kind", "causal", "prefix") in differences
+
+
 def test_work_of_a_step_against_what_a_device_can_do() -> None:
     run = load_run("configs/tiny/causal.yaml")
     weights = 1_000  # at least, of any model

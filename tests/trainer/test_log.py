@@ -1,0 +1,76 @@
+"""The numbers of a training's log, by hand."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from configs.progress import SilentBar
+from trainer import log as module
+from trainer.log import TrainingLog, read_metrics
+
+
+def numbers(cost: float, tokens: int) -> dict:
+    sums = {"cost": cost, "count": 10.0, "correct": 5.0}
+    of = {"sums": {"logits": {name: np.float32(x) for name, x in sums.items()}}}
+    return of | {
+        "tokens": np.int32(tokens),
+        "gradient_norm": np.float32(2.0),
+        "skipped": np.bool_(False),
+    }
+
+
+@pytest.fixture
+def clock(monkeypatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=100.0)
+    fake = SimpleNamespace(perf_counter=lambda: clock.now)
+    monkeypatch.setattr(module, "time", fake)
+    return clock
+
+
+def new_log(folder: Path, step: int = 0) -> TrainingLog:
+    state = SimpleNamespace(
+        skipped_in_a_row=SimpleNamespace(numpy=lambda: 0),
+        last_learning_rate=lambda: 0.125,
+    )
+    return TrainingLog(
+        folder,
+        SilentBar(),
+        state,  # pyright: ignore[reportArgumentType]
+        step=step,
+        every=2,
+        max_skipped=20,
+        step_seconds=1.0,
+    )
+
+
+def test_rates_by_hand(tmp_path: Path, clock) -> None:
+    log = new_log(tmp_path)
+    log.add(numbers(30.0, 100), input_seconds=0.25)
+    clock.now += 4.0
+    log.add(numbers(10.0, 300), input_seconds=0.75)
+    assert read_metrics(tmp_path) == [
+        {
+            "step": 2,
+            "seconds": 4.0,
+            "tokens": 400,
+            "loss": 2.0,
+            "accuracy": 0.5,
+            "gradient_norm": 2.0,
+            "learning_rate": 0.125,
+            "tokens_per_second": 100,
+            "mfu": 0.5,  # two steps of one second in four
+            "input_wait": 0.25,
+        }
+    ]
+
+    # A stop of a minute is no part of the training.
+    clock.now += 60.0
+    again = new_log(tmp_path, step=2)
+    again.add(numbers(10.0, 100), input_seconds=0.0)
+    clock.now += 1.0
+    again.add(numbers(10.0, 100), input_seconds=0.0)
+    row = read_metrics(tmp_path)[-1]
+    assert (row["step"], row["seconds"], row["tokens"]) == (4, 5.0, 600)
+    assert (row["tokens_per_second"], row["mfu"]) == (200, 2.0)

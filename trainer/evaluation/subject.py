@@ -1,0 +1,39 @@
+"""What is evaluated, and by whom."""
+
+from dataclasses import dataclass
+
+import keras
+
+from configs.console import Console
+from configs.run import RunConfig
+from pipeline.held_out import HeldOut
+from pipeline.manifest import Manifest
+from pipeline.tokenizers.interface import Tokenizer
+from trainer.evaluation.places import Places, places_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is evaluated, and by whom.
+
+    Attributes:
+        config: What the records were made with.
+        manifest: The records.
+        held_out: Their documents.
+        tokenizer: The run's.
+        model: Reads the records; with its weights. None of an export, which is asked
+            by no more than its records.
+        console: Shows how far it is.
+    """
+
+    config: RunConfig
+    manifest: Manifest
+    held_out: HeldOut
+    tokenizer: Tokenizer
+    model: keras.Model | None
+    console: Console
+
+    def places(self) -> Places:
+        """Where documents stand in the rows of all batches."""
+        batch_size = self.config.training.batch_size
+        return places_of(self.manifest, self.held_out, batch_size)
