@@ -4,15 +4,19 @@
 
 Reads what `transbeam evaluate` wrote of a run of `configs/tasks/python_summaries.yaml`,
 and scores beside the model's answers two that need no model, on the same functions: the
-words of the function's name, and these as a sentence.
+words of the function's name, and these as a sentence. Then once more without the
+functions that share their summary with one that was trained on, such as an override.
 """
 
 import argparse
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.pairs import heading, row
+from pipeline.document_batch import DocumentBatch
 from trainer.evaluation.text_scores import text_scores
 
 NAME = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
@@ -22,11 +26,19 @@ SCORES = ("chrf", "rouge")
 
 
 def main() -> None:
-    """Prints a row for each way to answer."""
+    """Prints a table of all functions, and one of those whose summary is new."""
     parser = argparse.ArgumentParser(prog="bench.name_baseline", description=__doc__)
     parser.add_argument("answers", type=Path, help="answers.jsonl of an evaluation")
-    lines = parser.parse_args().answers.read_text("utf-8").splitlines()
-    told = [json.loads(line) for line in lines]
+    path = parser.parse_args().answers
+    told = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    compare("functions", told)
+    learned = summaries_learned(path.parents[2] / "data/documents", told)
+    new = [one for one in told if one["target"] not in learned]
+    compare("of which the summary is no other's in training", new)
+
+
+def compare(what: str, told: Sequence[dict[str, Any]]) -> None:
+    """Prints a row for each way to answer."""
     words = [" ".join(words_of(one["text"])) for one in told]
     guesses = {
         "the model": [one["answer"] for one in told],
@@ -38,10 +50,27 @@ def main() -> None:
         name: text_scores(answers, references, SCORES, seed=1)
         for name, answers in guesses.items()
     }
-    print(heading(f"{len(told):,} functions", *found["the model"]))
+    print(heading(f"{len(told):,} {what}", *found["the model"]))
     for name, scores in found.items():
         numbers = [f"{s.score:.3f} ({s.low:.3f}-{s.high:.3f})" for s in scores.values()]
         print(row(name, *numbers))
+
+
+def summaries_learned(documents: Path, told: Sequence[dict[str, Any]]) -> set[str]:
+    """The summaries of the functions that were not held out."""
+    held_out = {(one["source"], one["offset"]) for one in told}
+    learned = set()
+    for path in sorted(documents.glob("*.arrow")):
+        batch = DocumentBatch.load(path)
+        columns = (
+            batch.values("source"),
+            batch.values("offset"),
+            batch.texts("target_text"),
+        )
+        for source, offset, target in zip(*columns, strict=True):
+            if (source, offset) not in held_out:
+                learned.add(target.decode("utf-8"))
+    return learned
 
 
 def words_of(code: str) -> list[str]:

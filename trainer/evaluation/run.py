@@ -10,7 +10,8 @@ from configs.errors import ConfigError
 from configs.files import write_atomically, write_json, writing
 from configs.language_modelling import CausalConfig, PrefixConfig
 from configs.run import RunConfig
-from pipeline.held_out import make_evaluation_set, read_held_out
+from configs.schema import plain
+from pipeline.held_out import HeldOut, make_evaluation_set, read_held_out
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.tokenizers.interface import Tokenizer
 from trainer.evaluate import Evaluation, Forward, describe, told_scores
@@ -59,7 +60,8 @@ def evaluate_run(
 
     Returns:
         The numbers of `Evaluation`, `path` with the files, `model` that was evaluated,
-        `signatures` of the text scores, and `left_out`, documents of a test set by the
+        `signatures` of the text scores, `answers` with how many documents were
+        answered and by which method, and `left_out`, documents of a test set by the
         reason why they are in no record. Of an export also `run_scores`, those of the
         run's own model on the same records, and `differences` from them; None if that
         has not been evaluated.
@@ -106,7 +108,7 @@ def evaluate_run(
     evaluation, findings = _evaluate(subject, exported, name, own)
     summary = describe(evaluation, name)
     if findings.scores:
-        summary += f"; {told_scores(findings.scores)}"
+        summary += f"; {told_scores(findings.scores)}{_part(findings, held_out)}"
     evaluation = replace(evaluation, scores={**evaluation.scores, **findings.scores})
 
     # 3. Written down.
@@ -131,6 +133,10 @@ def evaluate_run(
     if findings.answered is not None:
         findings.answered.save(folder / "answers.jsonl")
         result["signatures"] = dict(findings.answered.signatures)
+        result["answers"] = {
+            "documents": len(findings.answered.answers),
+            "method": plain(config.evaluation.method),
+        }
     save_examples(folder / "errors.jsonl", findings.examples)
     page = report(
         _title(examined, result),
@@ -145,6 +151,13 @@ def evaluate_run(
     write_json(folder / "scores.json", result)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
+
+
+def _part(findings: Findings, held_out: HeldOut) -> str:
+    """How many documents were answered, where it was not all of them."""
+    if findings.answered is None or len(findings.answered.answers) == len(held_out):
+        return ""
+    return f" of the first {len(findings.answered.answers):,} documents"
 
 
 def _folder_name(model: Path) -> str:
@@ -183,7 +196,8 @@ def _evaluate(
     console.result(describe(evaluation, name))
     findings = find_out(subject, watchers)
     if findings.scores:
-        console.result(told_scores(findings.scores))
+        part = _part(findings, subject.held_out)
+        console.result(told_scores(findings.scores) + part)
     return evaluation, findings
 
 
@@ -228,6 +242,9 @@ def _facts(examined: Examined, result: Mapping[str, Any]) -> dict[str, str]:
         **{f"left out: {why}": f"{n:,}" for why, n in examined.left_out.items()},
     }
     if "signatures" in result:
-        facts["answers written"] = wanted.method.kind
+        written = result["answers"]["documents"]
+        facts["answers written"] = f"to {written:,} of {result['documents']:,}"
+        method = plain(wanted.method)
+        facts["method"] = ", ".join(f"{key}={value}" for key, value in method.items())
         facts |= {f"{name}": told for name, told in result["signatures"].items()}
     return facts
