@@ -14,6 +14,10 @@ _RESET = Path("/proc/self/clear_refs")
 _MACHINE = Path("/proc/meminfo")
 _CONTAINER = Path("/sys/fs/cgroup")
 
+# Bytes that a training takes beside its model: TensorFlow, the compiled step and the
+# input pipeline. 1.1 to 1.6 GB in most runs of bench/RESULTS.md.
+RUNTIME = 1_500_000_000
+
 
 class Peak:
     """Filled in when the block that it measures ends."""
@@ -57,10 +61,25 @@ class Memory:
     Attributes:
         where: Whose it is, such as `this machine`.
         size: Bytes.
+        is_shared: Whether the program itself lies in it too, as it does not in an
+            accelerator's.
     """
 
     where: str
     size: int
+    is_shared: bool = True
+
+    def beside_runtime(self) -> "Memory":
+        """What is left of it for a model, before TensorFlow has begun.
+
+        Example:
+        >>> Memory("this machine", 2_000_000_000).beside_runtime().size
+        500000000
+        """
+        if not self.is_shared:
+            return self
+        where = f"{self.where} beside the {RUNTIME / 1e9:.1f} GB of TensorFlow itself"
+        return Memory(where, max(self.size - RUNTIME, 0))
 
 
 def find_memory(*, accelerators: bool = True) -> Memory | None:
@@ -84,7 +103,7 @@ def _of_accelerator() -> Memory | None:
             query, capture_output=True, text=True, timeout=5, check=True
         )
         name, size = told.stdout.splitlines()[0].rsplit(",", 1)
-        return Memory(name.strip(), int(size.split()[0]) * 2**20)
+        return Memory(name.strip(), int(size.split()[0]) * 2**20, is_shared=False)
     return None
 
 

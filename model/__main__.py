@@ -3,13 +3,15 @@
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from configs.abilities import check_export, check_tokenizer
 from configs.command import add_config_arguments, at_least_one, run_main
 from configs.console import Console
 from configs.errors import ConfigError, UserError
 from configs.load import load_run
-from configs.memory import find_memory
+from configs.memory import RUNTIME, find_memory
+from configs.run import RunConfig
 from configs.schema import plain
 from configs.summary import summary
 from model.cost.advice import advice, gigabytes, training_need
@@ -67,21 +69,33 @@ def _check(arguments: argparse.Namespace) -> int:
     console = Console(json=arguments.json)
     for told in _cannot(arguments):
         console.warn(told)
+    need = _need(config)
+    found = find_memory()
     if arguments.json:
-        print(json.dumps(plain(config), indent=2))
+        memory = {"training": need, "found": found and asdict(found)}
+        print(json.dumps({**plain(config), "memory": memory}, indent=2))
     else:
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(summary(config))
+    if need is None:
+        return 0  # the tokenizer is not there yet, of which a warning has told
+    if not arguments.json:
+        print(
+            f"  {'memory':<10} about {gigabytes(need)} in training; on a CPU "
+            f"{gigabytes(RUNTIME)} more for TensorFlow itself"
+        )
+    if found and need > found.beside_runtime().size:
+        console.warn(advice(config, found.beside_runtime()))
+    return 0
+
+
+def _need(config: RunConfig) -> int | None:
+    """Bytes that the training takes; None while the vocabulary has no size."""
     try:
         vocabulary_of(config)
     except UserError:
-        return 0  # the tokenizer is not there yet, of which a warning has told
-    need = training_need(config)
-    if not arguments.json:
-        print(f"  {'memory':<10} about {gigabytes(need)} in training")
-    if (found := find_memory()) and need > found.size:
-        console.warn(advice(config, found))
-    return 0
+        return None
+    return training_need(config)
 
 
 def _cannot(arguments: argparse.Namespace) -> list[str]:

@@ -4,7 +4,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import keras
 import tensorflow as tf
 
 from configs.errors import UserError
@@ -12,6 +11,7 @@ from configs.memory import Memory, find_memory
 from configs.run import RunConfig
 from model.cost.advice import advice
 from trainer.checkpoint import list_checkpoints
+from trainer.devices import has_gpu
 
 
 class OutOfMemoryError(UserError):
@@ -33,7 +33,7 @@ def memory_advice(
         OutOfMemoryError: There was not enough.
     """
     # Before: what failed still holds its memory when the error is here.
-    found = find_memory(accelerators=bool(keras.distribution.list_devices("gpu")))
+    found = find_memory(accelerators=has_gpu())
     try:
         yield
     except Exception as error:

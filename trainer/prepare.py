@@ -16,6 +16,7 @@ from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from trainer.adaptation import adapt
 from trainer.checkpoint import check_rows, list_checkpoints, restore_checkpoint
+from trainer.devices import has_gpu
 from trainer.distill import learn_from_teacher
 from trainer.distribution.workers import Workers
 from trainer.input.batches import check_contract, rows_of_batches
@@ -134,7 +135,7 @@ def make_deterministic() -> None:
     Raises:
         ConfigError: XLA has begun without the flag that this takes on a GPU.
     """
-    on_gpu = keras.backend.backend() == "jax" and keras.distribution.list_devices("gpu")
+    on_gpu = keras.backend.backend() == "jax" and has_gpu()
     if on_gpu and _FLAG not in os.environ.get("XLA_FLAGS", ""):
         raise ConfigError(
             "training.deterministic: XLA has to know of it before it begins. Set it in "

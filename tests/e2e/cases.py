@@ -74,6 +74,11 @@ CASES = {
         layout="layout: {kind: bucketed, lengths: [16, 32]}",
     ),
     "sentence_pairs": Case("kind: sentence_pairs", ALBERT, shown=("[SEP] ", "label  ")),
+    "sentence_order": Case(
+        "kind: sentence_pairs, task: sentence_order",
+        ALBERT,
+        shown=("[SEP] ", "label  "),
+    ),
     "causal": Case("kind: causal", BYTES, shown=("<|endoftext|>", "target_ids  ")),
     "prefix": Case("kind: prefix", T5, shown=("</s>", "prefix_mask  ")),
     "span_corruption": Case(
@@ -105,6 +110,12 @@ CASES = {
         WORDPIECE,
         with_columns("second_text: title, label: mood"),
         shown=("[SEP] ", "segment_ids  ", "label  "),
+    ),
+    "regression": Case(
+        "kind: regression",
+        WORDPIECE,
+        with_columns("label: stars"),
+        shown=("[CLS] ", "label  "),
     ),
     "pair_regression": Case(
         "kind: pair_regression",

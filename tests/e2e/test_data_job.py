@@ -82,7 +82,8 @@ def test_books_balance(made: Made) -> None:
     counts = made.result["counts"]
     read = {"span_qa": 30, "image_classification": 40}.get(made.case, 80)
     # Of a single sentence of less than half a record there is no pair.
-    alone = {"fewer than two sentences": 5} if made.case == "sentence_pairs" else {}
+    of_pairs = made.case in ("sentence_pairs", "sentence_order")
+    alone = {"fewer than two sentences": 5} if of_pairs else {}
     assert counts["read"] == read
     assert counts["filtered"] == alone
     assert counts["quarantined"] == {}

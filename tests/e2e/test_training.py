@@ -147,11 +147,26 @@ def numbers(run: Invocation) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if k not in clock} for row in rows]
 
 
-@pytest.mark.slow
-def test_killed_by_the_system_at_random_steps(copy) -> None:
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(name, marks=() if name == QUICK[0] else pytest.mark.slow)
+        for name in CASES
+    ],
+    indirect=True,
+)
+def test_stopped_and_killed_by_the_system_at_random_steps(copy) -> None:
     whole, killed = copy("whole"), copy("killed")
     assert command(whole).wait() == 0
     log = killed.run_folder / "training/metrics.jsonl"
+
+    process = command(killed)
+    wait_for(process, log, 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 130
+    saved = max((killed.run_folder / "training/checkpoints").iterdir())
+    assert saved.name == f"step-{read_metrics(log.parent)[-1]['step']:08d}"
+
     chance = random.Random(killed.config_file.stem)
     for last in sorted(chance.sample(range(2, 11), 2)):
         log.unlink(missing_ok=True)  # of the process before

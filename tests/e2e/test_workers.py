@@ -17,8 +17,6 @@ from tests.e2e.cases import invocation, write_corpora
 from tests.e2e.test_training import wait_for
 from trainer.log import read_metrics
 
-pytestmark = pytest.mark.slow
-
 KEYS = """
 model:
   kind: decoder
@@ -129,6 +127,7 @@ def test_two_processes_have_the_losses_of_one(records, backend, tmp_path) -> Non
                 assert b[name] == pytest.approx(a[name], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     records, backend, tmp_path
 ) -> None:
@@ -155,6 +154,7 @@ def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     assert job.last_state() == whole.last_state()
 
 
+@pytest.mark.slow
 def test_workers_that_were_started_differently(records, backend, tmp_path) -> None:
     job = Job(records, backend, tmp_path / "job")
     (_, first), (code, told) = ends(job.start(2, (), ("--set", "training.steps=13")))
@@ -163,6 +163,7 @@ def test_workers_that_were_started_differently(records, backend, tmp_path) -> No
     assert "another worker is gone" in first
 
 
+@pytest.mark.slow
 def test_a_batch_that_two_cannot_share(records, backend, tmp_path) -> None:
     job = Job(records, backend, tmp_path / "job")
     more = ("--set", "training.batch_size=6")

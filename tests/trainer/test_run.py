@@ -268,7 +268,7 @@ def test_no_validation(run) -> None:
 
 def test_a_gpu_under_jax_has_to_be_told_before_xla_begins(monkeypatch) -> None:
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    monkeypatch.setattr(keras.distribution, "list_devices", lambda _: ["gpu:0"])
+    monkeypatch.setattr(keras.distribution, "list_devices", lambda: ["gpu:0"])
     with pytest.raises(ConfigError, match="XLA_FLAGS=--xla_gpu_deterministic_ops=true"):
         make_deterministic()
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")

@@ -1,11 +1,12 @@
 """Whether a training fits, and what makes it fit."""
 
+import json
 from dataclasses import replace
 
 from configs.data import DataConfig
 from configs.language_modelling import CausalConfig
 from configs.load import dump_run, load_run
-from configs.memory import Memory, find_memory
+from configs.memory import RUNTIME, Memory, find_memory
 from configs.model import DecoderConfig
 from configs.optimizers import AdafactorConfig
 from configs.run import RunConfig
@@ -71,10 +72,28 @@ def test_check_says_what_is_needed_and_warns(tmp_path, capsys, monkeypatch) -> N
     assert main(["check", "configs/demo.yaml"]) == 0
     out, err = capsys.readouterr()
     assert "  memory     about 0." in out
-    assert "GB on a toy." in err
+    assert "1.5 GB more for TensorFlow itself" in out
+    assert "GB on a toy beside the 1.5 GB of TensorFlow itself." in err
     monkeypatch.setattr("model.__main__.find_memory", lambda: None)
     assert main(["check", "configs/demo.yaml"]) == 0
     assert "on a toy" not in capsys.readouterr().err
+
+
+def test_check_counts_what_tensorflow_itself_takes(capsys, monkeypatch) -> None:
+    need = training_need(load_run("configs/demo.yaml", with_model=True))
+    for room, fits in ((need, True), (need - 1, False)):
+        found = Memory("this machine", room + RUNTIME)
+        monkeypatch.setattr("model.__main__.find_memory", lambda: found)  # noqa: B023
+        assert main(["check", "configs/demo.yaml", "--json"]) == 0
+        out, err = capsys.readouterr()
+        memory = json.loads(out)["memory"]
+        assert memory["training"] == need
+        assert memory["found"]["size"] == room + RUNTIME
+        assert ("training takes about" not in err) == fits
+    card = Memory("a card", need, is_shared=False)
+    monkeypatch.setattr("model.__main__.find_memory", lambda: card)
+    assert main(["check", "configs/demo.yaml"]) == 0
+    assert "training takes about" not in capsys.readouterr().err
 
 
 def test_a_teacher_is_counted_as_soon_as_its_run_is_there(tmp_path) -> None:
