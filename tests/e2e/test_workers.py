@@ -155,6 +155,27 @@ def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
 
 
 @pytest.mark.slow
+def test_the_chief_is_killed(records, backend, tmp_path) -> None:
+    whole = Job(records, backend, tmp_path / "whole")
+    assert [code for code, _ in ends(whole.start(2))] == [0, 0]
+    job = Job(records, backend, tmp_path / "job")
+
+    processes = job.start(2)
+    wait_for(processes[0], job.training / "metrics.jsonl", 5)
+    processes[0].send_signal(signal.SIGKILL)
+    (killed, _), (code, told) = ends(processes)
+    assert killed == -signal.SIGKILL
+    # JAX's own client may end a process whose coordinator is gone before we can.
+    ended = {"tensorflow": {2}, "jax": {2, -signal.SIGABRT}}
+    assert code in ended[backend], told
+    if code == 2:
+        assert "error: worker 1: another worker is gone" in told
+
+    assert [code for code, _ in ends(job.start(2))] == [0, 0]
+    assert job.last_state() == whole.last_state()
+
+
+@pytest.mark.slow
 def test_workers_that_were_started_differently(records, backend, tmp_path) -> None:
     job = Job(records, backend, tmp_path / "job")
     (_, first), (code, told) = ends(job.start(2, (), ("--set", "training.steps=13")))

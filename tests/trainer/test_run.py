@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from configs.errors import ArtifactError, ConfigError, UserError
+from model.layers.block import TransformerBlock
 from trainer.evaluate import NotFiniteError
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog, read_metrics
@@ -70,9 +71,21 @@ def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
     assert (kept / "model.weights.h5").stat().st_mtime_ns == written
 
 
-def test_trains_in_mixed_bfloat16(run) -> None:
-    result = train(run("training.precision=mixed_bfloat16"))
-    assert 1 < result["evaluation"]["loss"] < 10
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_learns_in_half_precision(run, precision) -> None:
+    result = train(run(*LEARN, f"training.precision={precision}"))
+    assert result["evaluation"]["nats_below_unigram"] > 0.5
+
+
+def test_blocks_are_computed_again_where_that_is_asked_for(run) -> None:
+    for asked in (True, False):
+        config = run(f"training.rematerialize={str(asked).lower()}").config
+        blocks = [
+            layer
+            for layer in build_trainable(config, 120).layers
+            if isinstance(layer, TransformerBlock)
+        ]
+        assert [block.rematerialize for block in blocks] == [asked]
 
 
 @pytest.mark.parametrize("key", ["export.top_k=3", "training.log_every=3"])
