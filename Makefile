@@ -23,7 +23,8 @@ test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
 test-jax: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" \
 		tests/model tests/contracts tests/trainer/test_step.py \
-		tests/trainer/test_adaptation.py tests/trainer/test_distill.py model
+		tests/trainer/test_adaptation.py tests/trainer/test_distill.py \
+		tests/trainer/optimizers model
 
 test-all: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import safetensors.numpy
 
 from configs.errors import ArtifactError
+from configs.optimizers import AdamWConfig, Optimizer
 from configs.training import TrainingConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer import checkpoint
@@ -25,6 +27,8 @@ from trainer.checkpoint import (
     write_checkpoint,
 )
 from trainer.losses import Loss
+from trainer.optimizers.build import build_optimizer
+from trainer.optimizers.schedules import Warmup
 from trainer.step.build import build_step
 from trainer.step.state import TrainState
 
@@ -32,11 +36,14 @@ CAUSAL = OBJECTIVES["causal"]
 CONFIG = TrainingConfig(steps=100, ema_decay=0.9)
 
 
-def new_state(objective: str = "causal", config: TrainingConfig = CONFIG) -> TrainState:
+def new_state(
+    objective: str = "causal",
+    config: TrainingConfig = CONFIG,
+    optimizer: type[Optimizer] = AdamWConfig,
+) -> TrainState:
     model = small_model(OBJECTIVES[objective], dropout=0.5)
-    optimizer = keras.optimizers.AdamW(0.01)
-    optimizer.build(model.trainable_variables)
-    return TrainState(model, optimizer, config)
+    made = build_optimizer(optimizer(), Warmup(0.01, 4), model.trainable_variables)
+    return TrainState(model, made, config)
 
 
 def run(state: TrainState, first: int, last: int) -> None:
@@ -58,15 +65,16 @@ def assert_same(a: TrainState, b: TrainState) -> None:
         np.testing.assert_array_equal(x, y)
 
 
-def test_going_on_from_a_checkpoint_changes_nothing(tmp_path: Path) -> None:
-    whole = new_state()
+@pytest.mark.parametrize("kind", get_args(Optimizer), ids=lambda kind: kind.__name__)
+def test_going_on_from_a_checkpoint_changes_nothing(tmp_path: Path, kind) -> None:
+    whole = new_state(optimizer=kind)
     run(whole, 0, 5)
-    halted = new_state()
+    halted = new_state(optimizer=kind)
     run(halted, 0, 2)
     halted.skipped.assign(3)
     whole.skipped.assign(3)
     path = write_checkpoint(tmp_path, take_snapshot(halted, 2))
-    resumed = new_state()
+    resumed = new_state(optimizer=kind)
     run(resumed, 50, 51)  # whatever was there before
     assert restore_checkpoint(path, resumed) == 2
     run(resumed, 2, 5)

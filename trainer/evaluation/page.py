@@ -90,8 +90,8 @@ def _scores(scores: Mapping[str, Interval], beside: Comparison | None) -> str:
     )
     return (
         "<table><caption>Each with the interval of 95% by the bootstrap: how far it "
-        "might be off because these documents were drawn and not others. Bars reach "
-        "from the least to the most that is possible.</caption>"
+        "might be off because these documents (or records) were drawn and not "
+        "others. Bars reach from the least to the most that is possible.</caption>"
         f"<tr><th scope='col'>score</th>{head}<td></td></tr>{rows}</table>"
     )
 

@@ -1,13 +1,14 @@
 """Optimizers, against updates worked out by hand or written down in numpy anew."""
 
+from pathlib import Path
 from typing import Any, get_args
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from configs.language_modelling import CausalConfig, MaskedConfig, SentencePairsConfig
+from configs.language_modelling import CausalConfig, SentencePairsConfig
+from configs.load import load_run
 from configs.model import DecoderConfig, EncoderConfig, Model, Pooler
 from configs.objective import (
     Objective,
@@ -23,13 +24,20 @@ from configs.optimizers import (
     MuonConfig,
     Optimizer,
 )
+from configs.training import TrainingConfig
 from model.build import build_model
+from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from trainer.asks import asks_of
+from trainer.losses import Loss
 from trainer.optimizers.adafactor import Adafactor
 from trainer.optimizers.build import build_optimizer, is_decayed
 from trainer.optimizers.schedules import Warmup
+from trainer.step.build import build_step
+from trainer.step.state import TrainState
 
 EVERY = [kind() for kind in get_args(Optimizer)]
 SMALL = {"num_layers": 1, "hidden_dim": 8}
+TINY = Path(__file__).parents[3] / "configs/tiny"
 LABELS = ("a", "b", "c")
 
 
@@ -53,14 +61,27 @@ def by_kind(config: Any) -> str:
 # What decays.
 
 
-def test_only_matrices_decay() -> None:
-    model = build_model(
-        EncoderConfig(num_segments=2, **SMALL), MaskedConfig(), vocabulary_size=10
-    )
-    paths = [v.path for v in model.trainable_variables]
-    decayed = {path for path in paths if is_decayed(path, NOT_DECAYED)}
-    assert len(decayed) == 7
-    assert all(path.endswith("kernel") for path in decayed)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert_base",
+        "gpt2_small",
+        "llama_7b",
+        "linformer_base",
+        "longformer_base",
+        "classifier_small",
+        "t5_small",
+        "vit_base",
+    ],
+)
+def test_matrices_decay_and_biases_norms_and_embeddings_do_not(name: str) -> None:
+    run = load_run(TINY / f"{name}.yaml", with_model=True)
+    keras.backend.clear_session()
+    model = build_model(run.model, run.objective, vocabulary_size=10)
+    tables = ("token_", "position_", "segment_", "relative_bias", "class_token")
+    for weight in model.trainable_weights:
+        matrix = len(weight.shape) > 1 and not any(t in weight.path for t in tables)
+        assert is_decayed(weight.path, NOT_DECAYED) == matrix, weight.path
 
 
 @pytest.mark.parametrize("kind", get_args(Optimizer), ids=lambda kind: kind.__name__)
@@ -300,34 +321,16 @@ def test_restored_it_goes_on_as_if_it_had_not_stopped(config: Optimizer) -> None
 
 @pytest.mark.parametrize("config", EVERY, ids=by_kind)
 def test_a_model_learns(config: Optimizer) -> None:
-    keras.utils.set_random_seed(0)
-    model = build_model(
-        DecoderConfig(dropout=0.0, **SMALL), CausalConfig(), vocabulary_size=10
-    )
-    token_ids = np.arange(12, dtype="int32").reshape(2, 6) % 10
-    inputs = {
-        tensor.name: token_ids
-        if tensor.name == "token_ids"
-        else np.ones_like(token_ids)
-        for tensor in model.inputs
-    }
-    weights = model.trainable_variables
+    """By the trainer's own step, on whichever backend."""
+    model = small_model(OBJECTIVES["causal"])
     # Adafactor's rate is a share of the weights' own size.
     peak = 0.1 if isinstance(config, AdafactorConfig) else 0.01
-    optimizer = build_optimizer(config, Warmup(peak, 0), weights)
+    optimizer = build_optimizer(config, Warmup(peak, 0), model.trainable_variables)
+    asked = TrainingConfig(steps=100, batch_size=8)
+    state = TrainState(model, optimizer, asked)
+    step = build_step(state, Loss(asks_of(OBJECTIVES["causal"])), asked)
+    batch = random_batch(OBJECTIVES["causal"], 8, 0)
 
-    @tf.function
-    def step() -> Any:
-        with tf.GradientTape() as tape:
-            logits = model(inputs, training=True)["logits"][:, :-1]
-            loss = tf.reduce_mean(
-                keras.losses.sparse_categorical_crossentropy(
-                    token_ids[:, 1:], logits, from_logits=True
-                )
-            )
-        optimizer.apply(tape.gradient(loss, [w.value for w in weights]), weights)
-        return loss
-
-    losses = [float(step()) for _ in range(30)]
+    losses = [float(step(batch)["loss"]) for _ in range(30)]
     assert losses[-1] < 0.8 * losses[0]
     assert int(optimizer.iterations.numpy()) == 30
