@@ -22,8 +22,8 @@ class ModelParallelConfig:
     """Some devices have one model between them: for weights that fill more than one.
 
     Large matrices are cut along heads, hidden units or the vocabulary (Shoeybi et al.,
-    2019). Groups of devices share the rows of a batch like single devices. On JAX, with
-    the devices of one worker.
+    2019). Groups of devices, each of one worker, share the rows of a batch like single
+    devices. On JAX.
     """
 
     kind: Literal["model_parallel"] = "model_parallel"

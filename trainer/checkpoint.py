@@ -16,6 +16,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +52,30 @@ class Snapshot:
 
 def take_snapshot(state: TrainState, step: int) -> Snapshot:
     """Copies a state out of the training."""
-    tensors = {
-        name: np.array(keras.ops.convert_to_numpy(variable.value))
-        for name, variable in _named(state).items()
-    }
+    tensors = {name: numbers_of(variable) for name, variable in _named(state).items()}
     return Snapshot(step, tensors, _described(state))
+
+
+def numbers_of(variable: keras.Variable) -> np.ndarray:
+    """A copy of a variable's value, also of one that lies on devices in parts.
+
+    Other workers have copies of the parts, and are not asked.
+    """
+    value: Any = variable.value
+    if not _is_in_parts(variable):
+        return np.array(keras.ops.convert_to_numpy(value))
+    whole = np.empty(value.shape, value.dtype)
+    for part in value.addressable_shards:
+        whole[part.index] = part.data
+    return whole
+
+
+def _is_in_parts(variable: keras.Variable) -> bool:
+    """Whether JAX would not read a value, as it lies on devices of others too."""
+    if keras.backend.backend() != "jax":
+        return False
+    value: Any = variable.value
+    return not (value.is_fully_addressable or value.is_fully_replicated)
 
 
 class Checkpoints:
@@ -251,7 +271,9 @@ def save_weights(model: keras.Model, path: Path) -> None:
         with writing(path):
             size = sum(4 * math.prod(variable.shape) for variable in model.variables)
             _require_space(path.parent, size)
-            keras.saving.save_weights(model, temporary)
+            wholes = [(v, numbers_of(v)) for v in model.variables if _is_in_parts(v)]
+            with keras.StatelessScope(wholes) if wholes else nullcontext():
+                keras.saving.save_weights(model, temporary)
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

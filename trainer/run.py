@@ -1,6 +1,7 @@
 """A training run, step by step."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from configs.command import Invocation
+from configs.distribution import ModelParallelConfig
 from configs.errors import ArtifactError
 from configs.memory import peak_memory
 from configs.run import RunConfig
@@ -22,6 +24,7 @@ from trainer.checkpoint import (
     Checkpoints,
     best_checkpoint,
     list_checkpoints,
+    numbers_of,
     restore_checkpoint,
     save_weights,
 )
@@ -249,18 +252,21 @@ def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
 def _samples(prepared: Prepared, rows: Sequence[Row], invocation: Invocation) -> str:
     """What the model says of the first validation records, as HTML."""
     config, manifest = invocation.config, prepared.manifest
-    # A copy of this worker's own: the others do not take part in what it is asked.
-    model = build_trainable(config, manifest.vocabulary["size"])
-    model.set_weights(prepared.model.get_weights())
-    subject = Subject(
-        config,
-        manifest,
-        read_held_out(manifest, config.data),
-        load_tokenizer(manifest.folder / TOKENIZER),
-        model,
-        invocation.console,
-    )
-    return examples(samples(subject, rows), subject.held_out)
+    in_parts = isinstance(config.training.distribution, ModelParallelConfig)
+    # What lies on several devices may be too large for one: the host is asked.
+    with keras.device("cpu:0") if in_parts else nullcontext():
+        # A copy of this worker's own: the others do not take part in what it is asked.
+        model = build_trainable(config, manifest.vocabulary["size"])
+        model.set_weights([numbers_of(v) for v in prepared.model.weights])
+        subject = Subject(
+            config,
+            manifest,
+            read_held_out(manifest, config.data),
+            load_tokenizer(manifest.folder / TOKENIZER),
+            model,
+            invocation.console,
+        )
+        return examples(samples(subject, rows), subject.held_out)
 
 
 def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:

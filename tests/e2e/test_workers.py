@@ -9,7 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from configs.command import Invocation
 from pipeline.stage import data
@@ -106,6 +109,20 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def weights_in(file: Path) -> dict[str, np.ndarray]:
+    """Everything in a file that Keras wrote."""
+    found = {}
+    with h5py.File(file) as opened:
+        opened.visititems(
+            lambda name, item: (
+                found.update({name: np.asarray(item)})
+                if isinstance(item, h5py.Dataset)
+                else None
+            )
+        )
+    return found
+
+
 def ends(processes: Sequence[subprocess.Popen]) -> list[tuple[int, str]]:
     """Exit codes and what was said on stderr."""
     told = [process.communicate()[1] for process in processes]
@@ -152,6 +169,46 @@ def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
 
     assert [code for code, _ in ends(job.start(2))] == [0, 0]
     assert job.last_state() == whole.last_state()
+
+
+@pytest.mark.slow
+def test_a_model_on_two_devices_of_each_worker(records, tmp_path, monkeypatch) -> None:
+    """Halted and gone on with, it has the losses of one process with one device."""
+    whole = Job(records, "jax", tmp_path / "whole")
+    assert [code for code, _ in ends(whole.start(1))] == [0]
+
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    job = Job(records, "jax", tmp_path / "job")
+    spread = ["--set", "training.distribution.kind=model_parallel"]
+    spread += ["--set", "training.distribution.model_devices=2"]
+    processes = job.start(2, spread, spread)
+    wait_for(processes[0], job.training / "metrics.jsonl", 5)
+    processes[1].send_signal(signal.SIGTERM)
+    found = ends(processes)
+    assert [code for code, _ in found] == [130, 130], found
+    found = ends(job.start(2, spread, spread))
+    assert [code for code, _ in found] == [0, 0], found
+
+    one, two = (
+        load_file(training / "checkpoints/step-00000012/state.safetensors")
+        for training in (whole.training, job.training)
+    )
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], rtol=0, atol=1e-5)
+    rows = [read_metrics(training) for training in (whole.training, job.training)]
+    for name, count in (("loss", 12), ("val_loss", 3)):
+        a, b = ([row[name] for row in log if name in row] for log in rows)
+        assert len(a) == count
+        assert b == pytest.approx(a, rel=1e-5)
+
+    one, two = (
+        weights_in(t / "model.weights.h5") for t in (whole.training, job.training)
+    )
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], rtol=0, atol=1e-5)
+    assert "<h2>Samples" in (job.training / "report.html").read_text("utf-8")
 
 
 @pytest.mark.slow

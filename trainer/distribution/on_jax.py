@@ -61,16 +61,12 @@ def connect(place: Place, config: Distribution, address: str) -> Workers:
 def _check_devices(place: Place, spread: int) -> None:
     if spread == 1:
         return
-    if place.count > 1:
+    # A model stays within a worker, whose devices reach one another fastest.
+    if jax.local_device_count() % spread:
         raise ConfigError(
-            "training.distribution.kind=model_parallel is for the devices of one "
-            f"worker, and there are {place.count} workers. Choose data_parallel"
-        )
-    if jax.device_count() % spread:
-        raise ConfigError(
-            f"training.distribution.model_devices={spread}: this worker has "
-            f"{jax.device_count()} devices, which cannot be divided into groups of "
-            f"{spread}"
+            f"training.distribution.model_devices={spread}: worker {place.number} has "
+            f"{jax.local_device_count()} devices, which cannot be divided into groups "
+            f"of {spread}"
         )
 
 
