@@ -10,10 +10,17 @@ import sys
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from configs.adaptation import LoraWeights
 from configs.distillation import DistillationConfig
+from configs.distribution import (
+    DataParallelConfig,
+    Distribution,
+    ModelParallelConfig,
+)
+from configs.errors import ConfigError
 from configs.optimizers import (
     AdafactorConfig,
     AdamWConfig,
@@ -221,6 +228,26 @@ def model_parallel() -> None:
     )
     average = training.state.averages[places].value
     assert average.sharding.shard_shape(average.shape) == (16, 8)
+
+
+def devices() -> None:
+    """All devices of this worker are taken; what cannot be shared out is refused."""
+    if ON_JAX:
+        from trainer.distribution.on_jax import connect
+
+        def connected(config: Distribution) -> Workers:
+            return connect(Place(), config, "")
+
+        assert connected(DataParallelConfig()).replicas == 4
+        assert connected(ModelParallelConfig(model_devices=2)).replicas == 2
+        with pytest.raises(ConfigError, match="has 4 devices, which cannot be divided"):
+            connected(ModelParallelConfig(model_devices=3))
+        return
+    from trainer.distribution import on_tensorflow
+
+    assert on_tensorflow.connect(Place(), DataParallelConfig()).replicas == 2
+    with pytest.raises(ConfigError, match="on JAX alone"):
+        on_tensorflow.connect(Place(), ModelParallelConfig(model_devices=2))
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def run(backend: str, *cases: str) -> None:
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_two_replicas_are_as_one_device(backend) -> None:
-    run(backend, "quick")
+    run(backend, "devices", "quick")
 
 
 @pytest.mark.slow
