@@ -1,9 +1,7 @@
 """The numbers of a training, written down while it runs."""
 
-import errno
 import json
 import math
-import os
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from configs.files import write_atomically, writing
 from configs.progress import Bar
 from trainer.evaluate import Means, NotFiniteError, means
 from trainer.step.state import TrainState
+from trainer.tensorboard import TensorBoard, cut_events, tensorflow_as_os_errors
 
 
 class TrainingLog:
@@ -60,7 +59,7 @@ class TrainingLog:
         self._tensorboard = None
         if writes:
             with self._writing():
-                self._tensorboard = _TensorBoard(folder / "tensorboard")
+                self._tensorboard = TensorBoard(folder / TENSORBOARD)
         before = time_and_tokens(read_metrics(folder))
         self._tokens = before["tokens"]  # real ones, of the steps written down
         self._start = time.perf_counter() - before["seconds"]
@@ -171,46 +170,8 @@ class TrainingLog:
             )
 
 
-class _TensorBoard:
-    """The same numbers for TensorBoard, by optimizer step."""
-
-    def __init__(self, folder: Path):
-        import tensorflow as tf
-
-        self._summary = tf.summary
-        self._writers = {
-            name: tf.summary.create_file_writer(str(folder / name))
-            for name in ("train", "validation")
-        }
-
-    def write(self, part: str, step: int, numbers: Mapping[str, float]) -> None:
-        with self._writers[part].as_default(step):
-            for name, value in numbers.items():
-                self._summary.scalar(name.removeprefix("val_"), value)
-        self._writers[part].flush()
-
-    def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()
-
-
-@contextmanager
-def tensorflow_as_os_errors() -> Generator[None, None, None]:
-    """Inside, what TensorFlow says of a disk is said as the operating system does.
-
-    Its word for a full disk is that for a device without memory.
-    """
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-    except tf.errors.PermissionDeniedError as error:
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES)) from error
-
-
 METRICS = "metrics.jsonl"
+TENSORBOARD = "tensorboard"
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
@@ -247,7 +208,8 @@ def time_and_tokens(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def cut_metrics(folder: Path, step: int) -> None:
-    """Drops the lines of later steps: they will be done again."""
+    """Drops what was written of later steps: they will be done again."""
+    cut_events(folder / TENSORBOARD, step)
     kept = [
         json.dumps(row) + "\n" for row in read_metrics(folder) if row["step"] <= step
     ]

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from configs.progress import SilentBar
 from trainer import log as module
-from trainer.log import TrainingLog, read_metrics
+from trainer.log import TrainingLog, cut_metrics, read_metrics
 
 
 def numbers(cost: float, tokens: int) -> dict:
@@ -74,3 +75,34 @@ def test_rates_by_hand(tmp_path: Path, clock) -> None:
     row = read_metrics(tmp_path)[-1]
     assert (row["step"], row["seconds"], row["tokens"]) == (4, 5.0, 600)
     assert (row["tokens_per_second"], row["mfu"]) == (200, 2.0)
+
+
+def steps_in(folder: Path) -> list[int]:
+    """Of every loss that TensorBoard would draw."""
+    events = [
+        tf.compat.v1.Event.FromString(record)
+        for file in sorted((folder / "tensorboard").rglob("events.*"))
+        for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
+    ]
+    return [e.step for e in events if any(v.tag == "loss" for v in e.summary.value)]
+
+
+def test_what_is_done_again_is_written_once(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for _ in range(6):
+        log.add(numbers(30.0, 100), input_seconds=0.0)
+    log.close()
+    assert steps_in(tmp_path) == [2, 4, 6]
+    (file,) = (tmp_path / "tensorboard/train").glob("events.*")
+    with file.open("ab") as stream:
+        stream.write(b"\x20")  # what a kill left of the next
+
+    cut_metrics(tmp_path, 4)
+    assert steps_in(tmp_path) == [2, 4]
+    assert [row["step"] for row in read_metrics(tmp_path)] == [2, 4]
+    log = new_log(tmp_path, step=4)
+    for _ in range(2):
+        log.add(numbers(30.0, 100), input_seconds=0.0)
+    log.close()
+    assert sorted(steps_in(tmp_path)) == [2, 4, 6]
+    assert not list(tmp_path.rglob(".*"))
