@@ -62,7 +62,8 @@ def _records(file: Path) -> Generator[bytes, None, None]:
     import tensorflow as tf
 
     with suppress(tf.errors.DataLossError):
-        yield from tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
+        for record in tf.data.TFRecordDataset(str(file)):
+            yield bytes(record.numpy())
 
 
 @contextmanager
