@@ -7,7 +7,6 @@ complete, so one that was cut off is never read. Writing takes place beside the
 training: what a step waits for is a copy in memory.
 """
 
-import errno
 import hashlib
 import json
 import math
@@ -16,7 +15,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ import numpy as np
 from configs.errors import ArtifactError
 from configs.files import write_json, writing
 from trainer.step.state import TrainState
+from trainer.weights import numbers_of, require_space
 
 FORMAT = 2
 _TENSORS = "state.safetensors"
@@ -54,28 +53,6 @@ def take_snapshot(state: TrainState, step: int) -> Snapshot:
     """Copies a state out of the training."""
     tensors = {name: numbers_of(variable) for name, variable in _named(state).items()}
     return Snapshot(step, tensors, _described(state))
-
-
-def numbers_of(variable: keras.Variable) -> np.ndarray:
-    """A copy of a variable's value, also of one that lies on devices in parts.
-
-    Other workers have copies of the parts, and are not asked.
-    """
-    value: Any = variable.value
-    if not _is_in_parts(variable):
-        return np.array(keras.ops.convert_to_numpy(value))
-    whole = np.empty(value.shape, value.dtype)
-    for part in value.addressable_shards:
-        whole[part.index] = part.data
-    return whole
-
-
-def _is_in_parts(variable: keras.Variable) -> bool:
-    """Whether JAX would not read a value, as it lies on devices of others too."""
-    if keras.backend.backend() != "jax":
-        return False
-    value: Any = variable.value
-    return not (value.is_fully_addressable or value.is_fully_replicated)
 
 
 class Checkpoints:
@@ -164,7 +141,7 @@ def write_checkpoint(
     try:
         with writing(folder):
             temporary.mkdir(parents=True)
-            _require_space(folder, sum(x.nbytes for x in snapshot.tensors.values()))
+            require_space(folder, sum(x.nbytes for x in snapshot.tensors.values()))
             path = temporary / _TENSORS
             save_file(snapshot.tensors, path)
             with path.open("rb+") as file:
@@ -258,49 +235,6 @@ def check_rows(path: Path, rows: Sequence[int]) -> None:
             f"workers of now have {list(rows)}: some records would be read twice, and "
             "some not at all. Go on with as many workers as it was made with"
         )
-
-
-def save_weights(model: keras.Model, path: Path) -> None:
-    """The weights alone.
-
-    Raises:
-        ArtifactError: The disk is full or the folder cannot be written.
-    """
-    temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
-    try:
-        with writing(path):
-            size = sum(4 * math.prod(variable.shape) for variable in model.variables)
-            _require_space(path.parent, size)
-            wholes = [(v, numbers_of(v)) for v in model.variables if _is_in_parts(v)]
-            with keras.StatelessScope(wholes) if wholes else nullcontext():
-                keras.saving.save_weights(model, temporary)
-            os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def load_weights(model: keras.Model, path: Path) -> None:
-    """Gives a model what `save_weights` wrote.
-
-    Raises:
-        ArtifactError: The file is missing, damaged, or of another model; or a weight
-            is not finite.
-    """
-    try:
-        keras.saving.load_weights(model, path)
-        for variable in model.weights:
-            if not np.isfinite(keras.ops.convert_to_numpy(variable.value)).all():
-                raise ValueError(f"{variable.path} is not finite")
-    except (OSError, ValueError, KeyError) as error:
-        raise ArtifactError(
-            f"{path}: cannot be loaded: {error}. Train again"
-        ) from error
-
-
-def _require_space(folder: Path, size: int) -> None:
-    """Looks before it writes: HDF5 crashes the process when the disk fills up."""
-    if shutil.disk_usage(folder).free < 1.1 * size + 1_000_000:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _named(state: TrainState) -> dict[str, keras.Variable]:

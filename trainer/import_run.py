@@ -52,7 +52,6 @@ from pipeline.tokenizers.artifact import (
 )
 from pipeline.tokenizers.imports import import_tokenizer
 from trainer.after_import import can_export, next_step
-from trainer.checkpoint import save_weights
 from trainer.stage import (
     IMPORTED,
     INITIAL_WEIGHTS,
@@ -61,6 +60,7 @@ from trainer.stage import (
     training_inputs,
     training_stage,
 )
+from trainer.weights import save_weights
 
 RUN_FILE = "run.yaml"
 

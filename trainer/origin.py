@@ -27,7 +27,6 @@ from model.weights.assign import variables_of
 from model.weights.store import begin_with, read_weights, take_over
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.tokenizers.artifact import tokenizer_fingerprint
-from trainer.checkpoint import load_weights
 from trainer.stage import (
     IMPORTED,
     TOKENIZER,
@@ -36,6 +35,7 @@ from trainer.stage import (
     was_trained,
     weights_of,
 )
+from trainer.weights import load_weights, numbers_of
 
 # Keys of `model` that may differ: they change no weight of the body, but for the length
 # where each place has a weight.
@@ -69,8 +69,7 @@ class Origin:
         model = build_trainable(self.config, self.vocabulary_size)
         load_weights(model, weights_of(self.folder))
         return {
-            path: keras.ops.convert_to_numpy(weight.value)
-            for path, weight in variables_of(model).items()
+            path: numbers_of(weight) for path, weight in variables_of(model).items()
         }
 
 

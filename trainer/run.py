@@ -12,10 +12,9 @@ from configs.command import Invocation
 from configs.distribution import ModelParallelConfig
 from configs.errors import ArtifactError
 from configs.memory import peak_memory
-from configs.run import RunConfig
 from configs.run_folder import save_config
 from pipeline.held_out import read_held_out
-from pipeline.manifest import Manifest, read_manifest
+from pipeline.manifest import read_manifest
 from pipeline.stage import finished_data
 from pipeline.tokenizers import load_tokenizer
 from trainer.adaptation import ADAPTERS, finish_adaptation
@@ -24,29 +23,24 @@ from trainer.checkpoint import (
     Checkpoints,
     best_checkpoint,
     list_checkpoints,
-    numbers_of,
     restore_checkpoint,
-    save_weights,
 )
 from trainer.distribution.joining import joined
 from trainer.distribution.workers import Workers
 from trainer.evaluate import (
-    Evaluation,
-    Forward,
     Means,
-    Watcher,
     describe,
-    evaluate,
     means,
     on_host,
     sums_over,
 )
 from trainer.evaluation.samples import FirstRows, samples
+from trainer.evaluation.split import evaluate_split
 from trainer.evaluation.subject import Subject
 from trainer.evaluation.watchers import Row
 from trainer.input.batches import training_batches, validation_batches
 from trainer.input.data_sets import data_sets
-from trainer.input.masking import DynamicMasking, dynamic_masking
+from trainer.input.masking import dynamic_masking
 from trainer.log import TrainingLog, read_metrics, time_and_tokens
 from trainer.loop import run_steps, stop_on_signals
 from trainer.losses import loss_of
@@ -55,7 +49,6 @@ from trainer.origin import check_origin
 from trainer.pages.examples import examples
 from trainer.prepare import Prepared, prepare
 from trainer.report import write_report
-from trainer.scoring import Scorer, scorers_of
 from trainer.stage import (
     TOKENIZER,
     WEIGHTS,
@@ -67,6 +60,7 @@ from trainer.stage import (
 from trainer.step.build import build_evaluation, build_step
 from trainer.step.state import averaged
 from trainer.utilization import least_step_seconds
+from trainer.weights import numbers_of, save_weights
 
 
 def train(invocation: Invocation) -> dict[str, Any]:
@@ -274,32 +268,3 @@ def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
     if keras.backend.backend() == "tensorflow":
         return iter(batches)
     return on_host(batches)
-
-
-def evaluate_split(
-    config: RunConfig,
-    forward: Forward,
-    manifest: Manifest,
-    masking: DynamicMasking | None,
-    more: Sequence[Scorer] = (),
-    watchers: Sequence[Watcher] = (),
-) -> Evaluation:
-    """Evaluates a model on every validation record.
-
-    Args:
-        config: The run.
-        forward: From `build_evaluation`.
-        manifest: The records.
-        masking: Hides tokens, if the records have none hidden.
-        more: Scorers beside those of the objective.
-        watchers: See `evaluate`.
-    """
-    batches = validation_batches(manifest, config.training.batch_size, masking)
-    return evaluate(
-        forward,
-        asks_of(config.objective),
-        (*scorers_of(config.objective), *more),
-        batches,
-        config.seed,
-        watchers,
-    )

@@ -22,7 +22,6 @@ from trainer.checkpoint import (
     check_rows,
     list_checkpoints,
     restore_checkpoint,
-    save_weights,
     take_snapshot,
     write_checkpoint,
 )
@@ -31,6 +30,7 @@ from trainer.optimizers.build import build_optimizer
 from trainer.optimizers.schedules import Warmup
 from trainer.step.build import build_step
 from trainer.step.state import TrainState
+from trainer.weights import save_weights
 
 CAUSAL = OBJECTIVES["causal"]
 CONFIG = TrainingConfig(steps=100, ema_decay=0.9)

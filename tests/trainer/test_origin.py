@@ -15,11 +15,12 @@ from configs.supervised import ClassificationConfig
 from configs.training import TrainingConfig
 from model.weights.assign import variables_of
 from pipeline.manifest import read_manifest
-from trainer.checkpoint import best_checkpoint, load_weights
+from trainer.checkpoint import best_checkpoint
 from trainer.evaluate import Means
 from trainer.origin import Origin, begin, differences, origin_of
 from trainer.run import train
 from trainer.stage import build_trainable, weights_of
+from trainer.weights import load_weights
 
 
 @pytest.fixture

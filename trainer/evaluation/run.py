@@ -23,10 +23,10 @@ from trainer.evaluation.findings import Findings, find_out, watchers_of
 from trainer.evaluation.page import report
 from trainer.evaluation.piece_bytes import bits_per_byte
 from trainer.evaluation.run_model import RunModel, find_run_model
+from trainer.evaluation.split import evaluate_split
 from trainer.evaluation.subject import Subject
 from trainer.input.masking import dynamic_masking
 from trainer.losses import loss_of
-from trainer.run import evaluate_split
 from trainer.step.build import build_evaluation
 
 

@@ -20,7 +20,6 @@ from pipeline.stage import data_stage, finished_data
 from pipeline.tokenizers import WordPieceTokenizer, load_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from trainer.checkpoint import load_weights
 from trainer.origin import differences, origin_of
 from trainer.stage import (
     IMPORTED,
@@ -32,6 +31,7 @@ from trainer.stage import (
     training_inputs,
     training_stage,
 )
+from trainer.weights import load_weights
 
 
 @dataclass(frozen=True)

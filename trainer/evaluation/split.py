@@ -1,0 +1,40 @@
+"""A model on every record of a validation split."""
+
+from collections.abc import Sequence
+
+from configs.run import RunConfig
+from pipeline.manifest import Manifest
+from trainer.asks import asks_of
+from trainer.evaluate import Evaluation, Forward, Watcher, evaluate
+from trainer.input.batches import validation_batches
+from trainer.input.masking import DynamicMasking
+from trainer.scoring import Scorer, scorers_of
+
+
+def evaluate_split(
+    config: RunConfig,
+    forward: Forward,
+    manifest: Manifest,
+    masking: DynamicMasking | None,
+    more: Sequence[Scorer] = (),
+    watchers: Sequence[Watcher] = (),
+) -> Evaluation:
+    """Evaluates a model on every validation record.
+
+    Args:
+        config: The run.
+        forward: From `build_evaluation`.
+        manifest: The records.
+        masking: Hides tokens, if the records have none hidden.
+        more: Scorers beside those of the objective.
+        watchers: See `evaluate`.
+    """
+    batches = validation_batches(manifest, config.training.batch_size, masking)
+    return evaluate(
+        forward,
+        asks_of(config.objective),
+        (*scorers_of(config.objective), *more),
+        batches,
+        config.seed,
+        watchers,
+    )
