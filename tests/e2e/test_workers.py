@@ -112,14 +112,13 @@ def free_ports(count: int) -> list[int]:
 def weights_in(file: Path) -> dict[str, np.ndarray]:
     """Everything in a file that Keras wrote."""
     found = {}
+
+    def keep(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = np.asarray(item)
+
     with h5py.File(file) as opened:
-        opened.visititems(
-            lambda name, item: (
-                found.update({name: np.asarray(item)})
-                if isinstance(item, h5py.Dataset)
-                else None
-            )
-        )
+        opened.visititems(keep)
     return found
 
 
@@ -205,6 +204,7 @@ def test_a_model_on_two_devices_of_each_worker(records, tmp_path, monkeypatch) -
     one, two = (
         weights_in(t / "model.weights.h5") for t in (whole.training, job.training)
     )
+    assert one
     assert one.keys() == two.keys()
     for name in one:
         np.testing.assert_allclose(two[name], one[name], rtol=0, atol=1e-5)
