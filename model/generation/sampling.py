@@ -71,6 +71,37 @@ def keep_min_p(scores: Any, p: Any) -> Any:
     return _keep(scores, highest_score + ops.log(ops.cast(p, "float32")))
 
 
+def keep_likeliest(scores: Any, top_k: Any, top_p: Any) -> Any:
+    """Keeps of each row the `top_k` highest, and of these what makes up `top_p`.
+
+    The same as `keep_top_k`, then `keep_top_p`, with other numbers in each row.
+
+    Args:
+        scores: float32 `(B, V)`.
+        top_k: int32 `(B,)`; 0 for all.
+        top_p: float32 `(B,)`. The highest is always kept.
+
+    Example:
+    >>> scores = ops.log(ops.array([[0.1, 0.6, 0.3], [0.1, 0.6, 0.3]]))
+    >>> kept = keep_likeliest(scores, ops.array([1, 0]), ops.array([1.0, 0.7]))
+    >>> ops.convert_to_numpy(kept > NEVER)
+    array([[False,  True, False],
+           [False,  True,  True]])
+    """
+    size = scores.shape[-1]
+    ordered = ops.top_k(scores, size)[0]
+    last = ops.where(ops.logical_or(top_k < 1, top_k > size), size, top_k) - 1
+    lowest = ops.take_along_axis(ordered, ops.expand_dims(last, 1), axis=1)
+    ordered = ops.where(ordered < lowest, NEVER, ordered)
+    probabilities = ops.softmax(ordered, axis=-1)
+    before = ops.cumsum(probabilities, axis=-1) - probabilities
+    # Sums of rounded numbers may pass 1 too early, where all are wanted.
+    top_p = ops.expand_dims(ops.where(top_p < 1, top_p, 2.0), 1)
+    inside = ops.logical_and(before < top_p, ordered > NEVER)
+    inside = ops.where(inside, ordered, ordered[:, :1])
+    return _keep(scores, ops.min(inside, axis=-1, keepdims=True))
+
+
 def shape_scores(scores: Any, config: Sampling) -> Any:
     """Temperature, then the three ways of excluding the unlikely, one after another."""
     scores = ops.maximum(scores / config.temperature, NEVER)
