@@ -17,7 +17,17 @@ EXPORTED = (
     "regression",
     "pair_regression",
     "token_classification",
+    "causal",
+    "seq2seq",
+    "text_to_text",
 )
+# Of models that write, there is no TFLite file so far.
+ON_PHONES = EXPORTED[:6]
+
+
+def phone_variants(run: RunConfig) -> tuple[str, ...]:
+    """Which of `export.tflite` can be made of a run's model: all, or none."""
+    return run.export.tflite if run.objective.kind in ON_PHONES else ()
 
 
 def check_export(run: RunConfig) -> None:

@@ -5,6 +5,14 @@ from typing import Literal
 
 from configs.errors import ConfigError
 from configs.fields import option
+from configs.objective import (
+    Objective,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    TextToTextConfig,
+)
+from configs.supervised import SOURCE_FIELDS
+from configs.templates import template_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,42 +57,59 @@ class ExportConfig:
     )
 
 
-def check_examples(objective: str, examples: tuple[str, ...]) -> None:
-    """Refuses examples that an objective cannot be asked about.
+def check_examples(objective: Objective, examples: tuple[str, ...]) -> None:
+    """Refuses examples that a model cannot be asked about.
 
     Args:
-        objective: Its kind.
+        objective: What it was trained for.
         examples: `export.examples`.
 
     Raises:
         ConfigError: One has no mask to fill, or is no pair.
     """
     for text in examples:
-        if objective == "masked" and "[MASK]" not in text:
+        if objective.kind == "masked" and "[MASK]" not in text:
             raise ConfigError(f"export.examples: {text!r} has no [MASK] to fill")
         example_texts(objective, text)
 
 
-def example_texts(objective: str, example: str) -> tuple[str, ...]:
+def asked_texts(objective: Objective) -> tuple[str, ...]:
+    """The names of the texts that a model is asked about at once.
+
+    Example:
+    >>> asked_texts(TextToTextConfig(source="{second_text} Answer: {text}"))
+    ('text', 'second_text')
+    """
+    match objective:
+        case PairClassificationConfig() | PairRegressionConfig():
+            return ("text", "second_text")
+        case TextToTextConfig(source=source):
+            fields = template_fields("source", source)
+            return tuple(name for name in SOURCE_FIELDS if name in fields)
+        case _:
+            return ("text",)
+
+
+def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
     r"""What an example asks about: a text, or both of a pair.
 
     Args:
-        objective: Its kind.
+        objective: What the model was trained for.
         example: One of `export.examples`.
 
     Example:
-    >>> example_texts("pair_classification", "It rains.\tIs it wet?")
+    >>> example_texts(PairRegressionConfig(), "It rains.\tIs it wet?")
     ('It rains.', 'Is it wet?')
 
     Raises:
         ConfigError: It is to be a pair and is none.
     """
-    if not objective.startswith("pair_"):
+    if len(asked_texts(objective)) == 1:
         return (example,)
     texts = tuple(example.split("\t"))
     if len(texts) != 2:
         raise ConfigError(
-            f"export.examples: {example!r} is no pair: objective.kind={objective} "
+            f"export.examples: {example!r} is no pair: objective.kind={objective.kind} "
             'asks about two texts. Put one tab between them: "first\\tsecond"'
         )
     return texts

@@ -128,4 +128,4 @@ class RunConfig:
                     "for the context behind objective.max_question_length="
                     f"{self.objective.max_question_length}: at least {least} is needed"
                 )
-        check_examples(kind, self.export.examples)
+        check_examples(self.objective, self.export.examples)

@@ -56,9 +56,11 @@ def predict(
 
     if not texts and not second_texts:
         config = invocation.config
-        kind, examples = config.objective.kind, config.export.examples
-        columns = zip(*(example_texts(kind, e) for e in examples), strict=True)
-        texts, second_texts = (*columns, (), ())[:2]
+        examples = [
+            example_texts(config.objective, example)
+            for example in config.export.examples
+        ]
+        texts, second_texts = (*zip(*examples, strict=True), (), ())[:2]
     predictions = predict.predict(model, texts, second_texts)
     for prediction in predictions:
         invocation.console.say(predict.describe(prediction))

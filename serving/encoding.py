@@ -11,11 +11,12 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
+from serving.buckets import bucket
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Texts in rows of ids, padded to the longest.
+    """Texts in rows of ids, padded to the bucket of the longest.
 
     Attributes:
         token_ids: int32 (B, T).
@@ -99,15 +100,32 @@ class TextEncoder:
     def _padded(
         self, framed: tf.RaggedTensor, of_first: tf.Tensor, truncated: tf.Tensor
     ) -> Encoded:
-        lengths = tf.cast(framed.row_lengths(), tf.int32)
-        # The frame of no text at all is as wide as that of an empty one: what takes
-        # the first token of each row must find a place for it.
-        width = tf.reduce_max(tf.concat([lengths, [2]], axis=0))
-        shape = tf.cast(tf.stack([-1, width]), tf.int64)
-        token_ids = framed.to_tensor(self.tokenizer.special.pad, shape=shape)
+        pad = self.tokenizer.special.pad
+        token_ids, lengths, _ = right_padded(framed, self.max_length, pad)
+        width = tf.shape(token_ids)[1]
         before = tf.sequence_mask(of_first, width, dtype=tf.int32)
         real = tf.sequence_mask(lengths, width, dtype=tf.int32)
         return Encoded(token_ids, lengths, truncated, real - before)
+
+
+def right_padded(
+    tokens: tf.RaggedTensor, max_length: int, pad: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Rows as wide as the bucket of the longest; what is too long loses its end.
+
+    Args:
+        tokens: int32 (B, None).
+        max_length: Tokens a row may have.
+        pad: Fills up.
+
+    Returns:
+        int32 (B, T), their lengths int32 (B,), and whether each was cut, bool (B,).
+    """
+    lengths = tf.cast(tokens.row_lengths(), tf.int32)
+    kept = tf.minimum(lengths, max_length)
+    width = bucket(tf.reduce_max(tf.pad(kept, [[0, 1]])), max_length)
+    shape = tf.cast(tf.stack([-1, width]), tf.int64)
+    return tokens.to_tensor(pad, shape=shape), kept, lengths > kept
 
 
 def _each(tokens: tf.RaggedTensor, piece: int | None) -> Any:

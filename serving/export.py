@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from configs.abilities import phone_variants
 from configs.command import Invocation
 from configs.held_back import output_held_back
 from configs.load import flatten
@@ -91,10 +92,11 @@ def _inputs(invocation: Invocation) -> dict[str, Any]:
 
 
 def _published(invocation: Invocation) -> list[Path]:
-    folder, config = invocation.run_folder / "export", invocation.config.export
+    folder, config = invocation.run_folder / "export", invocation.config
+    variants = phone_variants(config)
     return [
-        folder / SAVED_MODEL / str(config.version) / "saved_model.pb",
-        *(folder / TFLITE / file_name(variant) for variant in config.tflite),
+        folder / SAVED_MODEL / str(config.export.version) / "saved_model.pb",
+        *(folder / TFLITE / file_name(variant) for variant in variants),
     ]
 
 
@@ -111,8 +113,8 @@ def _build(
     saved_model = building / SAVED_MODEL / str(export.version)
     write_saved_model(trained, saved_model)
     tflite = {}
-    if export.tflite:
-        say(f"converting to TFLite: {', '.join(export.tflite)}")
+    if variants := phone_variants(trained.config):
+        say(f"converting to TFLite: {', '.join(variants)}")
         tflite = write_tflite(trained, run_folder / TOKENIZER, building / TFLITE)
     say(f"comparing each form with Keras on {judge.size} texts")
     with output_held_back():
@@ -141,7 +143,7 @@ def _measure(
         },
         "tflite": {},
     }
-    for variant in export.tflite:
+    for variant in phone_variants(trained.config):
         file = Path(TFLITE, file_name(variant))
         model = PhoneModel(building / file)
         result["tflite"][variant] = {

@@ -11,8 +11,8 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
 from configs.held_back import output_held_back
 
-# By their inputs' names.
-Texts = Mapping[str, Sequence[str]]
+# By their inputs' names: texts, or numbers.
+Texts = Mapping[str, Sequence[str] | np.ndarray]
 # Signature and texts → outputs by name.
 AskTexts = Callable[[str, Texts], Mapping[str, np.ndarray]]
 
@@ -22,8 +22,12 @@ def ask_saved_model(folder: Path) -> AskTexts:
     signatures = tf.saved_model.load(str(folder)).signatures
 
     def ask(signature: str, texts: Texts) -> Mapping[str, np.ndarray]:
-        inputs = {name: tf.constant(of, tf.string) for name, of in texts.items()}
-        answers = signatures[signature](**inputs)
+        function = signatures[signature]
+        specs = function.structured_input_signature[1]
+        inputs = {
+            name: tf.constant(of, specs[name].dtype) for name, of in texts.items()
+        }
+        answers = function(**inputs)
         return {name: value.numpy() for name, value in answers.items()}
 
     return ask
@@ -44,7 +48,9 @@ def session_on(folder: Path) -> Iterator[AskTexts]:
             definition = loaded.signature_def[signature]
             outputs = {name: info.name for name, info in definition.outputs.items()}
             fed = {
-                definition.inputs[name].name: [text.encode() for text in column]
+                definition.inputs[name].name: [
+                    one.encode() if isinstance(one, str) else one for one in column
+                ]
                 for name, column in texts.items()
             }
             return session.run(outputs, fed)

@@ -14,11 +14,17 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from configs.errors import ArtifactError, ConfigError
 from configs.held_back import output_held_back
 from configs.saved_models import find_version
-from serving.answers import choosing, filling, tagging
+from serving.answers import choosing, filling, tagging, writing
 
 _ADVICE = "Give the folder of a model exported by `transbeam export`"
 _NUMBER = frozenset({"score", "truncated"})
-_KNOWN = (filling.OUTPUTS, choosing.OUTPUTS, *tagging.OUTPUTS, _NUMBER)
+_KNOWN = (
+    filling.OUTPUTS,
+    choosing.OUTPUTS,
+    *tagging.OUTPUTS,
+    writing.OUTPUTS,
+    _NUMBER,
+)
 
 
 def predict(
@@ -68,6 +74,8 @@ def predict(
             said = choosing.read(answer)
         elif outputs in tagging.OUTPUTS:
             said = tagging.read(answer)
+        elif outputs == writing.OUTPUTS:
+            said = writing.read(answer)
         else:
             said = {"score": float(answer["score"])}
         pair = {"second_text": second_texts[row]} if second_texts else {}
@@ -87,10 +95,12 @@ def describe(prediction: dict[str, Any]) -> str:
         lines += choosing.lines(prediction)
     elif "words" in prediction:
         lines += tagging.lines(prediction)
+    elif "generated_text" in prediction:
+        lines += writing.lines(prediction)
     else:
         lines.append(f"  {prediction['score']:.4g}")
     if prediction["truncated"]:
-        lines.append("  (too long for the model: the end was not read)")
+        lines.append("  (too long for the model: not all of it was read)")
     if "filled" in prediction:
         lines.append(f"  → {prediction['filled']}")
     return "\n".join(lines)
@@ -124,8 +134,8 @@ def _serving_default(folder: Path) -> Any:
         raise ArtifactError(
             f"{folder}: its signature serving_default takes {sorted(inputs)} and gives "
             f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
-            f"one from text (and second_text) to fills, to classes, to tags or to a "
-            f"score. "
+            f"one from text (and second_text) to fills, to classes, to tags, to a text "
+            f"or to a score. "
             f"{_ADVICE}"
         )
     return signature

@@ -21,6 +21,7 @@ TEXT_OPS = frozenset(
         "FastWordpieceTokenizeWithOffsets",
         "NormalizeUTF8",
         "RegexSplitWithOffsets",
+        "SentencepieceDetokenizeOp",
         "SentencepieceOp",
         "SentencepieceTokenizeOp",
     }

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from model.kernels.cache_update import update_slice
+
 
 class History(NamedTuple):
     """Rows of tokens, of which the first columns are filled, and which go on growing.
@@ -69,7 +71,7 @@ class History(NamedTuple):
 
     def write(self, tokens: Any) -> "History":
         """With tokens `(B, Q)` in the next columns, which do not count as filled."""
-        token_ids = ops.slice_update(self.token_ids, (0, self.length), tokens)
+        token_ids = update_slice(self.token_ids, self.length, tokens, axis=1)
         return self._replace(token_ids=token_ids)
 
     def last(self, size: int = 1) -> Any:

@@ -7,6 +7,7 @@ from keras import ops
 
 from model.generation.caches import CONTEXT, add_slots, has_slots
 from model.generation.interface import Steps
+from model.kernels.cache_update import update_slice
 from model.kernels.shared_trace import share_trace
 from model.layers.attention.joined import (
     join_projections,
@@ -194,7 +195,7 @@ class _Walk:
     def step(self, token_ids, cache, index):
         x, cache = self._read(token_ids, cache, index)
         if self.keep_hidden:
-            hidden = ops.slice_update(cache["hidden"], (0, index, 0), x)
+            hidden = update_slice(cache["hidden"], index, x, axis=1)
             cache = {**cache, "hidden": hidden}
         return self.score(x), cache
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import in_tensorflow_graph
+from model.kernels import in_tensorflow_graph, is_plain, on_tensorflow
 
 _in_place: ContextVar[bool] = ContextVar("in_place", default=False)
 
@@ -39,7 +39,34 @@ def update_cache(cache: Any, new: Any, index: Any) -> Any:
     """
     if _in_place.get():
         return _write_rows(cache, new, index)
-    return ops.slice_update(cache, (0, 0, index, 0), new)
+    return update_slice(cache, index, new, axis=2)
+
+
+def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
+    """Other values for a stretch of one axis.
+
+    Args:
+        x: Any tensor.
+        start: int or int32 scalar tensor, where the stretch begins.
+        new: As `x`, but for the stretch's length.
+        axis: Which one.
+
+    Example:
+    >>> x = update_slice(ops.zeros((1, 4)), 1, ops.ones((1, 2)), axis=1)
+    >>> ops.convert_to_numpy(x)
+    array([[0., 1., 1., 0.]], dtype=float32)
+    """
+    if on_tensorflow() and is_plain():
+        # Keras's op is one of XLA's, which not every model server has.
+        import tensorflow as tf
+
+        whole = (slice(None),) * axis
+        end = start + tf.shape(new)[axis]
+        before, after = x[(*whole, slice(None, start))], x[(*whole, slice(end, None))]
+        return tf.concat([before, new, after], axis=axis)
+    places = [0] * len(x.shape)
+    places[axis] = start
+    return ops.slice_update(x, places, new)
 
 
 def loop_with_cache(

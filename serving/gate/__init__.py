@@ -2,11 +2,18 @@
 
 from pathlib import Path
 
-from configs.objective import MaskedConfig, TokenClassificationConfig
+from configs.objective import (
+    CausalConfig,
+    MaskedConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
 from serving.gate.judge import Judge
 from serving.gate.masked import MaskedJudge
 from serving.gate.pooled import PooledJudge
 from serving.gate.tagging import TaggingJudge
+from serving.gate.writing import WritingJudge
 from serving.trained import Trained
 
 
@@ -22,5 +29,7 @@ def judge_of(trained: Trained, run_folder: Path) -> Judge:
             return MaskedJudge.of(trained, run_folder)
         case TokenClassificationConfig():
             return TaggingJudge.of(trained, run_folder)
+        case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
+            return WritingJudge.of(trained, run_folder)
         case _:
             return PooledJudge.of(trained, run_folder)

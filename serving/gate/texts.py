@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.export import example_texts
+from configs.export import asked_texts, example_texts
+from configs.objective import CausalConfig
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.vocabulary import MASK
 from serving.trained import Trained
@@ -51,8 +52,8 @@ def labelled_texts(
 ) -> list[tuple[str, ...]]:
     """The same for a task on whole texts or on pairs: each a tuple of one or two."""
     config, tokenizer = trained.config, trained.tokenizer
-    examples = [example_texts(config.objective.kind, e) for e in config.export.examples]
-    if not config.objective.kind.startswith("pair_"):
+    examples = [example_texts(config.objective, e) for e in config.export.examples]
+    if len(asked_texts(config.objective)) == 1:
         records = ((_text(tokenizer, ids),) for ids, _ in _documents(run_folder))
         fixed = [(text,) for text in BUILT_IN]
         return [*examples, *fixed, *islice(records, from_records)]
@@ -65,7 +66,29 @@ def labelled_texts(
     return [*examples, *fixed, *islice(pairs, from_records)]
 
 
-def _documents(run_folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def written_texts(
+    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+) -> list[tuple[str, ...]]:
+    """The same for a model that writes: prompts, or what it is to answer."""
+    config, tokenizer = trained.config, trained.tokenizer
+    examples = [example_texts(config.objective, e) for e in config.export.examples]
+    if isinstance(config.objective, CausalConfig):
+        # The first half of a document is a prompt like any other.
+        found = (ids[: (len(ids) + 1) // 2] for ids, _ in _documents(run_folder))
+        ends = 0
+    else:
+        found = (ids for ids, _ in _documents(run_folder, "encoder_"))
+        ends = 1
+    records = [_text(tokenizer, ids, 0, ends) for ids in islice(found, from_records)]
+    texts = [*BUILT_IN, *records]
+    if len(asked_texts(config.objective)) == 1:
+        return [*examples, *((text,) for text in texts)]
+    return [*examples, *zip(texts, reversed(texts), strict=True)]
+
+
+def _documents(
+    run_folder: Path, prefix: str = ""
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Ids (T,) and segments (T,) of the validation documents, one by one."""
     files = sorted(map(str, run_folder.glob(VALIDATION_RECORDS)))
     for record in tf.data.TFRecordDataset(files):
@@ -74,14 +97,17 @@ def _documents(run_folder: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         def row(name: str, features=features) -> np.ndarray:
             return np.array(features[name].int64_list.value, np.int32)
 
-        token_ids, document_ids = row("token_ids"), row("document_ids")
+        token_ids, document_ids = (
+            row(f"{prefix}token_ids"),
+            row(f"{prefix}document_ids"),
+        )
         segments = row("segment_ids") if "segment_ids" in features else 0 * token_ids
         for document in range(1, int(document_ids.max()) + 1):
             of_it = document_ids == document
             yield token_ids[of_it], segments[of_it]
 
 
-def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1) -> str:
-    """What ids say, but for the pieces that frame them."""
-    content = tf.ragged.constant([ids[begin:-1].tolist()], dtype=tf.int32)
+def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1, end: int = 1) -> str:
+    """What ids say, but for the pieces that frame them, so many before and after."""
+    content = tf.ragged.constant([ids[begin : len(ids) - end].tolist()], dtype=tf.int32)
     return tokenizer.detokenize(content).numpy()[0].decode("utf-8", "replace")

@@ -1,17 +1,22 @@
 """What exported models can be asked: one file for each kind of task."""
 
 from configs.objective import (
+    CausalConfig,
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
     TokenClassificationConfig,
 )
 from serving.tasks.classification import Classification
+from serving.tasks.continuation import Continuation
 from serving.tasks.interface import Task
 from serving.tasks.masked import FillMask
 from serving.tasks.regression import Regression
 from serving.tasks.tagging import Tagging
+from serving.tasks.translation import Translation
 from serving.trained import Trained
 
 
@@ -24,5 +29,9 @@ def task_of(trained: Trained) -> Task:
             return Regression(trained)
         case TokenClassificationConfig():
             return Tagging(trained)
+        case CausalConfig():
+            return Continuation(trained)
+        case Seq2SeqConfig() | TextToTextConfig():
+            return Translation(trained)
         case _:
             return FillMask(trained)

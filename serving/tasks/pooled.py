@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.objective import PairClassificationConfig, PairRegressionConfig
+from configs.export import asked_texts
 from serving.encoding import Encoded, TextEncoder
 from serving.tasks.interface import EXAMPLES, SECOND_TEXT, TEXT, Endpoint, ids_spec
 from serving.trained import Trained
@@ -21,10 +21,7 @@ class PooledTask:
         self.model = trained.model
         self.max_length = trained.config.model.max_sequence_length
         self.encoder = TextEncoder(trained.tokenizer, self.max_length)
-        objective = trained.config.objective
-        self.is_pair = isinstance(
-            objective, PairClassificationConfig | PairRegressionConfig
-        )
+        self.is_pair = len(asked_texts(trained.config.objective)) == 2
         self.id_inputs = [
             name
             for name in ("token_ids", "padding_mask", "segment_ids")

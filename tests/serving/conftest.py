@@ -125,7 +125,11 @@ def write_validation_record(folder: Path, tokenizer_folder: Path) -> None:
     tokenize = tokenizer.tokenize_with_masks if masked else tokenizer.tokenize
     special = tokenizer.special
     framed = [
-        [special.begin, *document, special.end]
+        [
+            special.end if special.begin is None else special.begin,
+            *document,
+            special.end,
+        ]
         for document in tokenize(documents).to_list()
     ]
     arrays = np.full((3, LENGTH), special.pad)
@@ -139,7 +143,9 @@ def write_validation_record(folder: Path, tokenizer_folder: Path) -> None:
     example = tf.train.Example()
     names = ("token_ids", "document_ids", "segment_ids")
     for name, values in zip(names, arrays, strict=True):
-        example.features.feature[name].int64_list.value.extend(values)
+        for side in ("", "encoder_"):
+            feature = example.features.feature[side + name]
+            feature.int64_list.value.extend(values)
     folder.mkdir()
     with tf.io.TFRecordWriter(str(folder / "validation-00000.tfrecord")) as writer:
         writer.write(example.SerializeToString())

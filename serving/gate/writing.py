@@ -1,0 +1,194 @@
+"""Holds exported models that write against Keras.
+
+A token is right if Keras finds none likelier after what stands before it. So a tie,
+which rounding may break either way, is no difference, and nothing after it is one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from configs.export import asked_texts
+from configs.objective import CausalConfig, TextToTextConfig
+from configs.templates import template_parts
+from serving.forms import AskTexts, PhoneModel
+from serving.gate.rows import Row, at_most, largest, log_softmax, tokens_row
+from serving.gate.texts import written_texts
+from serving.trained import Trained
+
+NEW_TOKENS = 12
+_WISHES = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0, "stop": ""}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of one text before anything is written.
+
+    Attributes:
+        texts: The text, or both.
+        ids: int32 (T,), as `tokenize` gives them.
+        read: int32 (T',), what the model reads of them.
+        before: int32 (P,), what the decoder's row begins with.
+    """
+
+    texts: tuple[str, ...]
+    ids: np.ndarray
+    read: np.ndarray
+    before: np.ndarray
+
+
+class WritingJudge:
+    """See `Judge`.
+
+    Args:
+        trained: The Keras model.
+        texts: Texts, or pairs; times are taken with the first.
+    """
+
+    def __init__(self, trained: Trained, texts: Sequence[tuple[str, ...]]):
+        self.trained = trained
+        self.tolerance = trained.config.export.tolerance
+        self.is_causal = isinstance(trained.config.objective, CausalConfig)
+        longest = trained.config.model.max_sequence_length
+        self.number = min(NEW_TOKENS, longest // 2)
+        self.expected = [self._expect(one) for one in texts]
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "WritingJudge":
+        """On the texts of `written_texts`."""
+        return cls(trained, written_texts(trained, run_folder))
+
+    @property
+    def size(self) -> int:
+        return len(self.expected)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        columns = self._columns(self.expected)
+        tokens = dict(ask("tokenize", columns))
+        answers = ask("generate", {**columns, **self._wishes()})
+        lost, off, badly_ended, other_text = 0.0, 0.0, 0, 0
+        for row, one in enumerate(self.expected):
+            length = answers["length"][row]
+            new = answers["token_ids"][row, :length]
+            scores = log_softmax(self._logits(one, new))  # (N, V)
+            said = scores[np.arange(len(new)), new]
+            lost = max(lost, largest(scores.max(axis=1) - said))
+            badly_ended += self._is_badly_ended(new, bool(answers["finished"][row]))
+            other_text += answers["generated_text"][row] != self._text(one, new)
+        limit = self.tolerance.saved_model
+        rows = [
+            tokens_row(form, tokens, [one.ids for one in self.expected]),
+            at_most(form, "log-probability below the best token's", lost, limit),
+            at_most(form, "ends, texts that differ", badly_ended, 0),
+            at_most(form, "texts of the same tokens that differ", other_text, 0),
+        ]
+        target = {} if self.is_causal else {"target_text": self._targets()}
+        found = ask("score", {**columns, **target})
+        for row, one in enumerate(self.expected):
+            expected, count = self._score(one, *(t[row] for t in target.values()))
+            off = max(off, abs(found["log_likelihood"][row] - expected) / count)
+            wrong_count = found["num_tokens"][row] != count
+            off = max(off, float("inf") if wrong_count else 0.0)
+        what = "log-likelihood a token, largest difference"
+        return [*rows, at_most(form, what, off, limit)]
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        raise NotImplementedError("no TFLite file is made of a model that writes")
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", self._columns(self.expected[:1]))
+
+    def ask_phone_once(self, model: PhoneModel) -> Any:
+        raise NotImplementedError("no TFLite file is made of a model that writes")
+
+    def _expect(self, texts: tuple[str, ...]) -> Expected:
+        trained, special = self.trained, self.trained.tokenizer.special
+        text, objective = texts[0], trained.config.objective
+        if isinstance(objective, TextToTextConfig):
+            named = dict(zip(asked_texts(objective), texts, strict=True))
+            parts = template_parts(objective.source)
+            text = "".join(plain + named.get(field or "", "") for plain, field in parts)
+        ids = self._tokens(text)
+        if not self.is_causal:
+            room = trained.config.data.sequence_length - 1
+            ids = np.array([*ids[:room], special.end], np.int32)
+            return Expected(texts, ids, ids, np.array([self._go()], np.int32))
+        begin = [special.begin] if special.begin not in (None, special.end) else []
+        ids = np.array([*begin, *ids] or [special.end], np.int32)
+        room = trained.config.model.max_sequence_length - self.number
+        return Expected(texts, ids, ids[-room:], ids[-room:])
+
+    def _logits(self, one: Expected, new: np.ndarray) -> np.ndarray:
+        """Keras's scores (N, V) of the token that comes where each new one stands."""
+        row = np.concatenate([one.before, new])[:-1]
+        return self._all_logits(one, row)[len(one.before) - 1 :]
+
+    def _all_logits(self, one: Expected, row: np.ndarray) -> np.ndarray:
+        """After each token of a decoder's row: (T, V)."""
+        inputs = _alone("" if self.is_causal else "decoder_", row)
+        if not self.is_causal:
+            inputs |= _alone("encoder_", one.read)
+        outputs: Any = self.trained.model(inputs, training=False)
+        return np.asarray(outputs["logits"])[0]
+
+    def _score(self, one: Expected, target: str = "") -> tuple[float, int]:
+        """The log-likelihood of a text, or of an answer to it, and its tokens."""
+        config, end = self.trained.config, self.trained.tokenizer.special.end
+        if self.is_causal:
+            row = np.append(one.ids, end)[: config.model.max_sequence_length]
+        else:
+            longest = min(
+                config.objective.decoder_length, config.model.max_sequence_length
+            )
+            row = np.array([self._go(), *self._tokens(target)[: longest - 1], end])
+        scores = log_softmax(self._all_logits(one, row[:-1]))
+        return float(scores[np.arange(len(scores)), row[1:]].sum()), len(row) - 1
+
+    def _is_badly_ended(self, new: np.ndarray, finished: bool) -> bool:
+        ends = np.flatnonzero(new == self.trained.tokenizer.special.end)
+        if len(ends):
+            return not finished or int(ends[0]) != len(new) - 1
+        return finished or len(new) != self.number
+
+    def _text(self, one: Expected, new: np.ndarray) -> bytes:
+        """What new tokens add to the whole of their prompt."""
+        before = one.before if self.is_causal else np.zeros(0, np.int32)
+        both = [self._read(ids) for ids in (before, np.concatenate([before, new]))]
+        rest = both[1][len(both[0]) :]
+        return rest.decode("utf-8", "replace").encode()
+
+    def _read(self, ids: np.ndarray) -> bytes:
+        special = self.trained.tokenizer.special
+        silent = (special.pad, special.begin, special.end)
+        told = [[int(piece) for piece in ids if piece not in silent]]
+        ragged = tf.ragged.constant(told, dtype=tf.int32, ragged_rank=1)
+        return self.trained.tokenizer.detokenize(ragged).numpy()[0]
+
+    def _tokens(self, text: str) -> list[int]:
+        return self.trained.tokenizer.tokenize([text]).to_list()[0]
+
+    def _go(self) -> int:
+        special = self.trained.tokenizer.special
+        return special.pad if special.begin is None else special.begin
+
+    def _targets(self) -> list[str]:
+        """Answers to score: each text's own first words."""
+        return [one.texts[0][:60] for one in self.expected]
+
+    def _wishes(self) -> dict[str, Any]:
+        wishes = {"max_new_tokens": self.number, **_WISHES}
+        return {name: [value] * self.size for name, value in wishes.items()}
+
+    def _columns(self, expected: Sequence[Expected]) -> dict[str, list[str]]:
+        columns = zip(*(one.texts for one in expected), strict=True)
+        names = asked_texts(self.trained.config.objective)
+        return {n: list(c) for n, c in zip(names, columns, strict=True)}
+
+
+def _alone(prefix: str, ids: np.ndarray) -> dict[str, np.ndarray]:
+    row = ids[np.newaxis].astype(np.int32)
+    return {f"{prefix}token_ids": row, f"{prefix}padding_mask": np.ones_like(row)}

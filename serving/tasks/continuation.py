@@ -1,0 +1,131 @@
+"""How a text goes on: the signatures of a causal language model."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from model.generation.steps import decoder_steps
+from serving.encoding import right_padded
+from serving.prompts import Prompts, beginnings
+from serving.tasks.interface import TEXT, Endpoint, ids_spec
+from serving.tasks.scoring import log_likelihood
+from serving.tasks.wishes import SPECS, STOP, Wishes
+from serving.tasks.writing import Writer
+from serving.trained import Trained
+
+_Ragged: Any = tf.RaggedTensor
+_MOST = 64  # new tokens, where nothing is said
+_IDS = [ids_spec("token_ids"), ids_spec("length", None)]
+
+
+class Continuation:
+    """The signatures of a causal language model.
+
+    Of a prompt that leaves no room for the new tokens the last ones are read.
+
+    Shapes: `B` texts, `T` tokens of the longest, `N` new tokens of the longest.
+
+    - `serving_default`: `text`, string (B,) → `generated_text` string (B,), how it goes
+      on, by the run's `evaluation.method`; `token_ids` int32 (B, N) and `length` int32
+      (B,), the new tokens; `finished` bool (B,), whether it came to an end by itself;
+      `truncated` bool (B,), whether the beginning of the prompt was not read.
+    - `generate`: `text`, `max_new_tokens`, `temperature` (0 for the likeliest token),
+      `top_k` (0 for all), `top_p`, `seed` and `stop`, (B,) each → the same. `stop` is
+      a string that ends a text and is not part of it; several have `stops.SEPARATOR`
+      between them.
+    - `generate_ids`: `token_ids` int32 (B, T), `length` int32 (B,) and what `generate`
+      takes but for `stop` → `token_ids`, `length`, `finished`.
+    - `score`: `text` → `log_likelihood` float32 (B,), in nats, of the text as a whole
+      document; `num_tokens` int32 (B,), of how many tokens it is the sum; `truncated`.
+    - `score_ids`: `token_ids`, `length` → `log_likelihood`, `num_tokens`.
+    - `tokenize`: `text` → `token_ids`, `length`, the beginning of a document.
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    methods = {}
+
+    def __init__(self, trained: Trained):
+        config = trained.config
+        self.model = trained.model
+        self.tokenizer = trained.tokenizer
+        self.max_length = config.model.max_sequence_length
+        # A prompt has one token at least.
+        self.most = self.max_length - 1
+        wanted = config.evaluation.max_new_tokens
+        default = min(wanted or min(_MOST, self.max_length // 2), self.most)
+        self.writer = Writer(trained.tokenizer, config.evaluation, default, config.seed)
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        return {
+            "serving_default": Endpoint(self.go_on, [TEXT]),
+            "generate": Endpoint(self.generate, [TEXT, *SPECS, STOP]),
+            "generate_ids": Endpoint(self.generate_ids, [*_IDS, *SPECS]),
+            "score": Endpoint(self.score, [TEXT]),
+            "score_ids": Endpoint(self.score_ids, _IDS),
+            "tokenize": Endpoint(self.tokenize, [TEXT]),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        return {}
+
+    def go_on(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `serving_default`."""
+        number = tf.fill(tf.shape(text), self.writer.config.max_new_tokens)
+        prompts = self._prompts(self._beginnings(text), number)
+        steps = decoder_steps(self.model, keep_hidden=self.writer.keeps_hidden)
+        found = self.writer.write(steps, prompts)
+        return {**found._asdict(), "truncated": prompts.truncated}
+
+    def generate(self, text: tf.Tensor, *wishes: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `generate`."""
+        wanted = Wishes.of(wishes, self.most)
+        prompts = self._prompts(self._beginnings(text), wanted.requests.max_new_tokens)
+        found = self.writer.write_requests(decoder_steps(self.model), prompts, wanted)
+        return {**found._asdict(), "truncated": prompts.truncated}
+
+    def generate_ids(
+        self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `generate_ids`."""
+        wanted = Wishes.of(wishes, self.most)
+        tokens = _Ragged.from_tensor(token_ids, lengths=tf.cast(length, tf.int64))
+        prompts = self._prompts(tokens, wanted.requests.max_new_tokens)
+        found = self.writer.write_requests(decoder_steps(self.model), prompts, wanted)
+        names = ("token_ids", "length", "finished")
+        return {name: getattr(found, name) for name in names}
+
+    def score(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `score`."""
+        begun = self._beginnings(text)
+        end = tf.fill([begun.nrows(), 1], self.tokenizer.special.end)
+        whole = tf.concat([begun, end], axis=1)
+        token_ids, length, truncated = right_padded(
+            whole, self.max_length, self.tokenizer.special.pad
+        )
+        return {**self.score_ids(token_ids, length), "truncated": truncated}
+
+    def score_ids(
+        self, token_ids: tf.Tensor, length: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `score_ids`."""
+        mask = tf.sequence_mask(length, tf.shape(token_ids)[1], dtype=tf.int32)
+        inputs = {"token_ids": token_ids, "padding_mask": mask}
+        logits = self.model(inputs, training=False)["logits"]
+        return log_likelihood(logits[:, :-1], token_ids[:, 1:], mask[:, 1:])
+
+    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `tokenize`."""
+        tokens = self._beginnings(text)
+        return {
+            "token_ids": tokens.to_tensor(self.tokenizer.special.pad),
+            "length": tf.cast(tokens.row_lengths(), tf.int32),
+        }
+
+    def _beginnings(self, text: tf.Tensor) -> tf.RaggedTensor:
+        return beginnings(self.tokenizer.tokenize(text), self.tokenizer)
+
+    def _prompts(self, tokens: tf.RaggedTensor, number: tf.Tensor) -> Prompts:
+        most = self.max_length - number
+        return Prompts.of(tokens, most, self.max_length, self.tokenizer.special.pad)

@@ -1,0 +1,192 @@
+"""What a sequence-to-sequence model writes in answer to a text."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from configs.export import asked_texts
+from configs.objective import Seq2SeqConfig, TextToTextConfig
+from configs.templates import template_parts
+from model.generation.interface import Steps
+from model.generation.steps import seq2seq_steps
+from serving.encoding import right_padded
+from serving.tasks.interface import SECOND_TEXT, TEXT, Endpoint, ids_spec
+from serving.tasks.scoring import log_likelihood
+from serving.tasks.wishes import SPECS, STOP, Wishes
+from serving.tasks.writing import Writer
+from serving.trained import Trained
+
+_Ragged: Any = tf.RaggedTensor
+_TARGET = tf.TensorSpec([None], tf.string, name="target_text")
+_FIELDS = {"text": TEXT, "second_text": SECOND_TEXT}
+_IDS = [ids_spec("token_ids"), ids_spec("length", None)]
+
+
+class Begun(NamedTuple):
+    """The decoder's rows before it has written anything; see `Prompted`."""
+
+    token_ids: tf.Tensor
+    padding_mask: tf.Tensor
+    tokens: tf.RaggedTensor
+
+
+class Translation:
+    """The signatures of a model that answers a text with a text.
+
+    A text that is longer than a record of the training's loses its end.
+
+    Shapes: `B` texts, `S` tokens of the longest, `N` tokens of the longest answer.
+
+    - `serving_default`: `text`, and `second_text` where the template of `text_to_text`
+      has it, string (B,) → `generated_text` string (B,), by the run's
+      `evaluation.method`; `token_ids` int32 (B, N) and `length` int32 (B,);
+      `finished` bool (B,), whether the answer came to an end by itself; `truncated`
+      bool (B,), whether not all of the text was read.
+    - `generate`: the same and, (B,) each, `max_new_tokens`, `temperature` (0 for the
+      likeliest token), `top_k` (0 for all), `top_p`, `seed` and `stop`, a string that
+      ends an answer (several with `stops.SEPARATOR` between them) → the same.
+    - `generate_ids`: `token_ids` int32 (B, S), `length` int32 (B,), and what `generate`
+      takes but for `stop` → `token_ids`, `length`, `finished`.
+    - `score`: a text as above and `target_text` → `log_likelihood` float32 (B,), in
+      nats, of that answer; `num_tokens` int32 (B,), of how many tokens it is the sum;
+      `truncated`.
+    - `tokenize`: a text as above → `token_ids` int32 (B, S), `length`, `truncated`.
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    methods = {}
+
+    def __init__(self, trained: Trained):
+        config, objective = trained.config, trained.config.objective
+        assert isinstance(objective, Seq2SeqConfig | TextToTextConfig)
+        self.objective = objective
+        self.model = trained.model
+        self.tokenizer = trained.tokenizer
+        template = "{text}"
+        if isinstance(objective, TextToTextConfig):
+            template = objective.source
+        self.template = template_parts(template)
+        self.longest = config.data.sequence_length
+        self.decoder_length = min(
+            objective.decoder_length, config.model.max_sequence_length
+        )
+        # The first token of the decoder's rows is no answer.
+        self.most = config.model.max_sequence_length - 1
+        default = config.evaluation.max_new_tokens or objective.decoder_length
+        default = min(default, self.most)
+        self.writer = Writer(trained.tokenizer, config.evaluation, default, config.seed)
+
+    @property
+    def texts(self) -> list[tf.TensorSpec]:
+        """The inputs that are text, in their order."""
+        return [_FIELDS[name] for name in asked_texts(self.objective)]
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        return {
+            "serving_default": Endpoint(self.answer, self.texts),
+            "generate": Endpoint(self.generate, [*self.texts, *SPECS, STOP]),
+            "generate_ids": Endpoint(self.generate_ids, [*_IDS, *SPECS]),
+            "score": Endpoint(self.score, [*self.texts, _TARGET]),
+            "tokenize": Endpoint(self.tokenize, self.texts),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        return {}
+
+    def answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `serving_default`."""
+        ids, length, truncated = self._sources(texts)
+        steps = self._steps(ids, length, keep_hidden=self.writer.keeps_hidden)
+        found = self.writer.write(steps, self._begun(ids))
+        return {**found._asdict(), "truncated": truncated}
+
+    def generate(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `generate`."""
+        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        wanted = Wishes.of(wishes, self.most)
+        ids, length, truncated = self._sources(texts)
+        steps = self._steps(ids, length)
+        found = self.writer.write_requests(steps, self._begun(ids), wanted)
+        return {**found._asdict(), "truncated": truncated}
+
+    def generate_ids(
+        self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `generate_ids`."""
+        wanted = Wishes.of(wishes, self.most)
+        steps = self._steps(token_ids, length)
+        found = self.writer.write_requests(steps, self._begun(token_ids), wanted)
+        names = ("token_ids", "length", "finished")
+        return {name: getattr(found, name) for name in names}
+
+    def score(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `score`."""
+        *texts, target = inputs
+        ids, length, truncated = self._sources(texts)
+        special = self.tokenizer.special
+        begin = special.pad if special.begin is None else special.begin
+        answers = self.tokenizer.tokenize(target)
+        rows = tf.concat(
+            [
+                tf.fill([answers.nrows(), 1], begin),
+                answers[:, : self.decoder_length - 1],
+                tf.fill([answers.nrows(), 1], special.end),
+            ],
+            axis=1,
+        )
+        written, written_length, _ = right_padded(
+            rows, self.decoder_length + 1, special.pad
+        )
+        size = tf.shape(written)[1]
+        weights = tf.sequence_mask(written_length - 1, size - 1, dtype=tf.int32)
+        inputs = {
+            **self._encoder_inputs(ids, length),
+            "decoder_token_ids": written[:, :-1],
+            "decoder_padding_mask": weights,
+        }
+        logits = self.model(inputs, training=False)["logits"]
+        cut = answers.row_lengths() > self.decoder_length - 1
+        return {
+            **log_likelihood(logits, written[:, 1:], weights),
+            "truncated": truncated | cut,
+        }
+
+    def tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `tokenize`."""
+        names = ("token_ids", "length", "truncated")
+        return dict(zip(names, self._sources(texts), strict=True))
+
+    def _sources(self, texts: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """What the encoder reads: ids (B, S), lengths (B,), and whether they are cut."""
+        named = dict(zip((spec.name for spec in self.texts), texts, strict=True))
+        parts: list[Any] = []
+        for plain, field in self.template:
+            parts += [plain] if field is None else [plain, named[field]]
+        tokens = self.tokenizer.tokenize(tf.strings.join(parts))
+        special, room = self.tokenizer.special, self.longest - 1
+        end = tf.fill([tokens.nrows(), 1], special.end)
+        framed = tf.concat([tokens[:, :room], end], axis=1)
+        ids, length, _ = right_padded(framed, self.longest, special.pad)
+        return ids, length, tokens.row_lengths() > room
+
+    def _encoder_inputs(self, ids: tf.Tensor, length: tf.Tensor) -> dict[str, Any]:
+        mask = tf.sequence_mask(length, tf.shape(ids)[1], dtype=tf.int32)
+        return {"encoder_token_ids": ids, "encoder_padding_mask": mask}
+
+    def _steps(
+        self, ids: tf.Tensor, length: tf.Tensor, *, keep_hidden: bool = False
+    ) -> Steps:
+        inputs = self._encoder_inputs(ids, length).values()
+        return seq2seq_steps(self.model, *inputs, keep_hidden=keep_hidden)
+
+    def _begun(self, ids: tf.Tensor) -> Begun:
+        special = self.tokenizer.special
+        begin = special.pad if special.begin is None else special.begin
+        rows = tf.shape(ids)[0]
+        first = tf.fill([rows, 1], begin)
+        nothing = _Ragged.from_row_lengths(
+            tf.zeros([0], tf.int32), tf.zeros([rows], tf.int64)
+        )
+        return Begun(first, tf.ones_like(first), nothing)

@@ -1,0 +1,174 @@
+"""What tasks that write have in common: requests, ends, and the text that comes out."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from configs.evaluation import EvaluationConfig
+from configs.generation import ContrastiveConfig, GenerationConfig
+from model.generation.generate import generate
+from model.generation.history import History
+from model.generation.interface import Steps
+from model.generation.requests import write_requests
+from pipeline.tokenizers.interface import Tokenizer
+from serving.prompts import as_utf8, without_special
+from serving.stops import Stops
+from serving.tasks.wishes import Wishes
+
+_Ragged: Any = tf.RaggedTensor
+# Pieces before new ones that decide how these are read; a character has four bytes.
+_CONTEXT = 4
+
+
+class Prompted(Protocol):
+    """Rows that are written on from."""
+
+    @property
+    def token_ids(self) -> tf.Tensor:
+        """int32 (B, P), padded on the left."""
+        ...
+
+    @property
+    def padding_mask(self) -> tf.Tensor:
+        """int32 (B, P), 0 for padding."""
+        ...
+
+    @property
+    def tokens(self) -> tf.RaggedTensor:
+        """int32 (B, None), what the new text is read together with."""
+        ...
+
+
+class Texts(NamedTuple):
+    """What was written.
+
+    Attributes:
+        generated_text: string (B,), UTF-8; put behind the prompt it reads on.
+        token_ids: int32 (B, N), with the piece that ended a text, then padding.
+        length: int32 (B,).
+        finished: bool (B,), whether it ended by itself.
+    """
+
+    generated_text: tf.Tensor
+    token_ids: tf.Tensor
+    length: tf.Tensor
+    finished: tf.Tensor
+
+
+class Writer:
+    """Writes on from prompts with the whole loop, and its cache, in the graph.
+
+    Args:
+        tokenizer: The run's.
+        evaluation: How `write` writes: as answers are written that are judged.
+        max_new_tokens: Tokens of a text at most, where the client says nothing.
+        seed: Where `write` draws.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        evaluation: EvaluationConfig,
+        max_new_tokens: int,
+        seed: int,
+    ):
+        self.tokenizer = tokenizer
+        self.seed = seed
+        special = tokenizer.special
+        self.stop_ids = () if special.end is None else (special.end,)
+        self.pad = special.pad
+        self.config = GenerationConfig(
+            method=evaluation.method,
+            max_new_tokens=max_new_tokens,
+            stop_token_ids=self.stop_ids,
+            pad_token_id=self.pad,
+        )
+
+    @property
+    def keeps_hidden(self) -> bool:
+        """Whether `write` wants steps that keep hidden states."""
+        return isinstance(self.config.method, ContrastiveConfig)
+
+    def write(self, steps: Steps, prompts: Prompted) -> Texts:
+        """Texts as the run's `evaluation` writes them."""
+        batch = tf.shape(prompts.token_ids)[0]
+        found = generate(
+            steps,
+            prompts.token_ids,
+            prompts.padding_mask,
+            config=self.config,
+            seeds=tf.fill([batch], self.seed),
+        )
+        ids, lengths = found["token_ids"], found["lengths"]
+        if len(ids.shape) == 3:  # several of each, the best first
+            ids, lengths = ids[:, 0], lengths[:, 0]
+        last = tf.gather(ids, tf.maximum(lengths - 1, 0), axis=1, batch_dims=1)
+        ended = tf.reduce_any(last[:, None] == [*self.stop_ids, -1], axis=1)
+        return self._told(prompts, ids, lengths, ended & (lengths > 0), None)
+
+    def write_requests(self, steps: Steps, prompts: Prompted, wishes: Wishes) -> Texts:
+        """Texts as their clients wish."""
+        found = write_requests(
+            steps,
+            prompts.token_ids,
+            prompts.padding_mask,
+            wishes.requests,
+            room=wishes.room,
+            stop_token_ids=self.stop_ids,
+            pad_token_id=self.pad,
+            ends=None if wishes.stops is None else self._ends(prompts, wishes.stops),
+        )
+        return self._told(prompts, *found, wishes.stops)
+
+    def _ends(self, prompts: Prompted, stops: Stops) -> Callable[[History], tf.Tensor]:
+        """Whether the last token has brought texts to one of their strings."""
+        longest = tf.reduce_max(tf.pad(stops.lengths, [[0, 1], [0, 0]]))
+
+        def look(history: History) -> tf.Tensor:
+            # A token has a byte at least: no string that ends in the last one begins
+            # before these.
+            first = tf.maximum(history.num_new - longest - 1, 0)
+            start = history.prompt_length + first
+            new = history.token_ids[:, start : history.length]
+            lengths = tf.fill(tf.shape(new)[:1], history.length - start)
+            return stops.are_in(self._text(prompts, _rows(new, lengths)))
+
+        def ends(history: History) -> tf.Tensor:
+            nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
+            return tf.cond(longest > 0, lambda: look(history), lambda: nothing)
+
+        return ends
+
+    def _text(self, prompts: Prompted, new: tf.RaggedTensor) -> tf.Tensor:
+        """What new tokens add to the text of their prompts: string (B,).
+
+        A piece may stand for other bytes at the beginning of a text than inside it,
+        so they are read together with the last ones before them.
+        """
+        before = without_special(prompts.tokens, self.tokenizer)[:, -_CONTEXT:]
+        new = without_special(new, self.tokenizer)
+        whole = self.tokenizer.detokenize(tf.concat([before, new], axis=1))
+        beginning = tf.strings.length(self.tokenizer.detokenize(before))
+        # Of a character that was not whole yet the beginning may have had more bytes.
+        beginning = tf.minimum(beginning, tf.strings.length(whole))
+        rest = tf.strings.length(whole) - beginning
+        return tf.strings.substr(whole, beginning, rest)
+
+    def _told(
+        self,
+        prompts: Prompted,
+        ids: tf.Tensor,
+        lengths: tf.Tensor,
+        finished: tf.Tensor,
+        stops: Stops | None,
+    ) -> Texts:
+        text = self._text(prompts, _rows(ids, lengths))
+        if stops is not None:
+            text = tf.strings.substr(text, tf.zeros_like(lengths), stops.find(text))
+        return Texts(as_utf8(text), ids, lengths, finished)
+
+
+def _rows(ids: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """int32 (B, N) without what fills rows up."""
+    return _Ragged.from_tensor(ids, lengths=tf.cast(lengths, tf.int64))

@@ -1,0 +1,341 @@
+"""Models that write: how texts go on and what answers them, each by its own wishes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs.attention import FullAttention
+from configs.errors import ArtifactError
+from configs.evaluation import EvaluationConfig
+from configs.generation import BeamConfig
+from configs.model import DecoderConfig, Seq2SeqConfig
+from configs.objective import CausalConfig, TextToTextConfig
+from configs.objective import Seq2SeqConfig as TranslationConfig
+from configs.progress import SilentBar
+from configs.sockets import DenseFeedForward, NormalInitializer
+from configs.tokenizer import ByteBPEConfig, UnigramConfig
+from serving.export import export
+from serving.forms import ask_saved_model, session_on
+from serving.gate.parity import check_parity, require_passed
+from serving.gate.writing import WritingJudge
+from serving.predict import describe, predict
+from serving.trained import load_trained
+from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from trainer.evaluation.writing import write_answers
+
+TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
+SECOND = ["the name of the list", "a dog", "", "of all the letters " * 9]
+SMALL = {
+    "num_layers": 1,
+    "hidden_dim": 32,
+    "max_sequence_length": LENGTH,
+    "attention": FullAttention(num_heads=2),
+    "feedforward": DenseFeedForward(intermediate_dim=64),
+    "initializer": NormalInitializer(stddev=0.3),
+}
+BYTES = ByteBPEConfig(vocabulary_size=300, specials="roberta")
+BEAMS = EvaluationConfig(method=BeamConfig(num_beams=3), max_new_tokens=6)
+CASES = {
+    "causal": (CausalConfig(), BYTES, EvaluationConfig(max_new_tokens=6)),
+    "gpt2": (CausalConfig(), ByteBPEConfig(vocabulary_size=300), EvaluationConfig()),
+    "text_to_text": (
+        TextToTextConfig(source="{second_text} of: {text}", decoder_length=12),
+        UnigramConfig(vocabulary_size=60),
+        BEAMS,
+    ),
+    "seq2seq": (TranslationConfig(decoder_length=12), BYTES, BEAMS),
+}
+QUICK = ("causal", "text_to_text")
+
+
+def config_of(name):
+    objective, tokenizer, evaluation = CASES[name]
+    family = DecoderConfig if objective.kind == "causal" else Seq2SeqConfig
+    example = "a list\tthe list" if name == "text_to_text" else "a list"
+    return replace(
+        TINY,
+        objective=objective,
+        tokenizer=tokenizer,
+        evaluation=evaluation,
+        model=family(**SMALL),
+        export=replace(TINY.export, examples=(example,)),
+    )
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in CASES
+    ],
+)
+def run(request, tmp_path_factory):
+    """A run of each kind, exported: what is trained, the result, and how to ask."""
+    config = config_of(request.param)
+    folder = make_run(tmp_path_factory.mktemp("writing") / "run", config)
+    result = export(invocation_of(folder, config))
+    path = folder / "export/saved_model/1"
+    with session_on(path) as ask:
+        yield load_trained(folder), result, ask, path
+
+
+def asked(trained, texts=TEXTS, second=SECOND):
+    two = trained.config.objective.kind == "text_to_text"
+    return {"text": texts, "second_text": second} if two else {"text": texts}
+
+
+def wishes(number=len(TEXTS), **other):
+    """The inputs of `generate` but for the texts; a list where rows differ."""
+    default = {
+        "max_new_tokens": 8,
+        "temperature": 0.0,
+        "top_k": 0,
+        "top_p": 1.0,
+        "seed": 0,
+        "stop": "",
+    }
+    return {
+        name: value if isinstance(value, list) else [value] * number
+        for name, value in {**default, **other}.items()
+    }
+
+
+DIFFERENT = wishes(
+    temperature=[0.0, 1.5, 0.7, 1.0],
+    top_k=[0, 9, 0, 3],
+    top_p=[1.0, 0.9, 0.5, 1.0],
+    max_new_tokens=[8, 5, 8, 3],
+    seed=[0, 1, 2, 3],
+)
+
+
+def written_by_keras(trained, ids, number):
+    """The likeliest token, again and again, the whole row read anew each time."""
+    special = trained.tokenizer.special
+    causal = trained.config.objective.kind == "causal"
+    go = special.pad if special.begin is None else special.begin
+    row = list(ids) if causal else [go]
+    new = []
+    while len(new) < number and special.end not in new:
+        side = "" if causal else "decoder_"
+        inputs = {f"{side}token_ids": row + new}
+        if not causal:
+            inputs["encoder_token_ids"] = list(ids)
+        inputs |= {
+            name.replace("token_ids", "padding_mask"): [1] * len(row)
+            for name, row in inputs.items()
+        }
+        arrays = {name: np.array([row], np.int32) for name, row in inputs.items()}
+        logits = np.asarray(trained.model(arrays, training=False)["logits"])
+        new.append(int(logits[0, -1].argmax()))
+    return new
+
+
+def rows_of(answers, name="token_ids"):
+    pairs = zip(answers[name], answers["length"], strict=True)
+    return [row[:length].tolist() for row, length in pairs]
+
+
+def test_it_passed_the_gate_and_has_no_file_for_phones(run):
+    trained, result, _, path = run
+    assert {row["form"] for row in result["parity"]} == {
+        "SavedModel in Python",
+        "SavedModel in a session",
+    }
+    assert len(result["parity"]) == 10
+    assert result["tflite"] == {}
+    assert not (path.parents[1] / "tflite").exists()
+    assert trained.config.export.tflite  # asked for by default
+
+
+def test_the_likeliest_tokens_are_those_of_keras_without_a_cache(run):
+    trained, _, ask, _ = run
+    columns = asked(trained)
+    tokens = rows_of(ask("tokenize", columns))
+    answers = ask("generate", {**columns, **wishes()})
+    causal = trained.config.objective.kind == "causal"
+    for row, ids in enumerate(tokens):
+        read = ids[-(LENGTH - 8) :] if causal else ids
+        assert rows_of(answers)[row] == written_by_keras(trained, read, 8)
+        assert answers["truncated"][row] == (len(ids) > len(read) or row in cut(run))
+
+
+def cut(run):
+    """Which of the texts do not fit into what an encoder reads."""
+    return {"seq2seq": {2}, "text_to_text": {2, 3}}.get(
+        run[0].config.objective.kind, set()
+    )
+
+
+def test_a_row_does_not_depend_on_its_neighbours_and_its_seed_repeats_it(run):
+    trained, _, ask, _ = run
+    columns = asked(trained)
+    together = ask("generate", {**columns, **DIFFERENT})
+    for row in range(len(TEXTS)):
+        one = {name: [values[row]] for name, values in {**columns, **DIFFERENT}.items()}
+        alone = ask("generate", one)
+        assert rows_of(alone) == rows_of(together)[row : row + 1]
+        for name in ("generated_text", "finished", "truncated"):
+            assert alone[name][0] == together[name][row]
+    lengths = together["length"].tolist()
+    assert all(
+        n <= most for n, most in zip(lengths, DIFFERENT["max_new_tokens"], strict=True)
+    )
+    drawn = wishes(temperature=2.0)
+    seeds = [
+        rows_of(ask("generate", {**columns, **drawn, "seed": [s] * 4}))
+        for s in (0, 0, 1)
+    ]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_texts_end_before_their_strings(run):
+    trained, _, ask, _ = run
+    columns = asked(trained)
+    warm = wishes(temperature=1.5, max_new_tokens=16, seed=[5, 6, 7, 8])
+    whole = ask("generate", {**columns, **warm})
+    texts = [text.decode() for text in whole["generated_text"]]
+    letters = [text[len(text) // 2 :][:2] for text in texts]
+    assert any(letters)
+    letters[1] = f"never there\x1f{letters[1]}"  # one of two
+    letters[3] = ""
+    answers = ask("generate", {**columns, **warm, "stop": letters})
+    ended_before = 0
+    for row, (text, joined) in enumerate(zip(texts, letters, strict=True)):
+        stops = [stop for stop in joined.split("\x1f") if stop]
+        places = [text.find(stop) for stop in stops if stop in text]
+        expected = text[: min(places, default=len(text))]
+        assert answers["generated_text"][row].decode() == expected
+        if places:
+            assert answers["finished"][row]
+        ended_before += answers["length"][row] < whole["length"][row]
+    assert ended_before  # the loop did not go on to the end in vain
+    assert answers["length"][3] == whole["length"][3]
+
+
+def test_ids_are_written_on_as_their_texts_are(run):
+    trained, _, ask, _ = run
+    columns = asked(trained)
+    tokens = ask("tokenize", columns)
+    by_text = ask("generate", {**columns, **DIFFERENT})
+    inputs = {"token_ids": tokens["token_ids"], "length": tokens["length"]}
+    numbers = {name: row for name, row in DIFFERENT.items() if name != "stop"}
+    by_ids = ask("generate_ids", {**inputs, **numbers})
+    assert set(by_ids) == {"token_ids", "length", "finished"}
+    assert rows_of(by_ids) == rows_of(by_text)
+
+
+def test_a_score_is_the_sum_of_log_probabilities(run):
+    trained, _, ask, _ = run
+    columns, special = asked(trained), trained.tokenizer.special
+    targets = ["a list", "", "of the shape " * 9, "x"]
+    causal = trained.config.objective.kind == "causal"
+    found = ask("score", columns if causal else {**columns, "target_text": targets})
+    tokens = rows_of(ask("tokenize", columns))
+    answers = trained.tokenizer.tokenize(targets).to_list()
+    for row, ids in enumerate(tokens):
+        if causal:
+            whole = [*ids, special.end][:LENGTH]
+            inputs = {"token_ids": whole}
+        else:
+            go = special.pad if special.begin is None else special.begin
+            whole = [go, *answers[row][:11], special.end]
+            inputs = {"encoder_token_ids": ids, "decoder_token_ids": whole}
+        inputs |= {
+            name.replace("token_ids", "padding_mask"): [1] * len(of)
+            for name, of in inputs.items()
+        }
+        arrays = {name: np.array([of], np.int32) for name, of in inputs.items()}
+        logits = np.asarray(trained.model(arrays, training=False)["logits"], float)[0]
+        log = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        expected = sum(log[place, token] for place, token in enumerate(whole[1:]))
+        assert found["log_likelihood"][row] == pytest.approx(expected, rel=1e-4)
+        assert found["num_tokens"][row] == len(whole) - 1
+
+
+def test_without_wishes_it_writes_as_it_was_judged(run):
+    trained, _, ask, _ = run
+    config, columns = trained.config, asked(trained)
+    answers = ask("serving_default", columns)
+    if config.objective.kind == "causal":
+        number = config.evaluation.max_new_tokens or LENGTH // 2
+        expected = ask("generate", {**columns, **wishes(max_new_tokens=number)})
+        assert rows_of(answers) == rows_of(expected)
+        assert answers["finished"].tolist() == expected["finished"].tolist()
+        return
+    texts = [text.encode() for text in TEXTS]
+    if config.objective.kind == "text_to_text":
+        pairs = zip(TEXTS, SECOND, strict=True)
+        texts = [f"{second} of: {text}".encode() for text, second in pairs]
+    found = write_answers(texts, trained.model, trained.tokenizer, config, SilentBar())
+    assert [text.decode() for text in answers["generated_text"]] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_new_tokens", 0),
+        ("max_new_tokens", LENGTH),
+        ("temperature", -0.5),
+        ("temperature", float("nan")),
+        ("top_k", -1),
+        ("top_p", 1.01),
+        ("top_p", float("nan")),
+    ],
+)
+def test_wishes_that_cannot_be_meant_are_refused(run, name, value):
+    trained, _, ask, _ = run
+    given = wishes()
+    given[name] = [given[name][0], value, *given[name][2:]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=name):
+        ask("generate", {**asked(trained), **given})
+
+
+def test_hostile_texts_and_an_empty_batch(run):
+    trained, _, ask, path = run
+    texts = list(HOSTILE_TEXTS)
+    columns = asked(trained, texts, texts[::-1])
+    warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
+    answers = ask("generate", {**columns, **warm})
+    for text in answers["generated_text"]:
+        text.decode("utf-8")  # does not end amid a character
+    nothing = {
+        name: np.array([], np.asarray(values).dtype if name in warm else object)
+        for name, values in {**columns, **warm}.items()
+    }
+    nothing["stop"] = np.array([], object)
+    empty = ask_saved_model(path)("generate", nothing)
+    assert {len(value) for value in empty.values()} == {0}
+    raw = {**columns, "text": [b"\xff\xfe\x00\xe6", *texts[1:]]}
+    assert len(ask("serving_default", raw)["length"]) == len(texts)
+
+
+def test_predict_tells_people_what_was_written(run):
+    trained, _, _, path = run
+    columns = asked(trained, ["a list"], ["the list"])
+    (found,) = predict(path, columns["text"], columns.get("second_text", ()))
+    answer = ask_saved_model(path)("serving_default", columns)
+    assert found["generated_text"].encode() == answer["generated_text"][0]
+    assert found["num_tokens"] == answer["length"][0]
+    assert found["finished"] == answer["finished"][0]
+    assert found["generated_text"].strip("\n").split("\n")[0] in describe(found)
+
+
+def test_the_gate_finds_another_model(run):
+    trained, _, _, path = run
+    texts = [tuple(row) for row in zip(*asked(trained).values(), strict=True)]
+    for weight in trained.model.weights:
+        weight.assign(weight * 1.5)
+    try:
+        rows = check_parity(WritingJudge(trained, texts), path, {})
+    finally:
+        for weight in trained.model.weights:
+            weight.assign(weight / 1.5)
+    with pytest.raises(ArtifactError, match="below the best token's"):
+        require_passed(rows)
+    failed = {row.check for row in rows if not row.passed}
+    assert "log-likelihood a token, largest difference" in failed
+    assert "token ids, texts that differ" not in failed
