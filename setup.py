@@ -44,6 +44,7 @@ setup(
         "safetensors>=0.8",
         "sentencepiece>=0.2.3",
         "tensorboard>=2.20",
+        "tensorflow-serving-api>=2.21,<2.22",
         "tokenizers>=0.23",
         "zstandard>=0.23",
     ],

@@ -19,6 +19,7 @@ from configs.command import (
     run_main,
 )
 from configs.errors import UserError
+from configs.export import asked_texts
 from configs.progress import duration
 from configs.run_folder import lock
 from configs.schema import did_you_mean
@@ -96,6 +97,9 @@ QUESTIONS = {
     "pair_classification": ("Two dogs run in a park.", "An animal is outside."),
     "pair_regression": ("Two dogs run in a park.", "An animal is outside."),
     "token_classification": ("Ada Lovelace was born in London.",),
+    "causal": ("It returns",),
+    "seq2seq": ("Two dogs run in a park.",),
+    "text_to_text": ("Two dogs run in a park.", "An animal is outside."),
 }
 
 
@@ -197,9 +201,11 @@ def _closing_screen(
 
 def _question(invocation: Invocation) -> list[str]:
     """The line to type to ask the model something; none if it cannot be asked."""
-    texts = QUESTIONS.get(invocation.config.objective.kind)
+    objective = invocation.config.objective
+    texts = QUESTIONS.get(objective.kind)
     if texts is None:
         return []
+    texts = texts[: len(asked_texts(objective))]
     flags = zip(("--text", "--second-text"), texts, strict=False)
     words = [word for flag in flags for word in flag]
     return [f"  {invocation.command('predict')} {shlex.join(words)}"]

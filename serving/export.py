@@ -20,8 +20,10 @@ from serving.gate.judge import Judge
 from serving.gate.parity import check_parity, require_passed
 from serving.gate.rows import Row
 from serving.savedmodel import write_saved_model
+from serving.tasks import task_of
 from serving.tflite import file_name, write_tflite
 from serving.trained import TOKENIZER, WEIGHTS, Trained, load_trained, training_record
+from serving.warmup import write_warm_up
 
 SAVED_MODEL = "saved_model"
 TFLITE = "tflite"
@@ -112,6 +114,8 @@ def _build(
     say(f"writing the SavedModel, version {export.version}")
     saved_model = building / SAVED_MODEL / str(export.version)
     write_saved_model(trained, saved_model)
+    with output_held_back():  # oneDNN tells of what this processor lacks
+        write_warm_up(saved_model, task_of(trained))
     tflite = {}
     if variants := phone_variants(trained.config):
         say(f"converting to TFLite: {', '.join(variants)}")

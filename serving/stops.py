@@ -27,13 +27,12 @@ class Stops(NamedTuple):
         strings = tf.strings.split(joined, SEPARATOR).to_tensor("")  # (B, S)
         strings = tf.pad(strings, [[0, 0], [0, 1]])  # at least one
         values = _bytes(tf.reshape(strings, [-1]), width=1)
-        shape = tf.concat([tf.shape(strings), [-1]], axis=0)
+        shape = tf.concat([tf.shape(strings), tf.shape(values)[1:]], axis=0)
         lengths = tf.strings.length(strings)
-        width = tf.reduce_max(tf.pad(lengths, [[0, 1], [0, 0]]))
-        return cls(tf.reshape(values, shape)[..., : tf.maximum(width, 1)], lengths)
+        return cls(tf.reshape(values, shape), lengths)
 
     def find(self, texts: tf.Tensor) -> tf.Tensor:
-        """Where the first of them begins in each text.
+        r"""Where the first of them begins in each text.
 
         Args:
             texts: string (B,).
@@ -42,14 +41,15 @@ class Stops(NamedTuple):
             int32 (B,), in bytes; the text's length where none is in it.
 
         Example:
-        >>> stops = Stops.of(tf.constant(["b\\x1fd", "", "x"]))
+        >>> stops = Stops.of(tf.constant(["b\x1fd", "", "x"]))
         >>> stops.find(tf.constant(["abcd", "abcd", "abcd"])).numpy().tolist()
         [1, 4, 4]
         """
         length = tf.shape(self.values)[2]
         letters = _bytes(texts, width=1)
         size = tf.shape(letters)[1]
-        letters = tf.pad(letters, [[0, 0], [0, length]], constant_values=_NOTHING)
+        beyond = tf.fill([tf.shape(letters)[0], length], _NOTHING)
+        letters = tf.concat([letters, beyond], axis=1)
         offsets = tf.range(size)[:, None] + tf.range(length)[None]  # (N, L)
         windows = tf.gather(letters, offsets, axis=1)[:, None]  # (B, 1, N, L)
         values = self.values[:, :, None]  # (B, S, 1, L)

@@ -13,9 +13,10 @@ from pathlib import Path
 import tensorflow as tf
 
 from configs.errors import ArtifactError
-from serving.forms import PhoneModel, ask_saved_model, session_on
+from serving.forms import AskTexts, PhoneModel, ask_saved_model, session_on
 from serving.gate.judge import Judge
-from serving.gate.rows import Row
+from serving.gate.rows import Row, at_most
+from serving.warmup import read_warm_up
 
 
 def check_parity(
@@ -39,6 +40,7 @@ def check_parity(
         session_on(saved_model) as ask,
     ):
         rows += judge.saved_model_rows(form, ask)
+        rows.append(_warm_up_row(form, saved_model, ask))
     for variant, file in tflite.items():
         for delegate, how in ((True, "XNNPACK"), (False, "builtin kernels")):
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:
@@ -63,6 +65,17 @@ def require_passed(rows: Sequence[Row]) -> None:
             f"failed:\n{listed}\nNothing was published, and an export made before is "
             "still there. If the difference is acceptable, raise export.tolerance"
         )
+
+
+def _warm_up_row(form: str, saved_model: Path, ask: AskTexts) -> Row:
+    """A model server loads no model that fails at a request of its warm-up."""
+    failed = 0
+    for signature, inputs in read_warm_up(saved_model):
+        try:
+            ask(signature, inputs)
+        except tf.errors.OpError:
+            failed += 1
+    return at_most(form, "warm-up, requests that fail", failed, 0)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from configs.export import asked_texts
-from configs.objective import CausalConfig, TextToTextConfig
+from configs.objective import CausalConfig, Seq2SeqConfig, TextToTextConfig
 from configs.templates import template_parts
 from serving.forms import AskTexts, PhoneModel
 from serving.gate.rows import Row, at_most, largest, log_softmax, tokens_row
@@ -138,13 +138,12 @@ class WritingJudge:
     def _score(self, one: Expected, target: str = "") -> tuple[float, int]:
         """The log-likelihood of a text, or of an answer to it, and its tokens."""
         config, end = self.trained.config, self.trained.tokenizer.special.end
-        if self.is_causal:
-            row = np.append(one.ids, end)[: config.model.max_sequence_length]
-        else:
-            longest = min(
-                config.objective.decoder_length, config.model.max_sequence_length
-            )
+        longest = config.model.max_sequence_length
+        if isinstance(config.objective, Seq2SeqConfig | TextToTextConfig):
+            longest = min(longest, config.objective.decoder_length)
             row = np.array([self._go(), *self._tokens(target)[: longest - 1], end])
+        else:
+            row = np.array([*one.ids, end])[:longest]
         scores = log_softmax(self._all_logits(one, row[:-1]))
         return float(scores[np.arange(len(scores)), row[1:]].sum()), len(row) - 1
 

@@ -33,6 +33,7 @@ class Classification:
         assert isinstance(objective, ClassificationConfig | PairClassificationConfig)
         self.labels = objective.labels
         self.asking = PooledTask(trained)
+        self.max_length = self.asking.max_length
 
     def endpoints(self) -> dict[str, Endpoint]:
         asking = self.asking

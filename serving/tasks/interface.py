@@ -40,6 +40,11 @@ class Task(Protocol):
         ...
 
     @property
+    def max_length(self) -> int:
+        """Tokens of the longest row that texts are made into."""
+        ...
+
+    @property
     def methods(self) -> Mapping[str, str]:
         """TF Serving's method (`classify`, `regress`) of signatures that have one."""
         ...

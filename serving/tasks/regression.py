@@ -27,6 +27,7 @@ class Regression:
 
     def __init__(self, trained: Trained):
         self.asking = PooledTask(trained)
+        self.max_length = self.asking.max_length
 
     def endpoints(self) -> dict[str, Endpoint]:
         asking = self.asking

@@ -68,7 +68,7 @@ class Translation:
         if isinstance(objective, TextToTextConfig):
             template = objective.source
         self.template = template_parts(template)
-        self.longest = config.data.sequence_length
+        self.max_length = config.data.sequence_length
         self.decoder_length = min(
             objective.decoder_length, config.model.max_sequence_length
         )
@@ -141,12 +141,12 @@ class Translation:
         )
         size = tf.shape(written)[1]
         weights = tf.sequence_mask(written_length - 1, size - 1, dtype=tf.int32)
-        inputs = {
+        read = {
             **self._encoder_inputs(ids, length),
             "decoder_token_ids": written[:, :-1],
             "decoder_padding_mask": weights,
         }
-        logits = self.model(inputs, training=False)["logits"]
+        logits = self.model(read, training=False)["logits"]
         cut = answers.row_lengths() > self.decoder_length - 1
         return {
             **log_likelihood(logits, written[:, 1:], weights),
@@ -159,16 +159,16 @@ class Translation:
         return dict(zip(names, self._sources(texts), strict=True))
 
     def _sources(self, texts: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """What the encoder reads: ids (B, S), lengths (B,), and whether they are cut."""
+        """What is read: ids (B, S), lengths (B,), and whether texts are cut (B,)."""
         named = dict(zip((spec.name for spec in self.texts), texts, strict=True))
         parts: list[Any] = []
         for plain, field in self.template:
             parts += [plain] if field is None else [plain, named[field]]
         tokens = self.tokenizer.tokenize(tf.strings.join(parts))
-        special, room = self.tokenizer.special, self.longest - 1
+        special, room = self.tokenizer.special, self.max_length - 1
         end = tf.fill([tokens.nrows(), 1], special.end)
         framed = tf.concat([tokens[:, :room], end], axis=1)
-        ids, length, _ = right_padded(framed, self.longest, special.pad)
+        ids, length, _ = right_padded(framed, self.max_length, special.pad)
         return ids, length, tokens.row_lengths() > room
 
     def _encoder_inputs(self, ids: tf.Tensor, length: tf.Tensor) -> dict[str, Any]:

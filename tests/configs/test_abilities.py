@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 
 import transbeam
-from configs.abilities import check_export, check_tokenizer
+from configs.abilities import check_export, check_tokenizer, phone_variants
 from configs.errors import ConfigError
 from configs.load import parse_run
 
 TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n"
-CAUSAL = TEXTS + "objective: {kind: causal}\nmodel: {kind: decoder}\n"
+PREFIX = TEXTS + "objective: {kind: prefix}\nmodel: {kind: decoder}\n"
 UNIGRAM = TEXTS + "tokenizer:\n  kind: unigram\n  specials: albert\n"
 NOWHERE = TEXTS + "tokenizer: {kind: pretrained, path: nowhere/vocab.txt}\n"
 
-UNEXPORTED = "f:4: objective.kind=causal: this version of Transbeam exports only"
+UNEXPORTED = "f:4: objective.kind=prefix: this version of Transbeam exports only"
 PIECES = "f:5: tokenizer.kind=unigram: this version of Transbeam exports only"
 
 
 @pytest.mark.parametrize(
     ("rule", "text", "said"),
     [
-        (check_export, CAUSAL, UNEXPORTED),
+        (check_export, PREFIX, UNEXPORTED),
         (check_export, UNIGRAM, PIECES),
         (check_tokenizer, NOWHERE, "f:4: tokenizer.path=nowhere/vocab.txt: there is"),
     ],
@@ -40,12 +40,19 @@ def test_allowed() -> None:
     parse_run(UNIGRAM, "f", rules=[check_tokenizer])
 
 
+def test_no_file_for_phones_of_a_model_that_writes() -> None:
+    writes = parse_run(PREFIX.replace("prefix", "causal"), "f", rules=[check_export])
+    assert writes.export.tflite
+    assert phone_variants(writes) == ()
+    assert phone_variants(parse_run(TEXTS, "f")) == writes.export.tflite
+
+
 @pytest.mark.parametrize(
     ("command", "text", "said"),
     [
-        ("run", CAUSAL, UNEXPORTED),
+        ("run", PREFIX, UNEXPORTED),
         ("run", UNIGRAM, PIECES),
-        ("export", CAUSAL, UNEXPORTED),
+        ("export", PREFIX, UNEXPORTED),
         ("export", UNIGRAM, PIECES),
     ],
 )
@@ -63,7 +70,7 @@ def test_commands_refuse_before_they_begin(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (CAUSAL, [UNEXPORTED]),
+        (PREFIX, [UNEXPORTED]),
         (UNIGRAM, [PIECES]),
         (NOWHERE, ["f:4: tokenizer.path=nowhere/vocab.txt: there is"]),
         (TEXTS, []),

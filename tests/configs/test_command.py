@@ -24,6 +24,7 @@ from configs.command import (
     usable_cores,
 )
 from configs.errors import ArtifactError, DataError
+from configs.fitting import FAMILIES
 from configs.load import load_run
 from configs.schema import plain
 from configs.version import VERSION
@@ -285,11 +286,13 @@ def test_run_predicts_nothing_without_examples(rooms, capsys):
 def test_run_closes_with_a_question_that_its_model_can_be_asked(
     rooms, monkeypatch, tmp_path, capsys, kind
 ):
-    labels = ", labels: [a, b]" if kind.endswith("classification") else ""
+    more = {"text_to_text": ', source: "{second_text}: {text}"'}.get(kind, "")
+    if kind.endswith("classification"):
+        more = ", labels: [a, b]"
     file = tmp_path / "run.yaml"
     file.write_text(
         "name: x\ndata:\n  source: {kind: jsonl, path: x}\n"
-        f"objective: {{kind: {kind}{labels}}}\n"
+        f"objective: {{kind: {kind}{more}}}\nmodel: {{kind: {FAMILIES[kind]}}}\n"
     )
     assert transbeam.main(["run", str(file)]) == 0
     (line,) = re.findall(r"^  transbeam (predict .*)", capsys.readouterr().out, re.M)
@@ -303,7 +306,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     monkeypatch.setattr(serving_main, "predict", predict)
     assert serving_main.main(shlex.split(line)) == 0
     ((first, *others),) = asked
-    assert len(others) == kind.startswith("pair_")
+    assert len(others) == (kind.startswith("pair_") or kind == "text_to_text")
     assert ("[MASK]" in first) == (kind == "masked")
 
 

@@ -10,7 +10,7 @@ from configs.model import EncoderConfig
 from configs.sockets import DenseFeedForward
 from model.build import build_encoder, build_model
 from tests.model.compiling import compiled_on_jax
-from tests.model.conftest import VOCABULARY_SIZE, small_config
+from tests.model.conftest import VOCABULARY_SIZE, small_config, without_jax
 
 
 @pytest.fixture
@@ -109,6 +109,7 @@ def test_saved_and_loaded_it_answers_the_same(
     )
 
 
+@without_jax
 def test_it_learns_a_batch_by_heart(inputs):
     config = small_config(num_layers=1, dropout=0.1)
     model = build_model(config, MaskedConfig(), VOCABULARY_SIZE)

@@ -157,8 +157,8 @@ def test_tokenize_gives_the_ids_of_the_engine(ask, trained):
         assert answer["token_ids"][row, :length].tolist() == framed, texts[row]
         assert not answer["token_ids"][row, length:].any()
         assert answer["truncated"][row] == (len(ids) > LENGTH - 2)
-    # Padded to the longest of the batch, not to what the model could read.
-    assert ask("tokenize", [b"a", b"a b"])["token_ids"].shape == (2, 4)
+    # Padded to what has room for the longest, not to what the model could read.
+    assert ask("tokenize", [b"a", b"a b"])["token_ids"].shape == (2, 16)
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])

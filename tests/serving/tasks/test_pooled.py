@@ -99,7 +99,7 @@ def test_all_forms_passed_the_gate(run):
     forms = {row["form"] for row in result["parity"]}
     assert len(forms) == 6
     assert len(result["parity"]) == (
-        2 * 3 + 2 * 1 + 2 * 2 if with_labels else 2 * 2 + 4
+        2 * 3 + 1 + 2 * 1 + 2 * 2 if with_labels else 2 * 2 + 1 + 4
     )
     assert all(row["passed"] for row in result["parity"])
     assert all(

@@ -87,7 +87,7 @@ def asked(trained, texts=TEXTS, second=SECOND):
     return {"text": texts, "second_text": second} if two else {"text": texts}
 
 
-def wishes(number=len(TEXTS), **other):
+def wishes(number=4, **other):
     """The inputs of `generate` but for the texts; a list where rows differ."""
     default = {
         "max_new_tokens": 8,
@@ -145,7 +145,7 @@ def test_it_passed_the_gate_and_has_no_file_for_phones(run):
         "SavedModel in Python",
         "SavedModel in a session",
     }
-    assert len(result["parity"]) == 10
+    assert len(result["parity"]) == 11
     assert result["tflite"] == {}
     assert not (path.parents[1] / "tflite").exists()
     assert trained.config.export.tflite  # asked for by default
@@ -198,7 +198,8 @@ def test_texts_end_before_their_strings(run):
     warm = wishes(temperature=1.5, max_new_tokens=16, seed=[5, 6, 7, 8])
     whole = ask("generate", {**columns, **warm})
     texts = [text.decode() for text in whole["generated_text"]]
-    letters = [text[len(text) // 2 :][:2] for text in texts]
+    # Not the stand-in of bytes that are no character, which were others.
+    letters = [text[len(text) // 2 :].strip("\ufffd")[:1] for text in texts]
     assert any(letters)
     letters[1] = f"never there\x1f{letters[1]}"  # one of two
     letters[3] = ""

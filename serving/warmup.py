@@ -1,0 +1,159 @@
+"""The requests that a model server runs before it lets anybody in.
+
+TensorFlow chooses kernels and lays out memory when it first meets a shape. TF Serving
+runs the requests it finds in `assets.extra/tf_serving_warmup_requests` while it loads a
+model; here that is one for each signature and each width that rows are filled up to.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from configs.run_folder import writing
+from pipeline.tokenizers.vocabulary import MASK
+from serving.buckets import widths
+from serving.tasks.interface import Endpoint, Task
+from serving.tasks.masked import FillMask
+
+FILE = "assets.extra/tf_serving_warmup_requests"
+# More of them TF Serving does not read.
+MOST = 1000
+
+Inputs = Mapping[str, np.ndarray]
+_LETTER = "a"
+_FRAME = 2  # pieces that a signature may put around what `tokenize` gives
+_NEW_TOKENS = 2  # the loop has one shape, however long it goes on
+_WISHES = {
+    "max_new_tokens": _NEW_TOKENS,
+    "temperature": 1.0,
+    "top_k": 2,
+    "top_p": 0.9,
+    "seed": 0,
+    "stop": "stop",
+}
+
+
+def warm_up_inputs(task: Task) -> Iterator[tuple[str, Inputs]]:
+    """The inputs of one request for each signature and width.
+
+    Args:
+        task: Has the signatures.
+
+    Yields:
+        The signature's name, and its inputs for one text.
+    """
+    texts = _texts(task)
+    for name, endpoint in task.endpoints().items():
+        for width, text in texts.items():
+            yield name, _inputs(endpoint, width, text)
+
+
+def write_warm_up(folder: Path, task: Task) -> None:
+    """Puts the requests into a SavedModel.
+
+    Args:
+        folder: The version folder.
+        task: Has the signatures.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    file = folder / FILE
+    with writing(file):
+        file.parent.mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(file)) as writer:
+            for signature, inputs in islice(warm_up_inputs(task), MOST):
+                log = _log(signature, inputs, task.methods.get(signature))
+                writer.write(log.SerializeToString())
+
+
+def read_warm_up(folder: Path) -> Iterator[tuple[str, Inputs]]:
+    """The requests of a SavedModel: signatures and their inputs.
+
+    Args:
+        folder: The version folder.
+    """
+    for record in tf.data.TFRecordDataset(str(folder / FILE)):
+        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+        request = getattr(log, log.WhichOneof("log_type")).request
+        if log.HasField("predict_log"):
+            inputs = {n: tf.make_ndarray(value) for n, value in request.inputs.items()}
+        else:
+            examples = request.input.example_list.examples
+            serialized = [example.SerializeToString() for example in examples]
+            inputs = {"inputs": np.array(serialized, object)}
+        yield request.model_spec.signature_name, inputs
+
+
+def _texts(task: Task) -> dict[int, str]:
+    """A text for each width, that becomes a row of it whatever frames it."""
+    known = widths(task.max_length)
+    texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
+    tokenize = task.endpoints()["tokenize"]
+    columns = [
+        texts if spec.name == "text" else [_LETTER] * len(texts)
+        for spec in tokenize.inputs
+    ]
+    lengths = tokenize.function(*map(tf.constant, columns))["length"].numpy()
+    fit = {width: np.flatnonzero(lengths <= width - _FRAME) for width in known[:-1]}
+    found = {width: texts[places.max(initial=0)] for width, places in fit.items()}
+    # What is too long is cut to the widest.
+    found[known[-1]] = texts[-1]
+    if isinstance(task, FillMask):
+        found = {width: f"{MASK} {text}" for width, text in found.items()}
+    return found
+
+
+def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
+    """Of one text of a width."""
+    found: dict[str, np.ndarray] = {}
+    for spec in endpoint.inputs:
+        dtype = spec.dtype.as_numpy_dtype
+        match spec.name:
+            case "token_ids" | "padding_mask" | "segment_ids":
+                # Id 1 is in every vocabulary.
+                value: Any = [[int(spec.name != "segment_ids")] * width]
+            case "masked_positions":
+                value = [[0]]
+            case "length":
+                value = [width]
+            case "words":
+                value = [text.split() or [_LETTER]]
+            case "second_text" | "target_text":
+                value = [_LETTER]
+            case "inputs":
+                value = [_example(text)]
+            case "text":
+                value = [text]
+            case name:
+                value = [_WISHES[name]]
+        found[spec.name] = np.array(value, dtype)
+    return found
+
+
+def _example(text: str) -> bytes:
+    example = tf.train.Example()
+    for name, value in (("text", text), ("second_text", _LETTER)):
+        example.features.feature[name].bytes_list.value.append(value.encode())
+    return example.SerializeToString()
+
+
+def _log(
+    signature: str, inputs: Inputs, method: str | None
+) -> prediction_log_pb2.PredictionLog:
+    log = prediction_log_pb2.PredictionLog()
+    if method is None:
+        request = log.predict_log.request
+        for name, value in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+    else:
+        request = getattr(log, f"{method}_log").request
+        examples = request.input.example_list.examples
+        examples.extend(map(tf.train.Example.FromString, inputs["inputs"].tolist()))
+    request.model_spec.signature_name = signature
+    return log
