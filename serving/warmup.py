@@ -113,11 +113,11 @@ def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
     """Of one text of a width."""
     found: dict[str, np.ndarray] = {}
     for spec in endpoint.inputs:
-        dtype = spec.dtype.as_numpy_dtype
-        match spec.name:
+        input_name: Any = spec.name  # is given to each
+        match input_name:
             case "token_ids" | "padding_mask" | "segment_ids":
                 # Id 1 is in every vocabulary.
-                value: Any = [[int(spec.name != "segment_ids")] * width]
+                value: Any = [[int(input_name != "segment_ids")] * width]
             case "masked_positions":
                 value = [[0]]
             case "length":
@@ -130,9 +130,9 @@ def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
                 value = [_example(text)]
             case "text":
                 value = [text]
-            case name:
-                value = [_WISHES[name]]
-        found[spec.name] = np.array(value, dtype)
+            case _:
+                value = [_WISHES[input_name]]
+        found[input_name] = np.array(value, spec.dtype.as_numpy_dtype)
     return found
 
 

@@ -79,8 +79,8 @@ def _outputs(path: Path, config: RunConfig, vocabulary_size: int) -> _Outputs:
             return _of_records(path, "tag_ids", "logits", len(labels))
         case other:
             raise ArtifactError(
-                f"{path}: models of objective.kind={other.kind} cannot be exported so "
-                "far, so this is of another run. Mend --model"
+                f"{path}: what objective.kind={other.kind} is judged by, no signature "
+                "of an export gives so far. Leave --model out: the run itself is judged"
             )
 
 
