@@ -114,7 +114,7 @@ def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
     found: dict[str, np.ndarray] = {}
     for spec in endpoint.inputs:
         input_name: Any = spec.name  # is given to each
-        match input_name:
+        match input_name.removeprefix("encoder_").removeprefix("decoder_"):
             case "token_ids" | "padding_mask" | "segment_ids":
                 # Id 1 is in every vocabulary.
                 value: Any = [[int(input_name != "segment_ids")] * width]

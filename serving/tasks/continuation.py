@@ -15,6 +15,7 @@ from serving.trained import Trained
 
 _Ragged: Any = tf.RaggedTensor
 _MOST = 64  # new tokens, where nothing is said
+_INPUTS = ("token_ids", "padding_mask")
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 
 
@@ -38,6 +39,8 @@ class Continuation:
     - `score`: `text` → `log_likelihood` float32 (B,), in nats, of the text as a whole
       document; `num_tokens` int32 (B,), of how many tokens it is the sum; `truncated`.
     - `score_ids`: `token_ids`, `length` → `log_likelihood`, `num_tokens`.
+    - `logits_ids`: `token_ids` and `padding_mask` int32 (B, T) → `logits` float32
+      (B, T, V), of what comes after each token.
     - `tokenize`: `text` → `token_ids`, `length`, the beginning of a document.
 
     Args:
@@ -64,6 +67,7 @@ class Continuation:
             "generate_ids": Endpoint(self.generate_ids, [*_IDS, *SPECS]),
             "score": Endpoint(self.score, [TEXT]),
             "score_ids": Endpoint(self.score_ids, _IDS),
+            "logits_ids": Endpoint(self.logits_ids, [ids_spec(n) for n in _INPUTS]),
             "tokenize": Endpoint(self.tokenize, [TEXT]),
         }
 
@@ -111,9 +115,15 @@ class Continuation:
     ) -> dict[str, tf.Tensor]:
         """The signature `score_ids`."""
         mask = tf.sequence_mask(length, tf.shape(token_ids)[1], dtype=tf.int32)
-        inputs = {"token_ids": token_ids, "padding_mask": mask}
-        logits = self.model(inputs, training=False)["logits"]
+        logits = self.logits_ids(token_ids, mask)["logits"]
         return log_likelihood(logits[:, :-1], token_ids[:, 1:], mask[:, 1:])
+
+    def logits_ids(
+        self, token_ids: tf.Tensor, padding_mask: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `logits_ids`."""
+        inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+        return {"logits": self.model(inputs, training=False)["logits"]}
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokenize`."""

@@ -19,6 +19,12 @@ from serving.trained import Trained
 _Ragged: Any = tf.RaggedTensor
 _TARGET = tf.TensorSpec([None], tf.string, name="target_text")
 _FIELDS = {"text": TEXT, "second_text": SECOND_TEXT}
+_INPUTS = (
+    "encoder_token_ids",
+    "encoder_padding_mask",
+    "decoder_token_ids",
+    "decoder_padding_mask",
+)
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 
 
@@ -50,6 +56,9 @@ class Translation:
     - `score`: a text as above and `target_text` → `log_likelihood` float32 (B,), in
       nats, of that answer; `num_tokens` int32 (B,), of how many tokens it is the sum;
       `truncated`.
+    - `logits_ids`: `encoder_token_ids` and `encoder_padding_mask` int32 (B, S),
+      `decoder_token_ids` and `decoder_padding_mask` int32 (B, T) → `logits` float32
+      (B, T, V), of what comes after each token of the decoder's.
     - `tokenize`: a text as above → `token_ids` int32 (B, S), `length`, `truncated`.
 
     Args:
@@ -89,6 +98,7 @@ class Translation:
             "generate": Endpoint(self.generate, [*self.texts, *SPECS, STOP]),
             "generate_ids": Endpoint(self.generate_ids, [*_IDS, *SPECS]),
             "score": Endpoint(self.score, [*self.texts, _TARGET]),
+            "logits_ids": Endpoint(self.logits_ids, [ids_spec(n) for n in _INPUTS]),
             "tokenize": Endpoint(self.tokenize, self.texts),
         }
 
@@ -141,17 +151,18 @@ class Translation:
         )
         size = tf.shape(written)[1]
         weights = tf.sequence_mask(written_length - 1, size - 1, dtype=tf.int32)
-        read = {
-            **self._encoder_inputs(ids, length),
-            "decoder_token_ids": written[:, :-1],
-            "decoder_padding_mask": weights,
-        }
-        logits = self.model(read, training=False)["logits"]
+        read = self._encoder_inputs(ids, length).values()
+        logits = self.logits_ids(*read, written[:, :-1], weights)["logits"]
         cut = answers.row_lengths() > self.decoder_length - 1
         return {
             **log_likelihood(logits, written[:, 1:], weights),
             "truncated": truncated | cut,
         }
+
+    def logits_ids(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `logits_ids`."""
+        named = dict(zip(_INPUTS, inputs, strict=True))
+        return {"logits": self.model(named, training=False)["logits"]}
 
     def tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokenize`."""

@@ -1,6 +1,6 @@
 """A run as the trainer leaves it, tiny and untrained, and what is exported of it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,9 +34,11 @@ from pipeline.tokenizers.artifact import (
 from pipeline.tokenizers.making import learn_model
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.export import export
-from serving.forms import ask_saved_model
+from serving.forms import ask_saved_model, session_on
 from serving.tasks.masked import body_of
 from serving.trained import load_trained
+from serving.warmup import read_warm_up
+from tests.serving.native import ask_natively, build
 
 CORPUS = """
 returns a tensor of the same shape as the input . if true , raise an error when the
@@ -196,3 +198,35 @@ def ask(exported):
     """Asks a signature of the exported SavedModel about texts."""
     ask = ask_saved_model(exported.saved_model)
     return lambda signature, texts: ask(signature, {"text": texts})
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    """The C program that asks SavedModels."""
+    return build(tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture(scope="session")
+def native(program):
+    """Holds a SavedModel, asked by a C program, against TensorFlow in Python.
+
+    Each signature is asked the first of the requests that warm it up, and the last.
+    """
+
+    def check(folder):
+        by_name = defaultdict(list)
+        for name, inputs in read_warm_up(folder):
+            by_name[name].append((name, inputs))
+        requests = [each[place] for each in by_name.values() for place in (0, -1)]
+        answers = ask_natively(program, folder, requests)
+        with session_on(folder) as ask:
+            for (name, inputs), found in zip(requests, answers, strict=True):
+                expected = ask(name, inputs)
+                assert found.keys() == expected.keys()
+                for output, value in expected.items():
+                    if value.dtype.kind == "f":
+                        np.testing.assert_allclose(found[output], value, atol=1e-5)
+                    else:
+                        np.testing.assert_array_equal(found[output], value)
+
+    return check

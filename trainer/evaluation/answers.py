@@ -1,7 +1,7 @@
 """Answers to the documents of a split, beside those that the corpus has."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import keras
 from configs.console import Console
 from configs.errors import ConfigError
 from configs.files import write_atomically
+from configs.progress import Bar
 from configs.run import RunConfig
 from configs.supervised import Seq2SeqConfig, TextToTextConfig
 from configs.templates import template_parts
@@ -85,20 +86,19 @@ def check_libraries(config: RunConfig) -> None:
         ) from error
 
 
+# From the texts of documents, and how far it is, to their answers.
+Write = Callable[[Sequence[bytes], Bar], list[str]]
+
+
 def answer(
-    config: RunConfig,
-    held_out: HeldOut,
-    trained: keras.Model,
-    tokenizer: Tokenizer,
-    console: Console,
+    config: RunConfig, held_out: HeldOut, write: Write, console: Console
 ) -> Answered:
     """Lets a model answer the documents of a split, and scores what it wrote.
 
     Args:
         config: The run's.
         held_out: The documents; `evaluation.answers` says how many of them.
-        trained: The model on packed records, with its weights.
-        tokenizer: The run's.
+        write: The model.
         console: Shows how far it is.
     """
     wanted = config.evaluation
@@ -106,16 +106,8 @@ def answer(
         column[: wanted.answers] for column in texts_and_references(config, held_out)
     )
     origins = zip(held_out.values("source"), held_out.values("offset"), strict=True)
-    model = build_model(
-        config.model,
-        config.objective,
-        tokenizer.vocabulary_size,
-        dtype=config.training.precision,
-        seed=config.seed,
-    )
-    model.set_weights(trained.get_weights())
     with console.progress("writing answers", len(texts), "texts") as progress:
-        answers = write_answers(texts, model, tokenizer, config, progress)
+        answers = write(texts, progress)
     decoded = [reference.decode("utf-8") for reference in references]
     return Answered(
         list(origins)[: wanted.answers],
@@ -125,6 +117,31 @@ def answer(
         text_scores(answers, decoded, wanted.text_scores, config.seed),
         signatures(wanted.text_scores),
     )
+
+
+def written_by_model(
+    config: RunConfig, trained: keras.Model, tokenizer: Tokenizer
+) -> Write:
+    """What answers as `evaluation` says.
+
+    Args:
+        config: The run's.
+        trained: The model on packed records, with its weights.
+        tokenizer: The run's.
+    """
+
+    def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
+        model = build_model(
+            config.model,
+            config.objective,
+            tokenizer.vocabulary_size,
+            dtype=config.training.precision,
+            seed=config.seed,
+        )
+        model.set_weights(trained.get_weights())
+        return write_answers(texts, model, tokenizer, config, progress)
+
+    return write
 
 
 def texts_and_references(

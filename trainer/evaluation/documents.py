@@ -8,6 +8,67 @@ from trainer.scoring import Batch
 
 
 @dataclass(frozen=True)
+class Unpacked:
+    """All documents of one side of a batch of records, each in a row of its own.
+
+    The rows are in the order of the records and, within one, of the documents: of both
+    sides of records the same.
+
+    Attributes:
+        token_ids: int32 (D, T), padded with 0.
+        padding_mask: int32 (D, T), 1 for a real token.
+        cells: bool (B, L). Where the records have a document's token.
+        row: int64 (N,). The document of each of these tokens.
+        column: int64 (N,). Its place there.
+    """
+
+    token_ids: np.ndarray
+    padding_mask: np.ndarray
+    cells: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+
+    @classmethod
+    def of(cls, batch: Batch, side: str = "") -> "Unpacked":
+        """Takes the documents out of records.
+
+        Args:
+            batch: The records.
+            side: What the names of its features begin with: `encoder_`, `decoder_`.
+        """
+        ordinal = batch[f"{side}document_ids"]
+        cells = ordinal > 0
+        several = int(ordinal.max(initial=0)) + 1
+        number = np.arange(len(ordinal))[:, np.newaxis] * several + ordinal
+        documents, row = np.unique(number[cells], return_inverse=True)
+        column = batch[f"{side}position_ids"][cells].astype(np.int64)
+        shape = len(documents), int(column.max(initial=0)) + 1
+        token_ids, padding_mask = np.zeros((2, *shape), np.int32)
+        token_ids[row, column] = batch[f"{side}token_ids"][cells]
+        padding_mask[row, column] = 1
+        return cls(token_ids, padding_mask, cells, row, column)
+
+    def put_back(self, values: np.ndarray) -> np.ndarray:
+        """Values (D, T, V) where the records have these tokens: (B, L, V), 0 elsewhere.
+
+        Example:
+        >>> records = {
+        ...     "token_ids": np.array([[7, 4, 8, 0]]),
+        ...     "document_ids": np.array([[1, 1, 2, 0]]),
+        ...     "position_ids": np.array([[0, 1, 0, 0]]),
+        ... }
+        >>> documents = Unpacked.of(records)
+        >>> documents.token_ids.tolist(), documents.padding_mask.tolist()
+        ([[7, 4], [8, 0]], [[1, 1], [1, 0]])
+        >>> documents.put_back(documents.token_ids[:, :, None])[0, :, 0].tolist()
+        [7.0, 4.0, 8.0, 0.0]
+        """
+        found = np.zeros((*self.cells.shape, values.shape[-1]), np.float32)
+        found[self.cells] = values[self.row, self.column]
+        return found
+
+
+@dataclass(frozen=True)
 class Documents:
     """The documents of a batch of records that have a mask, one a row.
 

@@ -4,30 +4,44 @@ It is asked by ids, through the signature of its task that gives all scores. Tho
 text answer with what is best alone, which says nothing of what another answer costs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from configs.errors import ArtifactError
+from configs.export import asked_texts
 from configs.language_modelling import MaskedConfig
 from configs.objective import (
+    CausalConfig,
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
     TokenClassificationConfig,
 )
+from configs.progress import Bar
 from configs.run import RunConfig
 from configs.saved_models import find_version
+from pipeline.held_out import HeldOut
 from trainer.evaluate import Forward
-from trainer.evaluation.asking import Arrays, Asked, AskedOnPhones, asked
-from trainer.evaluation.documents import Documents
+from trainer.evaluation.answers import Write
+from trainer.evaluation.asking import (
+    Arrays,
+    Asked,
+    AskedOnPhones,
+    AskedSavedModel,
+    asked,
+)
+from trainer.evaluation.documents import Documents, Unpacked
 from trainer.losses import loss_of
 from trainer.scoring import Answers, Batch
 
 # From a batch of records to the model's outputs for it.
 _Outputs = Callable[[Batch], Arrays]
+_TEXTS_AT_ONCE = 32
 
 
 def find_export(path: Path) -> Path:
@@ -77,6 +91,10 @@ def _outputs(path: Path, config: RunConfig, vocabulary_size: int) -> _Outputs:
             return _of_records(path, "regress_ids", "score", None)
         case TokenClassificationConfig(labels=labels):
             return _of_records(path, "tag_ids", "logits", len(labels))
+        case CausalConfig():
+            return _of_all_tokens(path, vocabulary_size, ("",))
+        case Seq2SeqConfig() | TextToTextConfig():
+            return _of_all_tokens(path, vocabulary_size, ("encoder_", "decoder_"))
         case other:
             raise ArtifactError(
                 f"{path}: what objective.kind={other.kind} is judged by, no signature "
@@ -115,6 +133,39 @@ def _of_records(
     return outputs
 
 
+def _of_all_tokens(
+    path: Path, vocabulary_size: int, sides: tuple[str, ...]
+) -> _Outputs:
+    """A model that says after each token what comes next, asked document by document.
+
+    Args:
+        path: The export.
+        vocabulary_size: Of the run's tokenizer.
+        sides: What the names of its inputs begin with; the last side's are scored.
+    """
+    ask = asked(path, "logits_ids")
+
+    def outputs(batch: Batch) -> Arrays:
+        documents = {side: Unpacked.of(batch, side) for side in sides}
+        inputs = {}
+        for side, of in documents.items():
+            inputs[f"{side}token_ids"] = of.token_ids
+            inputs[f"{side}padding_mask"] = of.padding_mask
+        logits = ask(inputs)["logits"]
+        _check_vocabulary(path, logits, vocabulary_size)
+        return {"logits": documents[sides[-1]].put_back(logits)}
+
+    return outputs
+
+
+def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
+    if logits.shape[-1] != size:
+        raise ArtifactError(
+            f"{path}: scores {logits.shape[-1]:,} pieces, and the run's tokenizer "
+            f"has {size:,}: it was exported from another run"
+        )
+
+
 def _of_packed(path: Path, vocabulary_size: int) -> _Outputs:
     """A masked language model, asked at some places of packed records.
 
@@ -128,11 +179,7 @@ def _of_packed(path: Path, vocabulary_size: int) -> _Outputs:
     def outputs(batch: Batch) -> Arrays:
         documents = Documents.of(batch)
         logits = _at_masks(ask, documents)
-        if logits.shape[-1] != vocabulary_size:
-            raise ArtifactError(
-                f"{path}: scores {logits.shape[-1]:,} pieces, and the run's tokenizer "
-                f"has {vocabulary_size:,}: it was exported from another run"
-            )
+        _check_vocabulary(path, logits, vocabulary_size)
         return {"logits": documents.put_back(logits)}
 
     return outputs
@@ -160,3 +207,33 @@ def _at_masks(ask: Asked, documents: Documents) -> np.ndarray:
             found = np.zeros((*positions.shape, logits.shape[-1]), np.float32)
         found[rows, start : start + most] = logits[:, : some.shape[1]]
     return found
+
+
+def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write:
+    """What a SavedModel answers, by itself: it was exported with its `evaluation`.
+
+    Args:
+        path: The version folder.
+        config: The run's.
+        held_out: The documents, of which the first are asked about.
+    """
+    columns = {name: held_out.texts(name) for name in asked_texts(config.objective)}
+
+    def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
+        ask = AskedSavedModel(path, "serving_default")
+        answers = [""] * len(texts)
+        # Those of one length together: none waits long for another.
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+        for start in range(0, len(order), _TEXTS_AT_ONCE):
+            rows = order[start : start + _TEXTS_AT_ONCE]
+            inputs = {
+                name: np.array([column[row] for row in rows], object)
+                for name, column in columns.items()
+            }
+            found = ask(inputs)["generated_text"]
+            for row, text in zip(rows, found, strict=True):
+                answers[row] = text.decode("utf-8")
+            progress.advance(len(rows))
+        return answers
+
+    return write

@@ -19,7 +19,12 @@ from configs.objective import (
 from configs.run import RunConfig
 from trainer.asks import NumberAsk, asks_of
 from trainer.evaluate import Watcher, on_host
-from trainer.evaluation.answers import Answered, answer, writes_answers
+from trainer.evaluation.answers import (
+    Answered,
+    answer,
+    writes_answers,
+    written_by_model,
+)
 from trainer.evaluation.examples import (
     Example,
     class_examples,
@@ -28,6 +33,7 @@ from trainer.evaluation.examples import (
     token_examples,
     written_examples,
 )
+from trainer.evaluation.exported import written_by_export
 from trainer.evaluation.places import Places
 from trainer.evaluation.questions import answer_texts, best_of_windows, read_windows
 from trainer.evaluation.subject import Subject
@@ -108,10 +114,12 @@ def _written(subject: Subject, nats: np.ndarray) -> Findings:
     config = subject.config
     if not writes_answers(config):
         return Findings()
-    assert subject.model is not None
-    answered = answer(
-        config, subject.held_out, subject.model, subject.tokenizer, subject.console
-    )
+    if subject.export is not None:
+        write = written_by_export(subject.export, config, subject.held_out)
+    else:
+        assert subject.model is not None
+        write = written_by_model(config, subject.model, subject.tokenizer)
+    answered = answer(config, subject.held_out, write, subject.console)
     most = config.evaluation.errors
     examples = written_examples(answered, nats, subject.held_out, most)
     return Findings(answered.scores, examples, answered=answered)

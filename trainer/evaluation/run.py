@@ -104,6 +104,7 @@ def evaluate_run(
         tokenizer,
         None if exported else own.load(tokenizer.vocabulary_size),
         console,
+        model,
     )
     evaluation, findings = _evaluate(subject, exported, name, own)
     summary = describe(evaluation, name)

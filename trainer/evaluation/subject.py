@@ -1,6 +1,7 @@
 """What is evaluated, and by whom."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import keras
 
@@ -21,9 +22,9 @@ class Subject:
         manifest: The records.
         held_out: Their documents.
         tokenizer: The run's.
-        model: Reads the records; with its weights. None of an export, which is asked
-            by no more than its records.
+        model: Reads the records; with its weights. None where an export is judged.
         console: Shows how far it is.
+        export: That export; None where the run's own model is judged.
     """
 
     config: RunConfig
@@ -32,6 +33,7 @@ class Subject:
     tokenizer: Tokenizer
     model: keras.Model | None
     console: Console
+    export: Path | None = None
 
     def places(self) -> Places:
         """Where documents stand in the rows of all batches."""

@@ -189,6 +189,11 @@ def test_answers_to_ids_are_keras_s_also_on_phones(run):
         np.testing.assert_allclose(found[0], answer, atol=2e-5)
 
 
+@pytest.mark.slow
+def test_it_needs_no_python(run, native):
+    native(run[0] / "export/saved_model/1")
+
+
 def test_hostile_texts_and_an_empty_batch(run):
     folder, trained, _ = run
     ask = ask_saved_model(folder / "export/saved_model/1")

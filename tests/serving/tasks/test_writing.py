@@ -314,6 +314,10 @@ def test_hostile_texts_and_an_empty_batch(run):
     assert len(ask("serving_default", raw)["length"]) == len(texts)
 
 
+def test_it_needs_no_python(run, native):
+    native(run[-1])
+
+
 def test_predict_tells_people_what_was_written(run):
     trained, _, _, path = run
     columns = asked(trained, ["a list"], ["the list"])

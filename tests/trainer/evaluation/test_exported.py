@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,21 @@ import pytest
 import tensorflow as tf
 
 import transbeam
+from configs.attention import FullAttention
 from configs.command import Invocation
 from configs.console import Console
 from configs.errors import ArtifactError
+from configs.language_modelling import CausalConfig
 from configs.load import load_run
+from configs.model import DecoderConfig
+from configs.sockets import NormalInitializer
+from configs.tokenizer import ByteBPEConfig
+from model.build import build_model
 from serving.savedmodel import write_saved_model
 from serving.tflite import write_tflite
 from serving.trained import load_trained
 from tests.model.conftest import without_jax
+from tests.serving.conftest import TINY, make_run
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import write_bert
 from tests.trainer.evaluation.conftest import read_lines
@@ -25,6 +33,7 @@ from trainer.evaluation.documents import Documents
 from trainer.evaluation.exported import build_exported, find_export
 from trainer.evaluation.run import evaluate_run
 from trainer.import_run import import_run
+from trainer.losses import loss_of
 
 pytestmark = without_jax
 
@@ -108,6 +117,61 @@ def write_phones_file(run_folder: Path) -> Path:
     tokenizer = run_folder / "data/tokenizer"
     files = write_tflite(load_trained(run_folder), tokenizer, run_folder / "tflite")
     return files["float32"]
+
+
+def packed_batch(length: int, vocabulary_size: int) -> dict[str, np.ndarray]:
+    """Two records: of three documents with padding, and of one that fills it."""
+    random = np.random.default_rng(5)
+    token_ids = random.integers(5, vocabulary_size, (2, length))
+    document_ids = np.ones((2, length), np.int64)
+    document_ids[0] = np.repeat([1, 2, 3, 0], [5, 1, length - 8, 2])
+    starts = [np.flatnonzero(np.diff(row, prepend=0)) for row in document_ids]
+    position_ids = np.stack(
+        [np.arange(length) - np.repeat(at, np.diff([*at, length])) for at in starts]
+    )
+    return {
+        "token_ids": token_ids * (document_ids > 0),
+        "document_ids": document_ids,
+        "position_ids": position_ids * (document_ids > 0),
+        "target_ids": random.integers(5, vocabulary_size, (2, length)),
+        "target_weights": (document_ids > 0).astype(np.float32),
+    }
+
+
+def test_a_causal_export_says_of_packed_records_what_the_model_says(tmp_path) -> None:
+    config = replace(
+        TINY,
+        objective=CausalConfig(),
+        tokenizer=ByteBPEConfig(vocabulary_size=300, specials="roberta"),
+        model=DecoderConfig(
+            num_layers=1,
+            hidden_dim=32,
+            max_sequence_length=32,
+            attention=FullAttention(num_heads=2),
+            initializer=NormalInitializer(stddev=0.3),
+        ),
+        export=replace(TINY.export, examples=()),
+    )
+    trained = load_trained(make_run(tmp_path / "run", config))
+    write_saved_model(trained, tmp_path / "1")
+    size = trained.tokenizer.vocabulary_size
+    batch = packed_batch(32, size)
+    whole = build_model(
+        config.model, config.objective, size, packed=True, dtype="float32"
+    )
+    whole.set_weights(trained.model.get_weights())
+    inputs = {name: batch[name].astype(np.int32) for name in whole.input}
+    expected = loss_of(config).answers(whole(inputs), batch)["logits"]
+    found = build_exported(tmp_path / "1", config, size)(batch)["logits"]
+    assert found.keys() == expected.keys()
+    real = batch["target_weights"] > 0
+    for name, value in expected.items():
+        value, other = np.asarray(value), np.asarray(found[name])
+        if value.shape == real.shape:  # of padding nothing is asked
+            value, other = value[real], other[real]
+        np.testing.assert_allclose(other, value, atol=1e-4)
+    with pytest.raises(ArtifactError, match="exported from another run"):
+        build_exported(tmp_path / "1", config, size + 1)(batch)
 
 
 def test_tokens_and_masks_of_documents_come_from_records_and_go_back() -> None:

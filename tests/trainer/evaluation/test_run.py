@@ -10,6 +10,8 @@ from configs.errors import ConfigError, DataError
 from pipeline.held_out import make_evaluation_set, read_held_out
 from pipeline.manifest import read_manifest
 from pipeline.tokenizers import load_tokenizer
+from serving.savedmodel import write_saved_model
+from serving.trained import load_trained
 from tests.trainer.evaluation.conftest import lines, read_lines, write_pairs
 from trainer.evaluation.run import evaluate_run
 from trainer.metrics.text import BLEU
@@ -34,6 +36,26 @@ def test_answers_to_every_validation_text_in_the_order_of_the_corpus(
     assert result["signatures"].keys() == {"bleu", "chrf"}
     stored = run.run_folder / "evaluation/validation/scores.json"
     assert json.loads(stored.read_text()) == result
+
+
+def test_an_export_answers_and_scores_as_the_model_it_is_of(
+    translator, tmp_path
+) -> None:
+    run = translator(
+        "evaluation.max_new_tokens=6", "evaluation.method={kind: beam, num_beams: 2}"
+    )
+    evaluate_run(run)
+    evaluations = run.run_folder / "evaluation"
+    answers = read_lines(evaluations / "validation/answers.jsonl")
+    trained = load_trained(run.run_folder, run.config)
+    write_saved_model(trained, tmp_path / "saved_model/1")
+    found = evaluate_run(run, model=tmp_path / "saved_model")
+    folder = evaluations / "of-saved_model-1/validation"
+    assert read_lines(folder / "answers.jsonl") == answers
+    assert found["differences"].keys() >= {"perplexity", "accuracy", "bleu", "chrf"}
+    assert found["differences"] == pytest.approx(
+        dict.fromkeys(found["differences"], 0), abs=1e-3
+    )
 
 
 def test_a_test_set_is_read_whole_and_changes_nothing_of_the_run(
