@@ -97,6 +97,7 @@ QUESTIONS = {
     "pair_classification": ("Two dogs run in a park.", "An animal is outside."),
     "pair_regression": ("Two dogs run in a park.", "An animal is outside."),
     "token_classification": ("Ada Lovelace was born in London.",),
+    "span_qa": ("Ada Lovelace was born in London.", "Where was Ada born?"),
     "causal": ("It returns",),
     "seq2seq": ("Two dogs run in a park.",),
     "text_to_text": ("Two dogs run in a park.", "An animal is outside."),

@@ -17,12 +17,13 @@ EXPORTED = (
     "regression",
     "pair_regression",
     "token_classification",
+    "span_qa",
     "causal",
     "seq2seq",
     "text_to_text",
 )
 # Of models that write, there is no TFLite file so far.
-ON_PHONES = EXPORTED[:6]
+ON_PHONES = EXPORTED[:7]
 
 
 def phone_variants(run: RunConfig) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from configs.objective import (
     Objective,
     PairClassificationConfig,
     PairRegressionConfig,
+    SpanQAConfig,
     TextToTextConfig,
 )
 from configs.supervised import SOURCE_FIELDS
@@ -52,7 +53,8 @@ class ExportConfig:
     tolerance: ToleranceConfig = option("How exact.", default=ToleranceConfig)
     examples: tuple[str, ...] = option(
         "Texts to try the export on, shown at the end of a run: with a [MASK] for a "
-        "masked language model; of a pair both, with a tab (`\\t`) between.",
+        "masked language model; of a pair both, or a context and a question, with a "
+        "tab (`\\t`) between.",
         default=(),
     )
 
@@ -83,6 +85,8 @@ def asked_texts(objective: Objective) -> tuple[str, ...]:
     match objective:
         case PairClassificationConfig() | PairRegressionConfig():
             return ("text", "second_text")
+        case SpanQAConfig():
+            return ("context", "question")
         case TextToTextConfig(source=source):
             fields = template_fields("source", source)
             return tuple(name for name in SOURCE_FIELDS if name in fields)

@@ -14,15 +14,18 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from configs.errors import ArtifactError, ConfigError
 from configs.held_back import output_held_back
 from configs.saved_models import find_version
-from serving.answers import choosing, filling, tagging, writing
+from serving.answers import choosing, filling, locating, tagging, writing
 
 _ADVICE = "Give the folder of a model exported by `transbeam export`"
+# What --text is, and --second-text.
+_INPUTS = (("text",), ("text", "second_text"), ("context", "question"))
 _NUMBER = frozenset({"score", "truncated"})
 _KNOWN = (
     filling.OUTPUTS,
     choosing.OUTPUTS,
     *tagging.OUTPUTS,
     writing.OUTPUTS,
+    locating.OUTPUTS,
     _NUMBER,
 )
 
@@ -53,15 +56,16 @@ def predict(
             "export.examples"
         )
     signature = _serving_default(find_version(model))
-    columns = {"text": texts, "second_text": second_texts}
     asked = set(signature.structured_input_signature[1])
-    _check_columns(columns, asked)
+    names = next(names for names in _INPUTS if set(names) == asked)
+    _check_columns(texts, second_texts, len(names))
+    columns = dict(zip(names, (texts, second_texts), strict=False))
     outputs = frozenset(signature.structured_outputs)
     if outputs == filling.OUTPUTS:
         filling.check(texts)
     inputs = {
-        name: tf.constant([text.encode("utf-8", "replace") for text in columns[name]])
-        for name in asked
+        name: tf.constant([text.encode("utf-8", "replace") for text in column])
+        for name, column in columns.items()
     }
     with output_held_back():
         answers = {name: of.numpy() for name, of in signature(**inputs).items()}
@@ -76,6 +80,8 @@ def predict(
             said = tagging.read(answer)
         elif outputs == writing.OUTPUTS:
             said = writing.read(answer)
+        elif outputs == locating.OUTPUTS:
+            said = locating.read(answer)
         else:
             said = {"score": float(answer["score"])}
         pair = {"second_text": second_texts[row]} if second_texts else {}
@@ -97,6 +103,8 @@ def describe(prediction: dict[str, Any]) -> str:
         lines += tagging.lines(prediction)
     elif "generated_text" in prediction:
         lines += writing.lines(prediction)
+    elif "answer" in prediction:
+        lines += locating.lines(prediction)
     else:
         lines.append(f"  {prediction['score']:.4g}")
     if prediction["truncated"]:
@@ -106,12 +114,14 @@ def describe(prediction: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _check_columns(columns: dict[str, Sequence[str]], asked: set[str]) -> None:
+def _check_columns(
+    texts: Sequence[str], second_texts: Sequence[str], asked: int
+) -> None:
     """As many second texts as texts for pairs, and none for single texts."""
-    number = len(columns["text"]) if "second_text" in asked else 0
-    if len(columns["second_text"]) != number:
+    number = len(texts) if asked == 2 else 0
+    if len(second_texts) != number:
         raise ConfigError(
-            f"there are {len(columns['second_text'])} second texts; expected {number}: "
+            f"there are {len(second_texts)} second texts; expected {number}: "
             + (
                 "the model reads pairs, so give --second-text with each --text"
                 if number
@@ -130,12 +140,13 @@ def _serving_default(folder: Path) -> Any:
     signature = signatures.get("serving_default")
     inputs = [] if signature is None else signature.structured_input_signature[1]
     outputs = [] if signature is None else signature.structured_outputs
-    if set(inputs) - {"second_text"} != {"text"} or frozenset(outputs) not in _KNOWN:
+    known = [set(names) for names in _INPUTS]
+    if set(inputs) not in known or frozenset(outputs) not in _KNOWN:
         raise ArtifactError(
             f"{folder}: its signature serving_default takes {sorted(inputs)} and gives "
             f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
-            f"one from text (and second_text) to fills, to classes, to tags, to a text "
-            f"or to a score. "
+            f"one from text (and second_text), or from context and question, to "
+            f"fills, to classes, to tags, to a text, to a place in it or to a score. "
             f"{_ADVICE}"
         )
     return signature

@@ -44,6 +44,9 @@ def write_tflite(trained: Trained, tokenizer: Path, folder: Path) -> dict[str, P
     - of classifiers `classify_ids`: `token_ids`, `padding_mask`, `segment_ids` →
       `logits` (1, C).
     - of models that give numbers `regress_ids`: the same → `score` (1,).
+    - of taggers `tag_ids`: `token_ids`, `padding_mask` → `logits` (1, S, C).
+    - of models that find answers `read_ids`: as `classify_ids` → `start_logits` and
+      `end_logits` (1, S).
 
     Args:
         trained: What to export.

@@ -26,7 +26,7 @@ MOST = 1000
 
 Inputs = Mapping[str, np.ndarray]
 _LETTER = "a"
-_FRAME = 2  # pieces that a signature may put around what `tokenize` gives
+_FRAME = 4  # pieces that a signature may put around what `tokenize` gives
 _NEW_TOKENS = 2  # the loop has one shape, however long it goes on
 _WISHES = {
     "max_new_tokens": _NEW_TOKENS,
@@ -96,7 +96,7 @@ def _texts(task: Task) -> dict[int, str]:
     texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
     tokenize = task.endpoints()["tokenize"]
     columns = [
-        texts if spec.name == "text" else [_LETTER] * len(texts)
+        texts if spec.name in ("text", "context") else [_LETTER] * len(texts)
         for spec in tokenize.inputs
     ]
     lengths = tokenize.function(*map(tf.constant, columns))["length"].numpy()
@@ -124,11 +124,11 @@ def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
                 value = [width]
             case "words":
                 value = [text.split() or [_LETTER]]
-            case "second_text" | "target_text":
+            case "second_text" | "target_text" | "question":
                 value = [_LETTER]
             case "inputs":
                 value = [_example(text)]
-            case "text":
+            case "text" | "context":
                 value = [text]
             case _:
                 value = [_WISHES[input_name]]

@@ -6,9 +6,11 @@ from configs.objective import (
     CausalConfig,
     MaskedConfig,
     Seq2SeqConfig,
+    SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,
 )
+from serving.gate.answering import AnsweringJudge
 from serving.gate.judge import Judge
 from serving.gate.masked import MaskedJudge
 from serving.gate.pooled import PooledJudge
@@ -29,6 +31,8 @@ def judge_of(trained: Trained, run_folder: Path) -> Judge:
             return MaskedJudge.of(trained, run_folder)
         case TokenClassificationConfig():
             return TaggingJudge.of(trained, run_folder)
+        case SpanQAConfig():
+            return AnsweringJudge.of(trained, run_folder)
         case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
             return WritingJudge.of(trained, run_folder)
         case _:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from configs.export import asked_texts, example_texts
-from configs.objective import CausalConfig
+from configs.objective import CausalConfig, SpanQAConfig
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.vocabulary import MASK
 from serving.trained import Trained
@@ -63,6 +63,8 @@ def labelled_texts(
         (_text(tokenizer, ids[segments == 0]), _text(tokenizer, ids[segments == 1], 0))
         for ids, segments in _documents(run_folder)
     )
+    if isinstance(config.objective, SpanQAConfig):  # the question stands first there
+        pairs = ((context, question) for question, context in pairs)
     return [*examples, *fixed, *islice(pairs, from_records)]
 
 

@@ -7,9 +7,11 @@ from configs.objective import (
     PairRegressionConfig,
     RegressionConfig,
     Seq2SeqConfig,
+    SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,
 )
+from serving.tasks.answering import Answering
 from serving.tasks.classification import Classification
 from serving.tasks.continuation import Continuation
 from serving.tasks.interface import Task
@@ -29,6 +31,8 @@ def task_of(trained: Trained) -> Task:
             return Regression(trained)
         case TokenClassificationConfig():
             return Tagging(trained)
+        case SpanQAConfig():
+            return Answering(trained)
         case CausalConfig():
             return Continuation(trained)
         case Seq2SeqConfig() | TextToTextConfig():

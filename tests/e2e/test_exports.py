@@ -108,6 +108,44 @@ def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys
         )
 
 
+@pytest.mark.slow
+def test_questions(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    paragraphs = []
+    for number in range(40):
+        words = random.choice(WORDS, random.integers(4, 60)).tolist()
+        place = int(random.integers(len(words)))
+        answer = {
+            "text": words[place],
+            "answer_start": len(" ".join([*words[:place], ""])),
+        }
+        question = {"id": str(number), "question": words[0], "answers": [answer]}
+        paragraphs.append({"context": " ".join(words), "qas": [question]})
+    squad = {"version": "1.1", "data": [{"title": "t", "paragraphs": paragraphs}]}
+    Path("questions.json").write_text(json.dumps(squad))
+    text = CONFIG.replace(
+        "{kind: jsonl, path: rows.jsonl, columns: COLUMNS}",
+        "{kind: squad, path: questions.json}",
+    )
+    text = text.replace(
+        "OBJECTIVE", "{kind: span_qa, stride: 8, max_question_length: 8}"
+    )
+    Path("a.yaml").write_text(text.replace("EXAMPLE", r'"the loss\tthe model"'))
+    assert transbeam.main(["run", "a.yaml", "--json", "--quiet"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert all(row["passed"] for row in result["export"]["parity"])
+    (example,) = result["predict"]["predictions"]
+    assert example["text"][example["start"] : example["end"]] == example["answer"]
+    own = evaluated(capsys)
+    assert {"f1", "exact_match"} <= own["scores"].keys()
+    for form in ("saved_model", "tflite/model_float32.tflite"):
+        found = evaluated(capsys, "--model", f"runs/labelled/export/{form}")
+        assert found["differences"] == pytest.approx(
+            dict.fromkeys(own["scores"], 0), abs=1e-3
+        )
+
+
 def evaluated(capsys, *words: str) -> dict:
     assert transbeam.main(["evaluate", "a.yaml", "--json", "--quiet", *words]) == 0
     return json.loads(capsys.readouterr().out)

@@ -1,6 +1,6 @@
 """A signature of an export, asked about ids: of a SavedModel, or of a TFLite file."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +13,8 @@ from configs.held_back import output_held_back
 from pipeline.scoring.saved_models import signatures_of
 
 Arrays = Mapping[str, np.ndarray]
+# From a batch of records to a model's outputs for it.
+Outputs = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 
 class Asked(Protocol):

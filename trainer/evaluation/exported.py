@@ -4,7 +4,7 @@ It is asked by ids, through the signature of its task that gives all scores. Tho
 text answer with what is best alone, which says nothing of what another answer costs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from configs.objective import (
     PairRegressionConfig,
     RegressionConfig,
     Seq2SeqConfig,
+    SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,
 )
@@ -33,14 +34,13 @@ from trainer.evaluation.asking import (
     Asked,
     AskedOnPhones,
     AskedSavedModel,
+    Outputs,
     asked,
 )
 from trainer.evaluation.documents import Documents, Unpacked
 from trainer.losses import loss_of
 from trainer.scoring import Answers, Batch
 
-# From a batch of records to the model's outputs for it.
-_Outputs = Callable[[Batch], Arrays]
 _TEXTS_AT_ONCE = 32
 
 
@@ -69,7 +69,7 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
         ArtifactError: It cannot be loaded, or has no signature that tells what the
             objective is judged by.
     """
-    outputs_of = _outputs(path, config, vocabulary_size)
+    outputs_of = outputs_by(path, config, vocabulary_size)
     loss = loss_of(config)
 
     def forward(batch: Batch) -> Answers:
@@ -78,7 +78,17 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
     return forward
 
 
-def _outputs(path: Path, config: RunConfig, vocabulary_size: int) -> _Outputs:
+def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
+    """What an export gives for a batch of records, as the model of the run gives it.
+
+    Args:
+        path: Of `find_export`.
+        config: The run that it is of.
+        vocabulary_size: How many pieces the run's tokenizer has.
+
+    Raises:
+        ArtifactError: As in `build_exported`.
+    """
     match config.objective:
         case MaskedConfig():
             return _of_packed(path, vocabulary_size)
@@ -86,11 +96,14 @@ def _outputs(path: Path, config: RunConfig, vocabulary_size: int) -> _Outputs:
             ClassificationConfig(labels=labels)
             | PairClassificationConfig(labels=labels)
         ):
-            return _of_records(path, "classify_ids", "logits", len(labels))
+            return _of_records(path, "classify_ids", ("logits",), len(labels))
         case RegressionConfig() | PairRegressionConfig():
-            return _of_records(path, "regress_ids", "score", None)
+            return _of_records(path, "regress_ids", ("score",), None)
         case TokenClassificationConfig(labels=labels):
-            return _of_records(path, "tag_ids", "logits", len(labels))
+            return _of_records(path, "tag_ids", ("logits",), len(labels))
+        case SpanQAConfig():
+            names = ("start_logits", "end_logits")
+            return _of_records(path, "read_ids", names, None)
         case CausalConfig():
             return _of_all_tokens(path, vocabulary_size, ("",))
         case Seq2SeqConfig() | TextToTextConfig():
@@ -103,9 +116,9 @@ def _outputs(path: Path, config: RunConfig, vocabulary_size: int) -> _Outputs:
 
 
 def _of_records(
-    path: Path, signature: str, output: str, choices: int | None
-) -> _Outputs:
-    """A model that is asked one thing of each record."""
+    path: Path, signature: str, names: tuple[str, ...], choices: int | None
+) -> Outputs:
+    """A model that is asked about each record as it is, for some of its outputs."""
     ask = asked(path, signature)
 
     def outputs(batch: Batch) -> Arrays:
@@ -122,20 +135,20 @@ def _of_records(
                     "it was exported from another run"
                 )
             inputs[name] = features[name].astype(np.int32)
-        found = ask(inputs)[output]
-        if choices is not None and found.shape[-1] != choices:
+        answers = ask(inputs)
+        found = {name: answers[name] for name in names}
+        size = found[names[0]].shape[-1]
+        if choices is not None and size != choices:
             raise ArtifactError(
-                f"{path}: scores {found.shape[-1]} classes, and objective.labels has "
+                f"{path}: scores {size} classes, and objective.labels has "
                 f"{choices}: it was exported from another run"
             )
-        return {output: found}
+        return found
 
     return outputs
 
 
-def _of_all_tokens(
-    path: Path, vocabulary_size: int, sides: tuple[str, ...]
-) -> _Outputs:
+def _of_all_tokens(path: Path, vocabulary_size: int, sides: tuple[str, ...]) -> Outputs:
     """A model that says after each token what comes next, asked document by document.
 
     Args:
@@ -166,7 +179,7 @@ def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
         )
 
 
-def _of_packed(path: Path, vocabulary_size: int) -> _Outputs:
+def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
     """A masked language model, asked at some places of packed records.
 
     A record holds several documents side by side, and an export reads one a row. So

@@ -33,9 +33,14 @@ from trainer.evaluation.examples import (
     token_examples,
     written_examples,
 )
-from trainer.evaluation.exported import written_by_export
+from trainer.evaluation.exported import outputs_by, written_by_export
 from trainer.evaluation.places import Places
-from trainer.evaluation.questions import answer_texts, best_of_windows, read_windows
+from trainer.evaluation.questions import (
+    answer_texts,
+    best_of_windows,
+    outputs_of,
+    read_windows,
+)
 from trainer.evaluation.subject import Subject
 from trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
 from trainer.input.batches import validation_batches
@@ -128,9 +133,14 @@ def _written(subject: Subject, nats: np.ndarray) -> Findings:
 def _questions(subject: Subject, places: Places, nats: np.ndarray) -> Findings:
     config, held_out = subject.config, subject.held_out
     batches = validation_batches(subject.manifest, config.training.batch_size)
-    assert subject.model is not None
+    if subject.export is not None:
+        size = subject.tokenizer.vocabulary_size
+        outputs = outputs_by(subject.export, config, size)
+    else:
+        assert subject.model is not None
+        outputs = outputs_of(subject.model)
     windows = read_windows(
-        subject.model, on_host(batches), config.evaluation.max_answer_length
+        outputs, on_host(batches), config.evaluation.max_answer_length
     )
     golds = [[a["text"] for a in answers] for answers in held_out.values("answers")]
     first, last = best_of_windows(

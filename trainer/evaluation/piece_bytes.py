@@ -7,7 +7,6 @@ lengths add up to the text's. WordPiece forgets the spaces: what its tokens tell
 another text, and shorter. Whether it is so is not believed but tried, on every text.
 """
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,41 +14,11 @@ import numpy as np
 from configs.language_modelling import CausalConfig, PrefixConfig
 from configs.objective import Objective
 from pipeline.objectives.tokenized import blocks
-from pipeline.tokenizers import ByteBPETokenizer, SentencePieceTokenizer
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.piece_bytes import piece_bytes
 from trainer.asks import asks_of
 from trainer.metrics.language import BitsPerByte
 from trainer.scoring import Answers, Batch, Scorer
-
-_SPACE = "▁"  # SentencePiece's
-_ONE_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-
-
-def piece_bytes(tokenizer: Tokenizer) -> np.ndarray | None:
-    """int64 (V,): the bytes of each piece; 0 for special ones, and None for WordPiece.
-
-    Example:
-    >>> from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-    >>> pieces = [*ALPHABET, "Ġa", "Ġan", "<|endoftext|>"]
-    >>> tokenizer = ByteBPETokenizer(pieces, [("Ġ", "a"), ("Ġa", "n")])
-    >>> piece_bytes(tokenizer)[-4:]
-    array([1, 2, 3, 0])
-    """
-    match tokenizer:
-        case ByteBPETokenizer():
-            length = len  # a letter of its alphabet is a byte
-        case SentencePieceTokenizer():
-            length = _sentencepiece_bytes
-        case _:
-            return None
-    table = np.zeros(tokenizer.vocabulary_size, np.int64)
-    for token in tokenizer.ordinary_ids.tolist():
-        table[token] = length(tokenizer.pieces[token])
-    return table
-
-
-def _sentencepiece_bytes(piece: str) -> int:
-    return 1 if _ONE_BYTE.fullmatch(piece) else len(piece.replace(_SPACE, " ").encode())
 
 
 def added_bytes(

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from pipeline.tokenizers.interface import Tokenizer
+from trainer.evaluation.asking import Outputs
 from trainer.evaluation.token_spans import token_spans
 from trainer.scoring import Batch
 from trainer.step.batch import inputs_of
@@ -39,21 +40,26 @@ class Windows:
     none: np.ndarray
 
 
+def outputs_of(model: keras.Model) -> Outputs:
+    """What a model on packed records gives for a batch of them."""
+    return lambda batch: model.predict_on_batch(inputs_of(model, batch))
+
+
 def read_windows(
-    model: keras.Model, batches: Iterable[Batch], max_length: int
+    outputs: Outputs, batches: Iterable[Batch], max_length: int
 ) -> Windows:
     """Asks a model about windows, and finds the best answer in each.
 
     Args:
-        model: Of a run with objective.kind=span_qa, on packed records.
+        outputs: Of the model of a run with objective.kind=span_qa.
         batches: Its records.
         max_length: Tokens of an answer at most.
     """
     found: list[tuple[np.ndarray, ...]] = []
     for batch in batches:
-        outputs = model.predict_on_batch(inputs_of(model, batch))
+        said = outputs(batch)
         start, end = (
-            np.asarray(outputs[name], np.float64)
+            np.asarray(said[name], np.float64)
             for name in ("start_logits", "end_logits")
         )
         # The context, without the piece that ends it.

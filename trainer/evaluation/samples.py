@@ -32,7 +32,12 @@ from trainer.evaluation.examples import (
     number_examples,
     token_examples,
 )
-from trainer.evaluation.questions import answer_texts, best_of_windows, read_windows
+from trainer.evaluation.questions import (
+    answer_texts,
+    best_of_windows,
+    outputs_of,
+    read_windows,
+)
 from trainer.evaluation.subject import Subject
 from trainer.evaluation.watchers import Row, row_of
 from trainer.evaluation.writing import write_answers
@@ -177,7 +182,7 @@ def _answered(subject: Subject, count: int) -> list[Example]:
     batch = validation_batches(subject.manifest, config.training.batch_size).take(1)
     assert subject.model is not None
     windows = read_windows(
-        subject.model, on_host(batch), config.evaluation.max_answer_length
+        outputs_of(subject.model), on_host(batch), config.evaluation.max_answer_length
     )
     documents = subject.places().first_document()[: len(windows.score)]
     numbers, question = np.unique(documents, return_inverse=True)

@@ -1,0 +1,38 @@
+"""Answers of models that find them in texts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+OUTPUTS = frozenset({"answer", "start", "end", "score", "no_answer_score", "truncated"})
+
+
+def read(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model said of a context.
+
+    Args:
+        answer: The outputs' rows for it.
+
+    Returns:
+        `answer` with `start` and `end`, its places in the context; `score` and
+        `no_answer_score`.
+
+    Example:
+    >>> found = read({"answer": b"Oslo", "start": 3, "end": 7, "score": 2.0,
+    ...               "no_answer_score": -1.0})
+    >>> found["answer"], found["end"]
+    ('Oslo', 7)
+    """
+    return {
+        "answer": answer["answer"].decode("utf-8", "replace"),
+        "start": int(answer["start"]),
+        "end": int(answer["end"]),
+        "score": float(answer["score"]),
+        "no_answer_score": float(answer["no_answer_score"]),
+    }
+
+
+def lines(prediction: Mapping[str, Any]) -> list[str]:
+    """The answer, for people."""
+    places = f"{prediction['start']}-{prediction['end']}"
+    scores = f"{prediction['score']:.3g}, none {prediction['no_answer_score']:.3g}"
+    return [f"  → {prediction['answer']}  ({places}; score {scores})"]
