@@ -159,7 +159,7 @@ def _edge(
     expected = ids.to_tensor(_NOTHING, shape=shape)[:, None]
     same = tf.reduce_all((found == expected) | (found == _NOTHING), axis=2)
     count = tf.cast(ids.row_lengths(), tf.int32)[:, None]
-    there = same & (cut < length[:, None]) & (number < count)
+    there = same & (cut < length[:, None]) & (number < count) & (count > 1)
     # Of the edges on the right side the nearest, and of its places the last.
     rank = (-number if is_end else number) * (size + 1) + cut
     side = number >= before[:, None] if is_end else number <= before[:, None]

@@ -4,12 +4,13 @@ import subprocess
 
 import numpy as np
 
+from serving.forms import ask_saved_model
 from tests.serving.conftest import LENGTH
 from tests.serving.native import ask_natively
 
 
 def test_every_signature_answers_the_same_without_python(native, exported):
-    native(exported.saved_model)
+    native(exported.saved_model, ask_saved_model(exported.saved_model))
 
 
 def test_texts_of_any_kind_and_length(program, exported, ask):

@@ -1,11 +1,12 @@
 """Stretches of tokens are the characters that the evaluation finds for them."""
 
+import random as random_numbers
 from collections import Counter
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
@@ -45,6 +46,7 @@ def spans(tokenizer, texts, first, last):
 
 
 @settings(deadline=None, max_examples=60)
+@example(texts=["\u0301a"], random=random_numbers.Random(0))  # nothing, then one piece
 @given(texts=TEXTS, random=st.randoms(use_true_random=False))
 def test_they_are_those_of_the_evaluation(tokenizer, texts, random):
     lengths = tokenizer.tokenize(texts).row_lengths().numpy().tolist()

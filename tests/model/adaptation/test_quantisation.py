@@ -78,7 +78,8 @@ def test_answers_stay_close(mode, furthest, gated):
 
 
 @without_jax
-@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.slow)])
+@pytest.mark.slow  # alone a second each, after many other tests a minute
+@pytest.mark.parametrize("mode", MODES)
 def test_saved_and_loaded_it_answers_the_same(mode, tmp_path):
     model = quantised(mode, num_layers=2, gated=True)
     answers = logits(model)
@@ -173,7 +174,8 @@ def test_a_table_of_scores_is_rounded_by_token(tmp_path):
 
 
 @without_jax
-@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.slow)])
+@pytest.mark.slow  # alone a second each, after many other tests a minute
+@pytest.mark.parametrize("mode", MODES)
 def test_adapters_beside_whole_numbers(mode, tmp_path):
     model = quantised(mode)
     answers = logits(model)

@@ -14,7 +14,7 @@ from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from serving.export import export
 from serving.forms import PhoneModel, ask_saved_model, session_on
 from serving.gate.answering import AnsweringJudge
-from serving.gate.parity import check_parity, require_passed
+from serving.gate.parity import require_passed
 from serving.predict import describe, predict
 from serving.tasks.answering import NEVER, best_spans
 from serving.trained import load_trained
@@ -179,18 +179,17 @@ def test_predict_takes_the_question_as_second_text(run):
 
 
 def test_it_needs_no_python(run, native):
-    native(run[-1] / "export/saved_model/1")
+    native(run[-1] / "export/saved_model/1", run[-2])
 
 
 def test_the_gate_finds_another_model(run):
-    trained, _, _, folder = run
+    trained, _, ask, _ = run
     pairs = list(zip(CONTEXTS, QUESTIONS, strict=True))
     layer = trained.model.get_layer("span_classifier")
     weight = layer.weights[0]
     weight.assign(weight * 1.5)
     try:
-        judge = AnsweringJudge(trained, pairs)
-        rows = check_parity(judge, folder / "export/saved_model/1", {})
+        rows = AnsweringJudge(trained, pairs).saved_model_rows("SavedModel", ask)
     finally:
         weight.assign(weight / 1.5)
     with pytest.raises(ArtifactError, match="score of the answer"):

@@ -191,7 +191,8 @@ def test_answers_to_ids_are_keras_s_also_on_phones(run):
 
 @pytest.mark.slow
 def test_it_needs_no_python(run, native):
-    native(run[0] / "export/saved_model/1")
+    path = run[0] / "export/saved_model/1"
+    native(path, ask_saved_model(path))
 
 
 def test_hostile_texts_and_an_empty_batch(run):
