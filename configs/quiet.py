@@ -16,6 +16,8 @@ import tempfile
 import threading
 from collections.abc import Generator, Sequence
 
+from configs.processor import processor_environment
+
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
 
 
@@ -23,7 +25,7 @@ _IMPORTING = threading.Lock()
 
 
 def quiet_environment() -> dict[str, str]:
-    """The environment for a child process that is to start as quietly.
+    """The environment for a child process that is to start as quietly, and to run.
 
     What the user has set stays.
 
@@ -31,7 +33,7 @@ def quiet_environment() -> dict[str, str]:
     >>> "TF_CPP_MIN_LOG_LEVEL" in quiet_environment()
     True
     """
-    return _QUIET | dict(os.environ)
+    return _QUIET | processor_environment() | dict(os.environ)
 
 
 def quiet_import(*modules: str) -> None:
@@ -49,7 +51,7 @@ def quiet_import(*modules: str) -> None:
     Example:
     >>> quiet_import("json", "xml.dom")
     """
-    for name, value in _QUIET.items():
+    for name, value in quiet_environment().items():
         os.environ.setdefault(name, value)
     # One at a time: the process has only one stderr to hold back.
     with _IMPORTING:

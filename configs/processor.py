@@ -1,0 +1,40 @@
+"""What this machine's processor says it can do, and cannot.
+
+TensorFlow's kernels ask the processor which instructions it has. Some virtual machines
+announce AMX, Intel's matrix unit, but hide the part of CPUID that says how its tiles
+are laid out. The kernels then set up no tiles, and the first product of bfloat16
+matrices kills the process with `Illegal instruction`.
+"""
+
+from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
+# Intel's manual, CPUID: "Tile Information" is leaf 1DH.
+_TILE_LEAF = 0x1D
+
+
+def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
+    """The environment variables that keep TensorFlow from instructions that fail.
+
+    Args:
+        cpuinfo: What Linux says of the processor; where there is no such file, nothing
+            is known and nothing is kept away.
+
+    Returns:
+        `ONEDNN_MAX_CPU_ISA` if AMX is announced and cannot be used; else nothing.
+
+    Example:
+    >>> processor_environment(Path("no/such/file"))
+    {}
+    """
+    try:
+        lines = cpuinfo.read_text("utf-8", "replace").split("\n\n")[0].splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    facts = {name.strip(): value.strip() for name, _, value in pairs}
+    announced = "amx_tile" in facts.get("flags", "").split()
+    leaves = facts.get("cpuid level", "")
+    if announced and leaves.isdecimal() and int(leaves) < _TILE_LEAF:
+        return {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
+    return {}
