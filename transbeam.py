@@ -42,6 +42,7 @@ and does nothing if it is done:
   transbeam evaluate configs/demo.yaml      how good the trained model is; --test
   transbeam export configs/demo.yaml        SavedModel and TFLite, checked to agree
   transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
+  transbeam serve configs/demo.yaml         answer over REST and gRPC, like TF Serving
 
 Ask the exported model about every document of a corpus:
 
@@ -87,6 +88,7 @@ ROOMS = {
     "import": "trainer",
     "export": "serving",
     "predict": "serving",
+    "serve": "serving",
 }
 STAGES = ("data", "train", "export", "predict")
 # What a model of each kind can be asked about: a text, or both of a pair.

@@ -1,4 +1,4 @@
-"""`transbeam export` and `transbeam predict`; also `python -m serving`."""
+"""`transbeam export`, `predict` and `serve`; also `python -m serving`."""
 
 import argparse
 import sys
@@ -16,6 +16,7 @@ from configs.command import (
 from configs.export import example_texts
 from configs.quiet import quiet_import
 from configs.run_folder import Stage, lock
+from serving.server.command import DESCRIPTION, add_serve_arguments, serve
 
 
 def export(invocation: Invocation) -> dict[str, Any]:
@@ -68,12 +69,15 @@ def predict(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `export CONFIG` or `predict CONFIG`."""
+    """Runs `export CONFIG`, `predict CONFIG` or `serve CONFIG`."""
     return run_main(_main, argv)
 
 
 def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
+    if arguments.command == "serve":
+        serve(arguments)
+        return 0
     # What is exported brings its model along.
     exports = arguments.command == "export"
     rules = (check_export,) if exports else ()
@@ -137,6 +141,14 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="another SavedModel: its version folder or the one above",
     )
+    serving = commands.add_parser(
+        "serve",
+        help="answer questions over REST and gRPC",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_serve_arguments(serving)
     return parser
 
 

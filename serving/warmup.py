@@ -5,7 +5,7 @@ runs the requests it finds in `assets.extra/tf_serving_warmup_requests` while it
 model; here that is one for each signature and each width that rows are filled up to.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,8 @@ from pipeline.tokenizers.vocabulary import MASK
 from serving.buckets import widths
 from serving.tasks.interface import Endpoint, Task
 from serving.tasks.masked import FillMask
+from serving.warming import FILE, MOST, Inputs
 
-FILE = "assets.extra/tf_serving_warmup_requests"
-# More of them TF Serving does not read.
-MOST = 1000
-
-Inputs = Mapping[str, np.ndarray]
 _LETTER = "a"
 _FRAME = 4  # pieces that a signature may put around what `tokenize` gives
 _NEW_TOKENS = 2  # the loop has one shape, however long it goes on
@@ -70,24 +66,6 @@ def write_warm_up(folder: Path, task: Task) -> None:
             for signature, inputs in islice(warm_up_inputs(task), MOST):
                 log = _log(signature, inputs, task.methods.get(signature))
                 writer.write(log.SerializeToString())
-
-
-def read_warm_up(folder: Path) -> Iterator[tuple[str, Inputs]]:
-    """The requests of a SavedModel: signatures and their inputs.
-
-    Args:
-        folder: The version folder.
-    """
-    for record in tf.data.TFRecordDataset(str(folder / FILE)):
-        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
-        request = getattr(log, log.WhichOneof("log_type")).request
-        if log.HasField("predict_log"):
-            inputs = {n: tf.make_ndarray(value) for n, value in request.inputs.items()}
-        else:
-            examples = request.input.example_list.examples
-            serialized = [example.SerializeToString() for example in examples]
-            inputs = {"inputs": np.array(serialized, object)}
-        yield request.model_spec.signature_name, inputs
 
 
 def _texts(task: Task) -> dict[int, str]:

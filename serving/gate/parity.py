@@ -16,7 +16,7 @@ from configs.errors import ArtifactError
 from serving.forms import AskTexts, PhoneModel, ask_saved_model, session_on
 from serving.gate.judge import Judge
 from serving.gate.rows import Row, at_most
-from serving.warmup import read_warm_up
+from serving.warming import read_warm_up
 
 
 def check_parity(

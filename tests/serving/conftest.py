@@ -37,7 +37,7 @@ from serving.export import export
 from serving.forms import ask_saved_model
 from serving.tasks.masked import body_of
 from serving.trained import load_trained
-from serving.warmup import read_warm_up
+from serving.warming import read_warm_up
 from tests.serving.native import ask_natively, build
 
 CORPUS = """

@@ -11,7 +11,8 @@ from serving.buckets import widths
 from serving.gate.masked import MaskedJudge
 from serving.gate.parity import check_parity
 from serving.tasks import task_of
-from serving.warmup import FILE, read_warm_up, warm_up_inputs, write_warm_up
+from serving.warming import FILE, read_warm_up
+from serving.warmup import warm_up_inputs, write_warm_up
 from tests.serving.conftest import LENGTH
 
 

@@ -1,0 +1,75 @@
+"""Reads what a client sends, but no more than the server can stand."""
+
+import asyncio
+import zlib
+
+from grpc import StatusCode
+from starlette.requests import Request
+
+from serving.server.failures import Failure, invalid
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+async def read_body(request: Request, most: int, patience: float) -> bytes:
+    """Reads a request's body, and unpacks it if it is gzip.
+
+    Args:
+        request: Whose body nobody has read yet.
+        most: Bytes it may have, as sent and unpacked.
+        patience: Seconds it may take to come.
+
+    Raises:
+        Failure: It is larger, does not come, or cannot be unpacked.
+        ClientDisconnect: The client went away.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(patience):
+            body = await _received(request, most)
+    except TimeoutError:
+        message = f"the body did not come within {patience:g} s"
+        raise Failure(StatusCode.DEADLINE_EXCEEDED, message, http=408) from None
+    match request.headers.get("content-encoding", "identity").lower():
+        case "identity":
+            return body
+        case "gzip":
+            return _unpacked(body, most)
+        case other:
+            message = f"Content-Encoding {other}: expected gzip, or none"
+            raise Failure(StatusCode.INVALID_ARGUMENT, message, http=415)
+
+
+async def _received(request: Request, most: int) -> bytes:
+    chunks = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most:
+            raise _too_large(most)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _unpacked(body: bytes, most: int) -> bytes:
+    inflater = zlib.decompressobj(_GZIP)
+    try:
+        unpacked = inflater.decompress(body, most + 1)
+    except zlib.error as error:
+        raise invalid(f"the body is not gzip: {error}") from None
+    if len(unpacked) > most:
+        raise _too_large(most)
+    if not inflater.eof:
+        raise invalid("the body is cut off: its gzip has no end")
+    return unpacked
+
+
+def _too_large(most: int) -> Failure:
+    return Failure(
+        StatusCode.INVALID_ARGUMENT,
+        f"the body is larger than the {most:,} bytes that this server reads; send "
+        "fewer instances at once, or raise --max-body-mb",
+        http=413,
+    )

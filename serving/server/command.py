@@ -1,0 +1,222 @@
+"""`transbeam serve`: its arguments, and what it says."""
+
+import argparse
+import logging
+from pathlib import Path
+from typing import Any
+
+from configs.command import Invocation, add_run_arguments, at_least_one, read_invocation
+from configs.console import Console
+from configs.errors import ConfigError
+from configs.quiet import quiet_import
+from configs.run_folder import Stage
+
+DESCRIPTION = """\
+Answers questions about the exported model of a run, or about any SavedModels, over REST
+and gRPC, with the contract of TF Serving: what asks this server can ask that one.
+
+New versions in a model's folder are found, warmed up and put in the place of the old
+ones without a request being lost. For production there is the stock image,
+tensorflow/serving; docs/serving.md tells what is different here.
+"""
+
+
+def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what `transbeam serve` takes."""
+    what = parser.add_argument_group("what is served, one of these")
+    what.add_argument(
+        "config", metavar="CONFIG", type=Path, nargs="?", help="the YAML file of a run"
+    )
+    what.add_argument(
+        "--model",
+        metavar="DIR",
+        type=Path,
+        help="the folder above a SavedModel's version folders",
+    )
+    what.add_argument(
+        "--model-config-file",
+        metavar="FILE",
+        type=Path,
+        help="TF Serving's model.config, with several models",
+    )
+    parser.add_argument(
+        "--name", help="by which --model is asked; the folder's name if left out"
+    )
+    add_run_arguments(parser)
+    _add_doors(parser.add_argument_group("where"))
+    _add_ways(parser.add_argument_group("how"))
+
+
+def _add_doors(where: Any) -> None:
+    where.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="the address to listen on; this machine alone unless told otherwise, and "
+        "0.0.0.0 for all",
+    )
+    where.add_argument(
+        "--rest-port", metavar="N", type=_port, default=8501, help="8501 if left out"
+    )
+    where.add_argument(
+        "--port", metavar="N", type=_port, default=8500, help="gRPC: 8500 if left out"
+    )
+    where.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="has a secret that clients must show as `Authorization: Bearer SECRET`",
+    )
+    where.add_argument(
+        "--certificate", metavar="FILE", type=Path, help="PEM, for TLS; with --key"
+    )
+    where.add_argument("--key", metavar="FILE", type=Path, help="PEM, for TLS")
+    where.add_argument(
+        "--cors", action="store_true", help="let pages of other origins ask"
+    )
+
+
+def _add_ways(how: Any) -> None:
+    how.add_argument(
+        "--batching-parameters-file",
+        metavar="FILE",
+        type=Path,
+        help="TF Serving's: max_batch_size { value: 32 } and so on",
+    )
+    how.add_argument(
+        "--no-batching",
+        action="store_true",
+        help="run each request as it came, and not with others of about its length",
+    )
+    how.add_argument(
+        "--max-body-mb",
+        metavar="N",
+        type=at_least_one,
+        default=16,
+        help="larger requests are refused; 16 if left out",
+    )
+    how.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=at_least_one,
+        default=30,
+        help="that an answer may take; 30 if left out",
+    )
+    how.add_argument(
+        "--poll",
+        metavar="SECONDS",
+        type=at_least_one,
+        default=1,
+        help="between two looks for new versions; 1 if left out",
+    )
+
+
+def serve(arguments: argparse.Namespace) -> None:
+    """Serves what the arguments ask for, until it is told to stop.
+
+    Args:
+        arguments: Of a parser that went through `add_serve_arguments`.
+
+    Raises:
+        UserError: There is nothing to serve, or something cannot be used.
+    """
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    given = [arguments.config, arguments.model, arguments.model_config_file]
+    if sum(value is not None for value in given) != 1:
+        raise ConfigError(
+            "give one of CONFIG, --model DIR and --model-config-file FILE, such as "
+            "`transbeam serve configs/demo.yaml`"
+        )
+    invocation = read_invocation(arguments) if arguments.config else None
+    folder = None if invocation is None else _exported(invocation)
+    token = _token(arguments.token_file)
+    if (arguments.certificate is None) != (arguments.key is None):
+        raise ConfigError("TLS needs both --certificate FILE and --key FILE")
+    for file in (arguments.certificate, arguments.key):
+        if file is not None and not file.is_file():
+            raise ConfigError(f"{file}: there is no such file")
+    quiet_import("tensorflow", "tensorflow_text")
+    from serving.server.models.batching import BatchingParameters
+    from serving.server.models.catalog import ModelSettings
+    from serving.server.models.config_files import read_batching, read_models
+    from serving.server.run import Addresses, run
+    from serving.server.settings import Limits, Settings
+
+    if arguments.model_config_file:
+        models = tuple(read_models(arguments.model_config_file))
+    elif invocation is not None and folder is not None:
+        models = (ModelSettings(invocation.config.name, folder),)
+    else:
+        name = arguments.name or arguments.model.resolve().name
+        models = (ModelSettings(name, arguments.model),)
+    batching = BatchingParameters(enabled=not arguments.no_batching)
+    if arguments.batching_parameters_file:
+        batching = read_batching(arguments.batching_parameters_file)
+    settings = Settings(
+        models=models,
+        host=arguments.host,
+        port=arguments.port,
+        rest_port=arguments.rest_port,
+        batching=batching,
+        limits=Limits(
+            body_bytes=arguments.max_body_mb * 2**20,
+            answer_seconds=float(arguments.timeout),
+        ),
+        poll_seconds=float(arguments.poll),
+        token=token,
+        certificate=arguments.certificate,
+        key=arguments.key,
+        cors=arguments.cors,
+    )
+    _log_to(console)
+
+    def announce(addresses: Addresses) -> None:
+        name = models[0].name
+        console.say(f"REST  {addresses.rest}/v1/models/{name}")
+        console.say(f"gRPC  {addresses.grpc}")
+        console.say("Stop with Ctrl-C.")
+        console.emit({"rest": addresses.rest, "grpc": addresses.grpc})
+
+    run(settings, announce)
+    console.say("All requests are answered. Stopped.")
+
+
+def _exported(invocation: Invocation) -> Path:
+    stage = Stage(invocation.run_folder, "export", invocation.command("export"))
+    stage.load()
+    return stage.path / "saved_model"
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        token = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: cannot be read: {error}") from None
+    if not token:
+        raise ConfigError(f"{file}: is empty; expected the token, in one line")
+    return token
+
+
+def _log_to(console: Console) -> None:
+    """What happens to versions is told as it happens."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            message = self.format(record)
+            if record.levelno >= logging.WARNING:
+                console.warn(message)
+            else:
+                console.say(message)
+
+    log = logging.getLogger("transbeam.serve")
+    log.handlers[:] = [Handler()]
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isdecimal() else -1
+    if not 0 <= number < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
+    return number

@@ -1,0 +1,143 @@
+"""Classify and Regress: signatures on `tf.Example`s, and what their outputs mean."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from grpc import StatusCode
+from tensorflow_serving.apis import classification_pb2, regression_pb2
+
+from serving.server.failures import Failure, invalid
+from serving.server.models.servable import DEFAULT, Signature
+
+CLASSIFY = "tensorflow/serving/classify"
+REGRESS = "tensorflow/serving/regress"
+INPUTS = "inputs"
+
+_CLASSES, _SCORES = "classes", "scores"
+_OUTPUTS = "outputs"
+
+
+def example_signature(
+    signatures: Mapping[str, Signature], name: str, method: str
+) -> Signature:
+    """The signature that a Classify or Regress request means.
+
+    Args:
+        signatures: Of the model.
+        name: Empty for the default one.
+        method: `CLASSIFY` or `REGRESS`.
+
+    Raises:
+        Failure: There is none, or it is for something else.
+    """
+    signature = signatures.get(name or DEFAULT)
+    if signature is None:
+        raise invalid(f"No signature was found with the name: {name or DEFAULT}")
+    check_method(signature, method)
+    return signature
+
+
+def check_method(signature: Signature, method: str) -> None:
+    """Makes sure that a signature is for Classify or for Regress.
+
+    Raises:
+        Failure: It is for something else.
+    """
+    definition = signature.definition
+    kind = "classification" if method == CLASSIFY else "regression"
+    if definition.method_name != method:
+        raise invalid(
+            f"Expected {kind} signature method_name to be {method}. Was: "
+            f"{definition.method_name}"
+        )
+    if len(definition.inputs) != 1:
+        raise invalid("Expected one input Tensor.")
+    if INPUTS not in definition.inputs:
+        raise _incomplete(f"No {kind} inputs found in SignatureDef: {definition}")
+    found = set(definition.outputs)
+    if method == REGRESS and found != {_OUTPUTS}:
+        raise _incomplete(f"No regression outputs found in SignatureDef: {definition}")
+    if method == CLASSIFY and not (found and found <= {_CLASSES, _SCORES}):
+        raise _incomplete(
+            "Expected classification signature outputs to contain at least one of "
+            f'"classes" or "scores". Signature was: {definition}'
+        )
+
+
+def classification(
+    outputs: Mapping[str, np.ndarray], examples: int
+) -> classification_pb2.ClassificationResult:
+    """What a Classify signature gave.
+
+    Args:
+        outputs: `classes`, texts, or `scores`, float32, or both, (examples, classes).
+        examples: How many were asked about.
+
+    Raises:
+        Failure: They are of another shape or type.
+    """
+    for values in outputs.values():
+        if values.ndim != 2:
+            raise invalid(
+                "Expected Tensor shape: [batch_size num_classes] but got "
+                f"{list(values.shape)}"
+            )
+        if len(values) != examples:
+            raise invalid(
+                f"Expected classes output batch size of {examples}. Got: {len(values)}"
+            )
+    if len({values.shape[1] for values in outputs.values()}) > 1:
+        widths = " vs. ".join(str(values.shape[1]) for values in outputs.values())
+        raise invalid(
+            f"Tensors class and score should match in dim_size(1). Got {widths}"
+        )
+    scores = outputs.get(_SCORES)
+    if scores is not None and scores.dtype != np.float32:
+        raise invalid(f"Expected scores Tensor of DT_FLOAT. Got: {scores.dtype}")
+    empty: list[list[None]] = [
+        [None] * next(iter(outputs.values())).shape[1]
+    ] * examples
+    labels = outputs[_CLASSES].tolist() if _CLASSES in outputs else empty
+    numbers = empty if scores is None else scores.tolist()
+    result = classification_pb2.ClassificationResult()
+    for row_labels, row_scores in zip(labels, numbers, strict=True):
+        classes = result.classifications.add().classes
+        for label, score in zip(row_labels, row_scores, strict=True):
+            text = None if label is None else label.decode("utf-8", "replace")
+            classes.add(label=text, score=score)
+    return result
+
+
+def regression(
+    outputs: Mapping[str, np.ndarray], examples: int
+) -> regression_pb2.RegressionResult:
+    """What a Regress signature gave.
+
+    Args:
+        outputs: `outputs`, float32, (examples,) or (examples, 1).
+        examples: How many were asked about.
+
+    Raises:
+        Failure: They are of another shape or type.
+    """
+    values = outputs[_OUTPUTS]
+    if values.shape[1:] not in ((), (1,)) or values.ndim == 0:
+        raise invalid(
+            "Expected output Tensor shape to be either [batch_size] or "
+            f"[batch_size, 1] but got {list(values.shape)}"
+        )
+    if len(values) != examples:
+        raise invalid(
+            f"Input batch size did not match output batch size: {examples} vs. "
+            f"{len(values)}"
+        )
+    if values.dtype != np.float32:
+        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {values.dtype}")
+    result = regression_pb2.RegressionResult()
+    for value in values.ravel().tolist():
+        result.regressions.add(value=value)
+    return result
+
+
+def _incomplete(message: str) -> Failure:
+    return Failure(StatusCode.FAILED_PRECONDITION, message)

@@ -1,0 +1,109 @@
+"""What Prometheus reads, under the names of TF Serving.
+
+https://www.tensorflow.org/tfx/serving/serving_config#monitoring_configuration. Times
+are in microseconds, in the stock server's buckets, so that its dashboards fit.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import Metric
+
+from serving.server.models.batching import Timing
+from serving.server.models.catalog import Catalog
+
+PATH = "/monitoring/prometheus/metrics"
+
+_PREFIX = ":tensorflow:serving:"
+_MICROSECONDS = [10 * 1.8**power for power in range(33)]
+_ROWS = [2**power for power in range(15)]
+
+# Each series would come with another that says when it began.
+disable_created_metrics()
+
+
+class Metrics:
+    """Counts and times of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
+        self.registry.register(self)  # type: ignore[arg-type] (it collects)
+        self._latency = self._histogram(
+            "request_latency",
+            "Microseconds a request took in the server.",
+            ["model_name", "API", "entrypoint"],
+            _MICROSECONDS,
+        )
+        self._runtime = self._histogram(
+            "runtime_latency",
+            "Microseconds a batch took in TensorFlow.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
+        self._queuing = self._histogram(
+            "batching_session:queuing_latency",
+            "Microseconds the first request of a batch waited.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
+        self._batch = self._histogram(
+            "batching_session:processed_batch_size",
+            "Rows of a batch.",
+            ["model_name"],
+            _ROWS,
+        )
+
+    def watch(self, catalog: Catalog) -> None:
+        """Tells of the catalog's versions, too."""
+        ready = Gauge(
+            "transbeam_ready",
+            "1 if each model has a version that answers.",
+            registry=self.registry,
+        )
+        ready.set_function(lambda: float(catalog.ready()))
+
+    def request(
+        self, model: str, api: str, entrypoint: str, status: str, seconds: float
+    ) -> None:
+        """Counts a request that was answered or refused."""
+        with self._lock:
+            self._requests[model, status] += 1
+        if status == "OK":
+            self._latency.labels(model, api, entrypoint).observe(seconds * 1e6)
+
+    def batch(self, model: str, timing: Timing) -> None:
+        """Counts a batch that was run."""
+        self._runtime.labels(model).observe(timing.ran * 1e6)
+        self._queuing.labels(model).observe(timing.waited * 1e6)
+        self._batch.labels(model).observe(timing.rows)
+
+    def page(self) -> bytes:
+        """As Prometheus reads it."""
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Counters without the `_total` that the library would put behind the name."""
+        metric = Metric(f"{_PREFIX}request_count", "Requests.", "unknown")
+        with self._lock:
+            counts = dict(self._requests)
+        for (model, status), count in sorted(counts.items()):
+            labels = {"model_name": model, "status": status}
+            metric.add_sample(metric.name, labels, count)
+        yield metric
+
+    def _histogram(
+        self, name: str, text: str, labels: list[str], buckets: list[float]
+    ) -> Histogram:
+        return Histogram(
+            _PREFIX + name, text, labels, registry=self.registry, buckets=buckets
+        )

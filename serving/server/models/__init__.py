@@ -1,0 +1,1 @@
+"""Which models and versions there are, and how they are run."""

@@ -1,0 +1,168 @@
+"""All models of a server, and which of them a request means."""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from serving.server.contract.paths import Target
+from serving.server.failures import invalid
+from serving.server.models.loaded import Loaded
+from serving.server.models.versions import Model, Policy, not_found
+
+# What ends up in paths, metrics and logs.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+_log = logging.getLogger("transbeam.serve")
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """One model, as a configuration names it.
+
+    Attributes:
+        name: By which it is asked.
+        folder: Has its version folders.
+        policy: Which versions should answer.
+        labels: Other names of versions.
+    """
+
+    name: str
+    folder: Path
+    policy: Policy = field(default_factory=Policy)
+    labels: Mapping[str, int] = field(default_factory=dict)
+
+
+class Catalog:
+    """The models of a server, kept up to date by a thread.
+
+    Args:
+        load: Loads a version folder of a model, by the model's name.
+        poll_seconds: Between two looks at the folders.
+    """
+
+    def __init__(self, load: Callable[[str, Path], Loaded], poll_seconds: float = 1.0):
+        self._load = load
+        self._poll_seconds = poll_seconds
+        self._models: dict[str, Model] = {}
+        self._labels: dict[str, Mapping[str, int]] = {}
+        self._looking = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="versions")
+
+    def configure(self, wanted: Sequence[ModelSettings]) -> None:
+        """Makes these the models of the server: new ones are loaded, others let go.
+
+        Args:
+            wanted: All models.
+
+        Raises:
+            Failure: A name is there twice or is none, or a label is for a version that
+                does not answer. Then everything stays as it was.
+        """
+        _check(wanted)
+        with self._looking:
+            before = dict(self._models)
+            for settings in wanted:
+                model = self._models.get(settings.name)
+                if model is None or model.folder != settings.folder:
+                    model = self._new(settings)
+                model.policy = settings.policy
+                # A new one shows that it is loading; one that moves answers meanwhile.
+                self._models.setdefault(settings.name, model)
+                model.poll()
+                self._models[settings.name] = model
+                self._labels[settings.name] = dict(settings.labels)
+                self._warn_of_labels(settings, model)
+            names = {settings.name for settings in wanted}
+            for name, model in before.items():
+                if self._models.get(name) is not model or name not in names:
+                    if name not in names:
+                        del self._models[name], self._labels[name]
+                    model.close()
+
+    def start(self) -> None:
+        """Begins to look for new versions."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Lets all models go, each version after its last request."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for model in list(self._models.values()):
+            model.close()
+
+    def ready(self) -> bool:
+        """Whether each model has a version that answers."""
+        models = list(self._models.values())
+        return bool(models) and all(model.available() for model in models)
+
+    def model(self, name: str) -> Model | None:
+        """A model by its name."""
+        return self._models.get(name)
+
+    def names(self) -> list[str]:
+        """Of all models."""
+        return sorted(self._models)
+
+    @contextmanager
+    def use(self, target: Target) -> Iterator[tuple[int, Loaded]]:
+        """The version that a request means; see `Model.use`.
+
+        Raises:
+            Failure: There is none that answers, or no such label.
+        """
+        model = self._models.get(target.name)
+        version = target.version
+        if target.label is not None:
+            labels = self._labels.get(target.name, {})
+            if target.label not in labels:
+                raise invalid(f"Unrecognized servable version label: {target.label}")
+            version = labels[target.label]
+        if model is None:
+            raise not_found(target.name, version)
+        with model.use(version) as found:
+            yield found
+
+    def _new(self, settings: ModelSettings) -> Model:
+        return Model(
+            settings.name,
+            settings.folder,
+            settings.policy,
+            lambda folder: self._load(settings.name, folder),
+        )
+
+    def _warn_of_labels(self, settings: ModelSettings, model: Model) -> None:
+        for label, version in settings.labels.items():
+            if version not in model.available():
+                _log.warning(
+                    "%s: the label %r is for version %d, which does not answer",
+                    settings.name,
+                    label,
+                    version,
+                )
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._poll_seconds):
+            with self._looking:
+                for model in list(self._models.values()):
+                    try:
+                        model.poll()
+                    except Exception:  # the next look may go better
+                        _log.exception("%s: could not be looked after", model.name)
+
+
+def _check(wanted: Sequence[ModelSettings]) -> None:
+    names = [settings.name for settings in wanted]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise invalid(
+                f"{name!r} is not a name for a model; expected letters, digits, '.', "
+                "'_' and '-', the first a letter or a digit"
+            )
+        if names.count(name) > 1:
+            raise invalid(f"There are two models with the name {name!r}")

@@ -1,0 +1,132 @@
+"""A version that answers: a SavedModel, warm, with those who wait for it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from grpc import StatusCode
+
+from serving.server.failures import Failure
+from serving.server.models.batching import (
+    Answer,
+    Arrays,
+    Batcher,
+    BatchingParameters,
+    Timing,
+)
+from serving.server.models.servable import DEFAULT, Servable, Signature
+from serving.warming import FILE, MOST, read_warm_up
+
+
+class Loaded:
+    """A version in memory, and the requests it is working on.
+
+    Args:
+        folder: The version folder.
+        batching: How requests are put together.
+        seconds: That a batch may take.
+        observe: Is told of each batch.
+
+    Raises:
+        Failure: It cannot be loaded, or fails one of its warm-up requests.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        batching: BatchingParameters,
+        seconds: float,
+        observe: Callable[[Timing], None],
+    ):
+        self._servable = Servable(folder)
+        self._seconds = seconds
+        try:
+            _warm_up(self._servable)
+        except BaseException:
+            self._servable.close()
+            raise
+        self._batcher = Batcher(self._run, batching, observe)
+        self._users = 0
+        self._changed = threading.Condition()
+
+    @property
+    def signatures(self) -> dict[str, Signature]:
+        """By name."""
+        return self._servable.signatures
+
+    def submit(
+        self, signature: Signature, inputs: Arrays, outputs: Sequence[str]
+    ) -> Answer:
+        """Asks a signature; see `Batcher.submit`.
+
+        Args:
+            signature: One of `signatures`.
+            inputs: All it takes, by its names.
+            outputs: Which of its outputs to compute.
+        """
+        kind = (signature.name, *outputs)
+        if _in_rows(signature, inputs):
+            return self._batcher.submit(kind, inputs)
+        return self._batcher.submit_alone(kind, inputs)
+
+    def run_tensors(
+        self, fed: tuple[str, ...], values: Sequence[np.ndarray], fetched: Sequence[str]
+    ) -> list[np.ndarray]:
+        """Runs the graph itself; see `Servable.run_tensors`."""
+        return self._servable.run_tensors(fed, values, tuple(fetched), self._seconds)
+
+    @contextmanager
+    def used(self) -> Iterator["Loaded"]:
+        """Keeps it in memory for as long as the context lasts."""
+        with self._changed:
+            self._users += 1
+        try:
+            yield self
+        finally:
+            with self._changed:
+                self._users -= 1
+                self._changed.notify_all()
+
+    def close(self, patience: float = 60.0) -> None:
+        """Waits until nobody uses it anymore, and gives its memory back.
+
+        Args:
+            patience: Seconds; who then still waits for an answer gets an error.
+        """
+        end = time.monotonic() + patience
+        with self._changed:
+            while self._users and (left := end - time.monotonic()) > 0:
+                self._changed.wait(left)
+        self._batcher.close()
+        self._servable.close()
+
+    def _run(self, kind: tuple[str, ...], inputs: Arrays) -> dict[str, np.ndarray]:
+        name, *outputs = kind
+        signature = self.signatures[name]
+        return self._servable.run(signature, inputs, outputs, self._seconds)
+
+
+def _in_rows(signature: Signature, inputs: Arrays) -> bool:
+    """Whether each input has a row for each thing to predict, and rows are free."""
+    counts = {len(values) if values.ndim else 0 for values in inputs.values()}
+    free = all((signature.shape(name) or [None])[:1] == [None] for name in inputs)
+    return free and len(counts) == 1 and 0 not in counts
+
+
+def _warm_up(servable: Servable) -> None:
+    for number, (name, inputs) in enumerate(read_warm_up(servable.folder), start=1):
+        place = f"{servable.folder / FILE}, request {number}"
+        if number > MOST:
+            message = f"{place}: more than {MOST:,} requests to warm up with"
+            raise Failure(StatusCode.INVALID_ARGUMENT, message)
+        signature = servable.signatures.get(name or DEFAULT)
+        if signature is None:
+            message = f"{place}: there is no signature {name!r}"
+            raise Failure(StatusCode.INVALID_ARGUMENT, message)
+        try:
+            servable.run(signature, inputs, sorted(signature.definition.outputs))
+        except Failure as failure:
+            raise Failure(failure.code, f"{place}: {failure.message}") from None

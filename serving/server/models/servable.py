@@ -1,0 +1,173 @@
+"""One version of a model, loaded: a session that runs its signatures.
+
+A session of TensorFlow 1, as in the stock server: inputs and outputs go by the names in
+the signature, only what is fetched is computed, SavedModels of both generations load,
+a call that takes too long is stopped, and it costs a fraction of what the signature's
+Python function does.
+"""
+
+import gc
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
+
+from configs.held_back import output_held_back
+from serving.server.failures import from_number, invalid
+
+DEFAULT = "serving_default"
+_NOT_FOR_CLIENTS = "__saved_model_init_op"
+# Each pair of inputs and outputs asked for is prepared once. A client can ask for any
+# subset of the outputs, so they are not kept without end.
+_PREPARED = 64
+
+Arrays = Mapping[str, np.ndarray]
+_v1: Any = tf.compat.v1
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a signature takes and gives, by the names clients use.
+
+    Attributes:
+        name: Of itself.
+        definition: As the SavedModel has it.
+    """
+
+    name: str
+    definition: meta_graph_pb2.SignatureDef
+
+    @property
+    def dtypes(self) -> dict[str, int]:
+        """The type of each input."""
+        inputs = self.definition.inputs
+        return {name: inputs[name].dtype for name in sorted(inputs)}
+
+    def shape(self, name: str) -> list[int | None] | None:
+        """What is known of an input's shape; nothing if not even its rank."""
+        shape = self.definition.inputs[name].tensor_shape
+        if shape.unknown_rank:
+            return None
+        return [None if dim.size < 0 else dim.size for dim in shape.dim]
+
+
+class Servable:
+    """A SavedModel in memory.
+
+    Several threads may run it at once.
+
+    Args:
+        folder: Its version folder.
+
+    Raises:
+        Failure: It cannot be loaded.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._graph = tf.Graph()
+        self._lock = threading.Lock()
+        self._prepared: dict[object, Callable[..., Any]] = {}
+        self._session = _v1.Session(graph=self._graph)
+        try:
+            with self._graph.as_default(), output_held_back():
+                loaded = _v1.saved_model.loader.load(
+                    self._session, ["serve"], str(folder)
+                )
+        except tf.errors.OpError as error:
+            raise from_number(error.error_code, _one_line(error.message)) from None
+        except Exception as error:  # whatever a damaged file makes of the loader
+            raise invalid(f"{type(error).__name__}: {error}") from None
+        self.signatures = {
+            name: Signature(name, definition)
+            for name, definition in sorted(loaded.signature_def.items())
+            if name != _NOT_FOR_CLIENTS
+        }
+
+    def run(
+        self,
+        signature: Signature,
+        inputs: Arrays,
+        outputs: Sequence[str],
+        seconds: float | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Runs a signature.
+
+        Args:
+            signature: One of `signatures`.
+            inputs: By the signature's names, of its types; shapes are not looked at.
+            outputs: Which to compute.
+            seconds: That it may take; then it is stopped.
+
+        Raises:
+            Failure: An input does not fit, an op fails, or it took too long.
+        """
+        definition = signature.definition
+        fed = tuple(definition.inputs[name].name for name in inputs)
+        fetched = tuple(definition.outputs[name].name for name in outputs)
+        found = self.run_tensors(fed, list(inputs.values()), fetched, seconds)
+        return dict(zip(outputs, found, strict=True))
+
+    def run_tensors(
+        self,
+        fed: tuple[str, ...],
+        values: Sequence[np.ndarray],
+        fetched: tuple[str, ...],
+        seconds: float | None = None,
+    ) -> list[np.ndarray]:
+        """Runs the graph from some of its tensors to others; see `run`.
+
+        Args:
+            fed: Names of tensors.
+            values: For each of them.
+            fetched: Names of tensors.
+            seconds: That it may take.
+
+        Raises:
+            Failure: A value does not fit, an op fails, or it took too long.
+        """
+        key = (fed, fetched, seconds)
+        call = self._prepared.get(key) or self._prepare(key)
+        try:
+            return call(*values)
+        except tf.errors.DeadlineExceededError as error:
+            message = f"Timed out: no answer within {seconds:g} s"
+            raise from_number(error.error_code, message) from None
+        except tf.errors.OpError as error:
+            raise from_number(error.error_code, _one_line(error.message)) from None
+        except (ValueError, TypeError) as error:  # what is no array to TensorFlow
+            raise invalid(str(error)) from None
+
+    def _prepare(
+        self, key: tuple[tuple[str, ...], tuple[str, ...], float | None]
+    ) -> Callable[..., Any]:
+        fed, fetched, seconds = key
+        options = config_pb2.CallableOptions(feed=fed, fetch=fetched)
+        options.run_options.timeout_in_ms = round(1000 * (seconds or 0))
+        with self._lock:
+            if len(self._prepared) >= _PREPARED:
+                self._prepared.pop(next(iter(self._prepared)))
+            # The public `make_callable` takes fifteen times as long, and cannot be
+            # stopped.
+            call = self._session._make_callable_from_options(options)
+            self._prepared[key] = call
+            return call
+
+    def close(self) -> None:
+        """Gives its memory back; nothing may be running."""
+        self._prepared.clear()
+        self._session.close()
+        del self._session, self._graph
+        gc.collect()  # a graph is full of circles
+
+
+def _one_line(message: str) -> str:
+    """Without the places in Python that made the node: they are not the client's."""
+    kept = message.split("\n\nOriginal stack trace")[0]
+    return kept.removeprefix("Graph execution error:").strip() or "no message"

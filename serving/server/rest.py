@@ -1,0 +1,226 @@
+"""The door for HTTP: TF Serving's REST API.
+
+https://www.tensorflow.org/tfx/serving/api_rest. Beside it `/livez`, which says that the
+process is there, `/readyz`, which says that every model answers, and the metrics.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from grpc import StatusCode
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from tensorflow_serving.apis import get_model_metadata_pb2
+
+from serving.server import metrics
+from serving.server.bodies import read_body
+from serving.server.contract.examples import read_examples
+from serving.server.contract.json_answers import (
+    classification_text,
+    predict_text,
+    regression_text,
+)
+from serving.server.contract.json_requests import read_predict
+from serving.server.contract.json_text import error_text
+from serving.server.contract.paths import Look, Question, malformed, parse
+from serving.server.failures import Failure
+from serving.server.service import Service
+from serving.server.settings import Limits
+from serving.server.tokens import check_token
+
+# Reading or writing more than so many bytes or numbers would keep the others waiting.
+_LARGE_BODY = 2**18
+_MANY_NUMBERS = 2**14
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "POST, GET",
+    "Access-Control-Allow-Headers": "Content-Type",
+}
+
+_log = logging.getLogger("transbeam.serve")
+
+
+def rest_app(
+    service: Service, limits: Limits, token: str | None = None, *, cors: bool = False
+) -> ASGIApp:
+    """The application that answers HTTP requests.
+
+    Args:
+        service: Knows the answers.
+        limits: Of what is read.
+        token: That clients must show; not for `/livez` and `/readyz`.
+        cors: Whether pages of other origins may ask.
+    """
+
+    async def alive(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        if service.catalog.ready() and not service.draining:
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("not ready\n", status_code=503)
+
+    return Starlette(
+        routes=[
+            Route("/livez", alive),
+            Route("/readyz", ready),
+            Route("/{path:path}", RestApi(service, limits, token, cors=cors)),
+        ]
+    )
+
+
+class RestApi:
+    """TF Serving's API, as an ASGI application.
+
+    Args:
+        service: Knows the answers.
+        limits: Of what is read.
+        token: That clients must show.
+        cors: Whether pages of other origins may ask.
+    """
+
+    def __init__(
+        self, service: Service, limits: Limits, token: str | None, *, cors: bool
+    ):
+        self._service = service
+        self._limits = limits
+        self._token = token
+        self._headers = dict(_CORS) if cors else {}
+        self._cors = cors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._response(request)
+        except ClientDisconnect:
+            return
+        except Failure as failure:
+            response = _json(error_text(failure.message), failure.http)
+        except Exception:
+            _log.exception("%s %s", request.method, request.url.path)
+            response = _json(error_text("Internal error; see the server's log"), 500)
+        response.headers.update(self._headers)
+        await response(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        path = request.scope["raw_path"].decode("latin-1")
+        if request.method == "OPTIONS" and self._cors:
+            return _preflight(request)
+        check_token(self._token, request.headers.get("authorization"))
+        if path == metrics.PATH and request.method in ("GET", "HEAD"):
+            return PlainTextResponse(self._service.metrics.page())
+        if not path.lower().startswith("/v1/"):
+            message = f"there is nothing at {path}; see /v1/models/NAME"
+            raise Failure(StatusCode.NOT_FOUND, message)
+        match parse(request.method, path):
+            case Look(target, metadata):
+                return self._look(target, metadata)
+            case Question() as question:
+                with self._service.counted(
+                    question.target.name, question.method.title(), "REST"
+                ):
+                    body = await read_body(
+                        request, self._limits.body_bytes, self._limits.body_seconds
+                    )
+                    return await _unless_gone(request, self._answer(question, body))
+        raise malformed(request.method, path)
+
+    def _look(self, target: Any, metadata: bool) -> Response:
+        if metadata:
+            return _json(_metadata_text(self._service.metadata(target)))
+        return _json(_as_json(self._service.status(target)))
+
+    async def _answer(self, question: Question, body: bytes) -> Response:
+        target = question.target
+        match question.method:
+            case "predict":
+                asked = await _aside(
+                    len(body) > _LARGE_BODY,
+                    lambda: read_predict(
+                        body, lambda name: self._service.dtypes(target, name)
+                    ),
+                )
+                predicted = await self._service.predict(
+                    target, asked.signature, asked.inputs
+                )
+                numbers = sum(values.size for values in predicted.outputs.values())
+                return _json(
+                    await _aside(
+                        numbers > _MANY_NUMBERS,
+                        lambda: predict_text(predicted.outputs, asked.format),
+                    )
+                )
+            case "classify":
+                signature, examples = read_examples(body)
+                classes = await self._service.classify(target, signature, examples)
+                return _json(classification_text(classes.result))
+            case _:
+                signature, examples = read_examples(body)
+                values = await self._service.regress(target, signature, examples)
+                return _json(regression_text(values.result))
+
+
+async def _aside(large: bool, work: Callable[[], Any]) -> Any:
+    """Does what takes long in a thread."""
+    return await asyncio.to_thread(work) if large else work()
+
+
+async def _unless_gone(request: Request, answer: Awaitable[Response]) -> Response:
+    """The answer, or nothing of it if the client does not wait for it anymore.
+
+    Raises:
+        ClientDisconnect: It went away.
+    """
+    working = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+def _preflight(request: Request) -> Response:
+    origin = request.headers.get("origin", "")
+    if not origin.startswith(("http://", "https://")):
+        raise malformed(request.method, request.url.path)
+    return _json(b"")
+
+
+def _json(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, media_type="application/json")
+
+
+def _as_json(message: Message) -> bytes:
+    return json_format.MessageToJson(
+        message,
+        preserving_proto_field_name=True,
+        always_print_fields_with_no_presence=True,
+        indent=1,
+    ).encode()
+
+
+def _metadata_text(
+    response: get_model_metadata_pb2.GetModelMetadataResponse,
+) -> bytes:
+    """As TF Serving prints it: the map of signatures lies in a field of its name."""
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(signatures)
+    spec, found = _as_json(response.model_spec), _as_json(signatures)
+    return (
+        b'{\n"model_spec":'
+        + spec
+        + b',\n"metadata": {"signature_def": '
+        + found
+        + b"}\n}\n"
+    )

@@ -1,0 +1,213 @@
+"""The door for gRPC: TF Serving's PredictionService and ModelService.
+
+https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from grpc import StatusCode
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_management_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from configs.errors import ConfigError
+from serving.server.contract.tensors import to_array, to_proto
+from serving.server.failures import Failure, invalid
+from serving.server.models.config_files import models_of
+from serving.server.service import Service, model_spec, target_of
+from serving.server.tokens import check_token
+
+_log = logging.getLogger("transbeam.serve")
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Answers questions.
+
+    Args:
+        service: Knows the answers.
+        token: That clients must show.
+    """
+
+    def __init__(self, service: Service, token: str | None):
+        self._service = service
+        self._token = token
+
+    async def Predict(self, request: Any, context: Any) -> Any:
+        async def answer() -> predict_pb2.PredictResponse:
+            inputs = {
+                name: to_array(name, proto) for name, proto in request.inputs.items()
+            }
+            spec = request.model_spec
+            predicted = await self._service.predict(
+                target_of(spec), spec.signature_name, inputs, request.output_filter
+            )
+            response = predict_pb2.PredictResponse(
+                model_spec=model_spec(spec.name, predicted.version, predicted.signature)
+            )
+            for name, values in predicted.outputs.items():
+                response.outputs[name].CopyFrom(to_proto(values))
+            return response
+
+        return await self._ask(context, "Predict", request.model_spec.name, answer)
+
+    async def Classify(self, request: Any, context: Any) -> Any:
+        spec = request.model_spec
+        return await self._ask(
+            context,
+            "Classify",
+            spec.name,
+            lambda: self._service.classify(
+                target_of(spec), spec.signature_name, request.input
+            ),
+        )
+
+    async def Regress(self, request: Any, context: Any) -> Any:
+        spec = request.model_spec
+        return await self._ask(
+            context,
+            "Regress",
+            spec.name,
+            lambda: self._service.regress(
+                target_of(spec), spec.signature_name, request.input
+            ),
+        )
+
+    async def MultiInference(self, request: Any, context: Any) -> Any:
+        name = request.tasks[0].model_spec.name if request.tasks else ""
+        return await self._ask(
+            context,
+            "MultiInference",
+            name,
+            lambda: self._service.multi_inference(request),
+        )
+
+    async def GetModelMetadata(self, request: Any, context: Any) -> Any:
+        async def answer() -> get_model_metadata_pb2.GetModelMetadataResponse:
+            if not request.HasField("model_spec"):
+                raise invalid("Missing ModelSpec")
+            target = target_of(request.model_spec)
+            return self._service.metadata(target, request.metadata_field)
+
+        return await answered(context, self._token, answer)
+
+    async def _ask(
+        self, context: Any, api: str, name: str, answer: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        async def counted() -> Any:
+            with self._service.counted(name, api, "GRPC"):
+                return await answer()
+
+        return await answered(context, self._token, counted)
+
+
+class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    """Tells of models and changes which there are.
+
+    Args:
+        service: Has the models.
+        token: That clients must show.
+    """
+
+    def __init__(self, service: Service, token: str | None):
+        self._service = service
+        self._token = token
+
+    async def GetModelStatus(self, request: Any, context: Any) -> Any:
+        async def answer() -> get_model_status_pb2.GetModelStatusResponse:
+            if not request.HasField("model_spec"):
+                raise invalid("Missing ModelSpec")
+            return self._service.status(target_of(request.model_spec))
+
+        return await answered(context, self._token, answer)
+
+    async def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:
+        async def answer() -> model_management_pb2.ReloadConfigResponse:
+            try:
+                wanted = models_of(request.config)
+            except ConfigError as error:
+                raise invalid(str(error)) from None
+            await asyncio.to_thread(self._service.catalog.configure, wanted)
+            response = model_management_pb2.ReloadConfigResponse()
+            response.status.SetInParent()
+            return response
+
+        return await answered(context, self._token, answer)
+
+
+async def answered(
+    context: Any, token: str | None, answer: Callable[[], Awaitable[Any]]
+) -> Any:
+    """An answer, or the failure as gRPC tells it.
+
+    Args:
+        context: Of the call.
+        token: That the client must show.
+        answer: Makes it.
+    """
+    try:
+        metadata = dict(context.invocation_metadata() or ())
+        check_token(token, metadata.get("authorization"))
+        return await answer()
+    except Failure as failure:
+        code, message = failure.code, failure.message
+    except Exception:
+        _log.exception("gRPC")
+        code, message = StatusCode.INTERNAL, "Internal error; see the server's log"
+    await context.abort(code, message)
+
+
+async def start_rpc(
+    service: Service,
+    address: str,
+    most_bytes: int,
+    token: str | None = None,
+    credentials: grpc.ServerCredentials | None = None,
+) -> tuple[Any, int]:
+    """Opens the door.
+
+    Args:
+        service: Knows the answers.
+        address: `HOST:PORT`; any free port for 0.
+        most_bytes: Of a request.
+        token: That clients must show.
+        credentials: For TLS.
+
+    Returns:
+        The server and its port.
+
+    Raises:
+        OSError: The address cannot be had.
+    """
+    # Two servers on one port would each get half of the requests.
+    options = [
+        ("grpc.max_receive_message_length", most_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+    ]
+    server = grpc.aio.server(options=options)
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        PredictionService(service, token), server
+    )
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+        ModelService(service, token), server
+    )
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
+    if port == 0:
+        raise OSError(f"{address} cannot be had")
+    await server.start()
+    return server, port

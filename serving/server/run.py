@@ -1,0 +1,205 @@
+"""The process: both doors open, until it is told to stop."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import grpc
+import uvicorn
+from starlette.types import ASGIApp
+
+from configs.errors import ArtifactError, ConfigError
+from serving.server.failures import Failure
+from serving.server.metrics import Metrics
+from serving.server.models.catalog import Catalog
+from serving.server.models.loaded import Loaded
+from serving.server.rest import rest_app
+from serving.server.rpc import start_rpc
+from serving.server.service import Service
+from serving.server.settings import Settings
+
+_KEEP_ALIVE = 75  # seconds that a connection may be silent; proxies expect about that
+_BACKLOG = 2048
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the server listens.
+
+    Attributes:
+        rest: A URL.
+        grpc: `HOST:PORT`.
+    """
+
+    rest: str
+    grpc: str
+
+
+def run(settings: Settings, announce: Callable[[Addresses], None]) -> None:
+    """Serves until SIGTERM or SIGINT; then finishes what has begun.
+
+    Args:
+        settings: What, where and how.
+        announce: Is told the addresses when everything can be asked.
+
+    Raises:
+        ArtifactError: A model cannot be loaded.
+        ConfigError: A name or an address cannot be used.
+    """
+
+    async def until_told() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        async with serving(settings) as addresses:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop.set)
+            announce(addresses)
+            await stop.wait()
+
+    asyncio.run(until_told())
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[Addresses]:
+    """Both doors open, for as long as the context lasts; see `run`."""
+    metrics = Metrics()
+
+    def load(name: str, folder: Path) -> Loaded:
+        seconds = settings.limits.answer_seconds
+        return Loaded(folder, settings.batching, seconds, partial(metrics.batch, name))
+
+    catalog = Catalog(load, settings.poll_seconds)
+    metrics.watch(catalog)
+    service = Service(catalog, metrics, settings.limits.answer_seconds)
+    try:
+        await asyncio.to_thread(_bring_up, catalog, settings)
+        catalog.start()
+        async with (
+            _rpc_open(service, settings) as grpc_address,
+            _rest_open(service, settings) as rest_address,
+        ):
+            yield Addresses(rest_address, grpc_address)
+            service.draining = True
+    finally:
+        await asyncio.to_thread(catalog.close)
+
+
+def _bring_up(catalog: Catalog, settings: Settings) -> None:
+    """Loads all models, or tells which could not be."""
+    try:
+        catalog.configure(settings.models)
+    except Failure as failure:
+        raise ConfigError(failure.message) from None
+    for name in catalog.names():
+        model = catalog.model(name)
+        assert model is not None
+        if model.available():
+            continue
+        failures = [
+            f"version {version.number}: {version.failure.message}"
+            for version in model.states()
+            if version.failure
+        ]
+        found = "; ".join(failures) or "there is no version folder, such as 1"
+        raise ArtifactError(
+            f"{model.folder}: nothing to serve as {name!r}: {found}. Give the folder "
+            "above the versions that `transbeam export` made"
+        )
+
+
+@contextlib.asynccontextmanager
+async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[str]:
+    limits = settings.limits
+    try:
+        server, port = await start_rpc(
+            service,
+            _address(settings.host, settings.port),
+            limits.body_bytes,
+            settings.token,
+            _credentials(settings),
+        )
+    except OSError as error:
+        raise _taken(settings.host, settings.port, "--port", error) from None
+    try:
+        yield _address(settings.host, port)
+    finally:
+        await server.stop(limits.drain_seconds)
+
+
+@contextlib.asynccontextmanager
+async def _rest_open(service: Service, settings: Settings) -> AsyncIterator[str]:
+    listening = _bound(settings.host, settings.rest_port)
+    port = listening.getsockname()[1]
+    app = rest_app(service, settings.limits, settings.token, cors=settings.cors)
+    server = _Server(app, settings)
+    running = asyncio.create_task(server.serve([listening]))
+    scheme = "https" if settings.certificate else "http"
+    try:
+        while not server.started and not running.done():
+            await asyncio.sleep(0.001)
+        yield f"{scheme}://{_address(settings.host, port)}"
+    finally:
+        server.should_exit = True
+        await running
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to us, who have two doors to close."""
+
+    def __init__(self, app: ASGIApp, settings: Settings):
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                loop="asyncio",
+                lifespan="off",
+                log_level=logging.ERROR,
+                access_log=False,
+                server_header=False,
+                backlog=_BACKLOG,
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=int(settings.limits.drain_seconds),
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.key,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise _taken(host, port, "--rest-port", error) from None
+    return listening
+
+
+def _taken(host: str, port: int, flag: str, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot listen on {_address(host, port)}: {error.strerror or error}. Give "
+        f"another port with {flag}, or 0 for any that is free"
+    )
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
+    if settings.certificate is None or settings.key is None:
+        return None
+    pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
+    return grpc.ssl_server_credentials([pair])

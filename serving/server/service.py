@@ -1,0 +1,404 @@
+"""What can be asked of the models, whichever door the question came through."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from grpc import StatusCode
+from tensorflow.core.framework import types_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    input_pb2,
+    model_pb2,
+    regression_pb2,
+)
+
+from serving.server import inference
+from serving.server.contract.examples import serialized_examples
+from serving.server.contract.json_requests import type_name
+from serving.server.contract.paths import Target
+from serving.server.failures import Failure, invalid
+from serving.server.metrics import Metrics
+from serving.server.models.catalog import Catalog
+from serving.server.models.loaded import Loaded
+from serving.server.models.servable import DEFAULT, Signature
+from serving.server.models.versions import State, Version
+
+_METADATA = "signature_def"
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """An answer, and who gave it."""
+
+    version: int
+    signature: str
+    outputs: dict[str, np.ndarray]
+
+
+class Service:
+    """Answers questions by the models of a catalog.
+
+    Args:
+        catalog: The models.
+        metrics: Is told of each request.
+        timeout: Seconds that an answer may take, for clients that name no other.
+    """
+
+    def __init__(self, catalog: Catalog, metrics: Metrics, timeout: float = 30.0):
+        self.catalog = catalog
+        self.metrics = metrics
+        # Set when the server is told to stop: who balances the load should know first.
+        self.draining = False
+        self._timeout = timeout
+
+    @contextmanager
+    def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
+        """Counts what happens inside as a request."""
+        began = time.perf_counter()
+        status = "OK"
+        # Names that clients make up must not fill the metrics.
+        known = model if self.catalog.model(model) else ""
+        try:
+            yield
+        except Failure as failure:
+            status = failure.code.name
+            raise
+        except asyncio.CancelledError:
+            status = StatusCode.CANCELLED.name
+            raise
+        except Exception:
+            status = StatusCode.INTERNAL.name
+            raise
+        finally:
+            seconds = time.perf_counter() - began
+            self.metrics.request(known, api, entrypoint, status, seconds)
+
+    def dtypes(self, target: Target, signature: str) -> dict[str, int]:
+        """The types of a signature's inputs, for the reader of JSON.
+
+        Raises:
+            Failure: There is no such model or signature.
+        """
+        with self.catalog.use(target) as (_, loaded):
+            found = loaded.signatures.get(signature or DEFAULT)
+            if found is None:
+                raise invalid(
+                    f'Serving signature name: "{signature or DEFAULT}" not found in '
+                    "signature def"
+                )
+            return found.dtypes
+
+    async def predict(
+        self,
+        target: Target,
+        signature: str,
+        inputs: Arrays,
+        output_filter: Sequence[str] = (),
+    ) -> Predicted:
+        """Runs a signature.
+
+        Args:
+            target: The model.
+            signature: Empty for the default one.
+            inputs: All that it takes.
+            output_filter: The outputs that are wanted; all if empty.
+
+        Raises:
+            Failure: There is no such thing, the inputs do not fit, or it takes long.
+        """
+        with self.catalog.use(target) as (version, loaded):
+            found = loaded.signatures.get(signature or DEFAULT)
+            if found is None:
+                message = f'Serving signature key "{signature or DEFAULT}" not found.'
+                raise Failure(StatusCode.FAILED_PRECONDITION, message)
+            _check_inputs(found, inputs)
+            names = _outputs(found, output_filter)
+            outputs = await self._run(loaded, found, inputs, names)
+            return Predicted(version, found.name, outputs)
+
+    async def classify(
+        self, target: Target, signature: str, examples: input_pb2.Input
+    ) -> classification_pb2.ClassificationResponse:
+        """Classes and scores of `tf.Example`s.
+
+        Args:
+            target: The model.
+            signature: Empty for the default one.
+            examples: What to classify.
+
+        Raises:
+            Failure: As `predict`, or the signature is not for this.
+        """
+        predicted, count = await self._ask_examples(
+            target, signature, examples, inference.CLASSIFY
+        )
+        return classification_pb2.ClassificationResponse(
+            model_spec=model_spec(target.name, predicted.version, predicted.signature),
+            result=inference.classification(predicted.outputs, count),
+        )
+
+    async def regress(
+        self, target: Target, signature: str, examples: input_pb2.Input
+    ) -> regression_pb2.RegressionResponse:
+        """Numbers for `tf.Example`s; see `classify`."""
+        predicted, count = await self._ask_examples(
+            target, signature, examples, inference.REGRESS
+        )
+        return regression_pb2.RegressionResponse(
+            model_spec=model_spec(target.name, predicted.version, predicted.signature),
+            result=inference.regression(predicted.outputs, count),
+        )
+
+    async def multi_inference(
+        self, request: inference_pb2.MultiInferenceRequest
+    ) -> inference_pb2.MultiInferenceResponse:
+        """Several Classify and Regress signatures of one model on the same examples.
+
+        Raises:
+            Failure: They are not of one model or not on one input, or as `classify`.
+        """
+        _check_tasks(request.tasks)
+        target = target_of(request.tasks[0].model_spec)
+        examples = serialized_examples(request.input)
+        response = inference_pb2.MultiInferenceResponse()
+        with self.catalog.use(target) as (version, loaded):
+            signatures = [_task_signature(loaded, task) for task in request.tasks]
+            fed = {s.definition.inputs[inference.INPUTS].name for s in signatures}
+            if len(fed) > 1:
+                raise invalid("Input tensor must be the same for all Signatures.")
+            wanted = {
+                output.name
+                for signature in signatures
+                for output in signature.definition.outputs.values()
+            }
+            fetched = sorted(wanted)
+            found = await self._waited_for(
+                asyncio.to_thread(loaded.run_tensors, tuple(fed), [examples], fetched)
+            )
+            values = dict(zip(fetched, found, strict=True))
+            for task, signature in zip(request.tasks, signatures, strict=True):
+                outputs = {
+                    name: values[output.name]
+                    for name, output in signature.definition.outputs.items()
+                }
+                result = response.results.add()
+                spec = model_spec(target.name, version, signature.name)
+                result.model_spec.CopyFrom(spec)
+                if task.method_name == inference.CLASSIFY:
+                    classes = inference.classification(outputs, len(examples))
+                    result.classification_result.CopyFrom(classes)
+                else:
+                    numbers = inference.regression(outputs, len(examples))
+                    result.regression_result.CopyFrom(numbers)
+        return response
+
+    def metadata(
+        self, target: Target, fields: Sequence[str] = (_METADATA,)
+    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        """The signatures of a model.
+
+        Args:
+            target: The model.
+            fields: What to tell; there is only `signature_def`.
+
+        Raises:
+            Failure: There is no such model, or nothing or something else is asked for.
+        """
+        if not fields:
+            raise invalid(
+                "GetModelMetadataRequest must specify at least one metadata_field"
+            )
+        for field in fields:
+            if field != _METADATA:
+                raise invalid(f"Metadata field {field} is not supported")
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        with self.catalog.use(target) as (version, loaded):
+            signatures = get_model_metadata_pb2.SignatureDefMap()
+            for name, signature in loaded.signatures.items():
+                signatures.signature_def[name].CopyFrom(signature.definition)
+            response.model_spec.CopyFrom(model_spec(target.name, version))
+            response.metadata[_METADATA].Pack(signatures)
+        return response
+
+    def status(self, target: Target) -> get_model_status_pb2.GetModelStatusResponse:
+        """The states of a model's versions, the newest first.
+
+        Args:
+            target: The model; a label is not looked at, as in the stock server.
+
+        Raises:
+            Failure: There is no such model or version.
+        """
+        model = self.catalog.model(target.name)
+        versions = model.states() if model else []
+        if target.version is not None:
+            versions = [v for v in versions if v.number == target.version]
+            missing = f"Could not find version {target.version} of model {target.name}"
+        else:
+            missing = f"Could not find any versions of model {target.name}"
+        if not versions:
+            raise Failure(StatusCode.NOT_FOUND, missing)
+        response = get_model_status_pb2.GetModelStatusResponse()
+        for version in versions:
+            _add_status(response, version)
+        return response
+
+    async def _ask_examples(
+        self, target: Target, name: str, examples: input_pb2.Input, method: str
+    ) -> tuple[Predicted, int]:
+        with self.catalog.use(target) as (version, loaded):
+            signature = inference.example_signature(loaded.signatures, name, method)
+            inputs = {inference.INPUTS: serialized_examples(examples)}
+            outputs = await self._run(
+                loaded, signature, inputs, sorted(signature.definition.outputs)
+            )
+            found = Predicted(version, signature.name, outputs)
+            return found, len(inputs[inference.INPUTS])
+
+    async def _run(
+        self,
+        loaded: Loaded,
+        signature: Signature,
+        inputs: Arrays,
+        outputs: Sequence[str],
+    ) -> dict[str, np.ndarray]:
+        future = loaded.submit(signature, inputs, outputs)
+        return await self._waited_for(asyncio.wrap_future(future))
+
+    async def _waited_for(self, answer: Any) -> Any:
+        try:
+            return await asyncio.wait_for(answer, self._timeout)
+        except TimeoutError:
+            raise Failure(
+                StatusCode.DEADLINE_EXCEEDED,
+                f"Timed out: no answer within {self._timeout:g} s",
+            ) from None
+
+
+def model_spec(
+    name: str, version: int, signature: str | None = None
+) -> model_pb2.ModelSpec:
+    """Who answered."""
+    spec = model_pb2.ModelSpec(name=name, signature_name=signature)
+    spec.version.value = version
+    return spec
+
+
+def target_of(spec: model_pb2.ModelSpec) -> Target:
+    """Which model a message means."""
+    choice = spec.WhichOneof("version_choice")
+    return Target(
+        spec.name,
+        spec.version.value if choice == "version" else None,
+        spec.version_label if choice == "version_label" else None,
+    )
+
+
+def _check_inputs(signature: Signature, inputs: Arrays) -> None:
+    dtypes = signature.dtypes
+    if inputs.keys() != dtypes.keys():
+        sent, known = sorted(inputs), sorted(dtypes)
+        extra = ",".join(sorted(inputs.keys() - dtypes.keys()))
+        missing = ",".join(sorted(dtypes.keys() - inputs.keys()))
+        raise invalid(
+            f"input size does not match signature: {len(sent)}!={len(known)} "
+            f"len({{{','.join(sent)}}}) != len({{{','.join(known)}}}). Sent extra: "
+            f"{{{extra}}}. Missing but required: {{{missing}}}."
+        )
+    for name, values in inputs.items():
+        found = _datatype(values)
+        if found != dtypes[name]:
+            raise invalid(
+                f"Expects arg[{name}] to be {type_name(dtypes[name])} but "
+                f"{type_name(found)} is provided"
+            )
+        _check_shape(name, values, signature.shape(name))
+
+
+def _check_shape(
+    name: str, values: np.ndarray, wanted: Sequence[int | None] | None
+) -> None:
+    if wanted is None:
+        return
+    found = values.shape
+    fits = len(found) == len(wanted) and all(
+        size in (None, there) for size, there in zip(wanted, found, strict=True)
+    )
+    if not fits:
+        expected = ", ".join("?" if size is None else str(size) for size in wanted)
+        raise invalid(
+            f"Input {name} has the shape {list(found)}; expected [{expected}]"
+        )
+
+
+def _datatype(values: np.ndarray) -> int:
+    if values.dtype.kind in "OSU":
+        return types_pb2.DT_STRING
+    return tf.as_dtype(values.dtype).as_datatype_enum
+
+
+def _outputs(signature: Signature, wanted: Sequence[str]) -> list[str]:
+    known = sorted(signature.definition.outputs)
+    for number, name in enumerate(wanted):
+        if name not in known:
+            raise invalid(
+                f"output tensor alias not found in signature: {name} Outputs expected "
+                f"to be in the set {{{','.join(known)}}}."
+            )
+        if name in wanted[:number]:
+            raise invalid(f"duplicate output tensor alias: {name}")
+    return list(wanted) or known
+
+
+def _check_tasks(tasks: Sequence[inference_pb2.InferenceTask]) -> None:
+    if not tasks:
+        raise invalid("Inference request must have at least one task.")
+    if not all(task.model_spec.name for task in tasks):
+        raise invalid("Found ModelSpec with an empty model name.")
+    if len({task.model_spec.name for task in tasks}) > 1:
+        raise invalid(
+            "All ModelSpecs in a MultiInferenceRequest must access the same model name."
+        )
+    seen = set()
+    for task in tasks:
+        name = task.model_spec.signature_name or DEFAULT
+        if name in seen:
+            raise invalid(f"Duplicate evaluation of signature: {name}")
+        seen.add(name)
+
+
+def _task_signature(loaded: Loaded, task: inference_pb2.InferenceTask) -> Signature:
+    name = task.model_spec.signature_name or DEFAULT
+    signature = loaded.signatures.get(name)
+    if signature is None:
+        raise invalid(f"Requested signature not found in model graph: {name}")
+    if task.method_name not in (inference.CLASSIFY, inference.REGRESS):
+        raise Failure(
+            StatusCode.UNIMPLEMENTED,
+            f"Unsupported signature method_name: {task.method_name}",
+        )
+    inference.check_method(signature, task.method_name)
+    return signature
+
+
+def _add_status(
+    response: get_model_status_pb2.GetModelStatusResponse, version: Version
+) -> None:
+    status = response.model_version_status.add(version=version.number)
+    status.state = int(State(version.state))  # type: ignore[assignment]
+    if version.failure is not None:
+        status.status.error_code = version.failure.code.value[0]  # type: ignore[assignment]
+        status.status.error_message = version.failure.message
+    else:
+        status.status.SetInParent()

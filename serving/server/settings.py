@@ -1,0 +1,55 @@
+"""What a server is told when it is started."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from serving.server.models.batching import BatchingParameters
+from serving.server.models.catalog import ModelSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a client may ask of the server.
+
+    Attributes:
+        body_bytes: Of a request, unpacked.
+        body_seconds: That a body may take to come.
+        answer_seconds: That an answer may take.
+        drain_seconds: That requests may still take when the server is told to stop.
+    """
+
+    body_bytes: int = 16 * 2**20
+    body_seconds: float = 30.0
+    answer_seconds: float = 30.0
+    drain_seconds: float = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All of a server.
+
+    Attributes:
+        models: What it serves.
+        host: The address it listens on.
+        port: For gRPC; 0 for any that is free.
+        rest_port: For REST; 0 for any that is free.
+        batching: How requests are put together.
+        limits: What a client may ask.
+        poll_seconds: Between two looks for new versions.
+        token: That clients must show.
+        certificate: PEM file; with `key`, both doors speak TLS.
+        key: PEM file.
+        cors: Whether pages of other origins may ask.
+    """
+
+    models: tuple[ModelSettings, ...]
+    host: str = "127.0.0.1"
+    port: int = 8500
+    rest_port: int = 8501
+    batching: BatchingParameters = field(default_factory=BatchingParameters)
+    limits: Limits = field(default_factory=Limits)
+    poll_seconds: float = 1.0
+    token: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    cors: bool = False

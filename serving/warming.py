@@ -1,0 +1,45 @@
+"""The requests in a SavedModel that a model server runs before it lets anybody in.
+
+They are written by `serving.warmup`; this module only reads them, and needs no Keras.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+FILE = "assets.extra/tf_serving_warmup_requests"
+# More of them TF Serving does not read.
+MOST = 1000
+
+Inputs = Mapping[str, np.ndarray]
+
+
+def read_warm_up(folder: Path) -> Iterator[tuple[str, Inputs]]:
+    """The requests of a SavedModel: signatures and their inputs.
+
+    Args:
+        folder: The version folder; there may be no requests in it.
+
+    Yields:
+        The signature's name, empty for the default one, and its inputs. Requests of
+        other APIs than Predict, Classify and Regress are passed over.
+    """
+    file = folder / FILE
+    if not file.is_file():
+        return
+    for record in tf.data.TFRecordDataset(str(file)):
+        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+        kind = log.WhichOneof("log_type")
+        if kind not in ("predict_log", "classify_log", "regress_log"):
+            continue
+        request = getattr(log, kind).request
+        if kind == "predict_log":
+            inputs = {n: tf.make_ndarray(value) for n, value in request.inputs.items()}
+        else:
+            examples = request.input.example_list.examples
+            serialized = [example.SerializeToString() for example in examples]
+            inputs = {"inputs": np.array(serialized, object)}
+        yield request.model_spec.signature_name, inputs

@@ -1,0 +1,112 @@
+"""Small SavedModels, and servers of them in a thread of the test's process."""
+
+import asyncio
+import http.client
+import json
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import grpc
+import pytest
+from tensorflow_serving.apis import (
+    model_service_pb2_grpc,
+    prediction_service_pb2_grpc,
+)
+
+from serving.server.models.catalog import ModelSettings
+from serving.server.run import serving
+from serving.server.settings import Settings
+from tests.serving.server.half_plus import save_half_plus
+
+NAME = "half_plus_two"
+
+
+@pytest.fixture(scope="session")
+def half_plus_two(tmp_path_factory) -> Path:
+    """A model's folder, with version 123."""
+    folder = tmp_path_factory.mktemp("models") / NAME
+    save_half_plus(folder / "123", 2.0)
+    return folder
+
+
+class Client:
+    """Asks a server over both doors."""
+
+    def __init__(self, addresses):
+        self.addresses = addresses
+        self.host = urlsplit(addresses.rest).netloc
+        self._channel = grpc.insecure_channel(addresses.grpc)
+        self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(
+            self._channel
+        )
+        self.models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+
+    def close(self):
+        self._channel.close()
+
+    def send(self, method, path, body=None, headers=None):
+        """Status, headers and bytes of an answer."""
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read()
+        finally:
+            connection.close()
+
+    def post(self, path, body, **headers):
+        """Status and JSON of the answer to a JSON body."""
+        text = body if isinstance(body, bytes | str) else json.dumps(body)
+        status, _, answer = self.send("POST", f"/v1/models/{path}", text, headers)
+        return status, json.loads(answer)
+
+    def get(self, path):
+        """Status and JSON."""
+        status, _, answer = self.send("GET", path)
+        return status, json.loads(answer)
+
+
+@contextmanager
+def running(settings):
+    """A server in a thread, and a client of it."""
+    ready: Future = Future()
+
+    async def run():
+        stop = asyncio.Event()
+        try:
+            async with serving(settings) as addresses:
+                ready.set_result((addresses, asyncio.get_running_loop(), stop))
+                await stop.wait()
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    try:
+        addresses, loop, stop = ready.result(timeout=120)
+        client = Client(addresses)
+        try:
+            yield client
+        finally:
+            client.close()
+            loop.call_soon_threadsafe(stop.set)
+    finally:
+        thread.join(timeout=120)
+        assert not thread.is_alive()
+
+
+def settings_for(*folders, **changes):
+    models = tuple(ModelSettings(folder.name, folder) for folder in folders)
+    return Settings(**{"models": models, "port": 0, "rest_port": 0, **changes})
+
+
+@pytest.fixture(scope="module")
+def server(half_plus_two):
+    """A server of `half_plus_two`, with everything as it is by default."""
+    with running(settings_for(half_plus_two)) as client:
+        yield client

@@ -1,0 +1,241 @@
+"""What goes wrong around a server costs no good request its answer."""
+
+import json
+import shutil
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import pytest
+
+from serving.server.models.batching import BatchingParameters
+from serving.server.settings import Limits
+from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.half_plus import save_half_plus
+from tests.serving.server.test_rpc import predict_request
+
+PREDICT = f"{NAME}:predict"
+GOOD = {"instances": [1.0]}
+ANSWER = (200, {"predictions": [2.5]})
+A_WHILE = 300_000  # turns, about a second
+
+
+def slow(turns=A_WHILE):
+    return {"signature_name": "slow", "instances": [turns]}
+
+
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def raw(client, head, body=b""):
+    """A connection that has sent so much."""
+    host, port = client.host.split(":")
+    connection = socket.create_connection((host, int(port)), timeout=30)
+    connection.sendall(head.replace(b"\n", b"\r\n") + b"\r\n\r\n" + body)
+    return connection
+
+
+HEAD = b"POST /v1/models/%s:predict HTTP/1.1\nHost: x" % NAME.encode()
+
+
+def test_a_poisoned_request_fails_alone(half_plus_two):
+    # They wait for each other: all four are of one batch.
+    batching = BatchingParameters(max_batch_size=4, batch_timeout_micros=20_000_000)
+    texts = ["a", "poison", "abc", "ab"]
+    bodies = [{"signature_name": "rows", "instances": [text]} for text in texts]
+    settings = settings_for(half_plus_two, batching=batching)
+    with running(settings) as client, ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda body: client.post(PREDICT, body), bodies))
+    assert [status for status, _ in found] == [200, 400, 200, 200]
+    lengths = [found[n][1]["predictions"][0]["length"] for n in (0, 2, 3)]
+    assert lengths == [1, 3, 2]
+    assert "poison" in found[1][1]["error"]
+
+
+def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
+    limits = Limits(body_seconds=1.0)
+    with running(settings_for(half_plus_two, limits=limits)) as client:
+        head = HEAD + b"\nContent-Length: 100"
+        with raw(client, head, b'{"inst') as connection:
+            assert client.post(PREDICT, GOOD) == ANSWER
+            answer = connection.recv(2**16)
+            while b"}" not in answer:
+                answer += connection.recv(2**16)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"did not come within 1 s" in answer
+        assert client.post(PREDICT, GOOD) == ANSWER
+
+
+@pytest.mark.parametrize("body", [b'{"instances": [1', b'{"instances": [1.0]}'])
+def test_a_client_that_goes_away(server, body):
+    for _ in range(20):
+        raw(server, HEAD + b"\nContent-Length: 20", body).close()
+    assert server.post(PREDICT, GOOD) == ANSWER
+
+
+def test_who_goes_away_while_waiting_is_not_worked_for(half_plus_two):
+    batching = BatchingParameters(num_batch_threads=1, max_batch_size=1)
+    with running(settings_for(half_plus_two, batching=batching)) as client:
+        body = json.dumps(slow()).encode()
+        head = HEAD + b"\nContent-Length: %d" % len(body)
+        connections = [raw(client, head, body) for _ in range(30)]
+        until(lambda: b"batch_size_count" in client.send("GET", METRICS)[2])
+        for connection in connections:
+            connection.close()
+        # The rest of the thirty would take half a minute.
+        began = time.monotonic()
+        assert client.post(PREDICT, GOOD) == ANSWER
+        assert time.monotonic() - began < 15
+
+
+METRICS = "/monitoring/prometheus/metrics"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /v1/models/x:predict HTTP/1.1\nHost: x\nContent-Length: -5",
+        b"POST /v1/models/x:predict HTTP/1.1\nHost: x\nContent-Length: many",
+        b"POST /v1/models/x:predict HTTP/9.9\nHost: x",
+        b"\x00\xff\xfe nonsense",
+        b"POST " + b"/" * 100_000 + b" HTTP/1.1\nHost: x",
+    ],
+)
+def test_what_is_no_http(server, head):
+    with raw(server, head) as connection:
+        answer = connection.recv(2**16)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+    assert server.post(PREDICT, GOOD) == ANSWER
+
+
+def test_a_full_queue_refuses_and_recovers(half_plus_two):
+    batching = BatchingParameters(
+        max_batch_size=1, max_enqueued_batches=2, num_batch_threads=1
+    )
+    with running(settings_for(half_plus_two, batching=batching)) as client:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda _: client.post(PREDICT, slow()), range(8)))
+        statuses = sorted(status for status, _ in found)
+        # Two wait, or one runs and two wait; the others are refused at once.
+        assert statuses[:2] == [200, 200]
+        assert set(statuses) == {200, 429}
+        message = "The batch scheduling queue to which this task was submitted is full"
+        assert all(message in a["error"] for status, a in found if status == 429)
+        assert client.post(PREDICT, GOOD) == ANSWER
+
+
+def test_an_answer_that_takes_too_long(half_plus_two):
+    limits = Limits(answer_seconds=0.2)
+    with running(settings_for(half_plus_two, limits=limits)) as client:
+        status, answer = client.post(PREDICT, slow())
+        assert status == 504
+        assert "no answer within 0.2 s" in answer["error"]
+        request = predict_request(signature="slow", turns=np.array([A_WHILE], np.int32))
+        with pytest.raises(grpc.RpcError) as caught:
+            client.prediction.Predict(request, 30.0)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert client.post(PREDICT, GOOD) == ANSWER
+
+
+def test_a_damaged_version_does_not_take_over(tmp_path):
+    folder = tmp_path / NAME
+    save_half_plus(folder / "1")
+    with running(settings_for(folder, poll_seconds=0.05)) as client:
+        damaged = tmp_path / "damaged"
+        shutil.copytree(folder / "1", damaged)
+        (damaged / "saved_model.pb").write_bytes(b"\x0a\xff\xff nonsense")
+        damaged.rename(folder / "2")
+        path = f"/v1/models/{NAME}/versions/2"
+        until(lambda: "END" in str(client.get(path)))
+        [status] = client.get(path)[1]["model_version_status"]
+        assert status["status"]["error_code"] != "OK"
+        assert status["status"]["error_message"]
+        assert client.post(PREDICT, GOOD) == ANSWER
+        # Mended, it takes over at the next look.
+        save_half_plus(tmp_path / "good", 3.0)
+        shutil.copytree(tmp_path / "good", folder / "2", dirs_exist_ok=True)
+        until(lambda: client.post(PREDICT, GOOD) == (200, {"predictions": [3.5]}))
+
+
+def test_folders_that_vanish(tmp_path):
+    folder = tmp_path / NAME
+    save_half_plus(folder / "1", 2.0)
+    save_half_plus(folder / "2", 3.0)
+    with running(settings_for(folder, poll_seconds=0.05)) as client:
+        assert client.post(PREDICT, GOOD) == (200, {"predictions": [3.5]})
+        shutil.rmtree(folder / "2")
+        until(lambda: client.post(PREDICT, GOOD) == ANSWER)
+        shutil.rmtree(folder)
+        time.sleep(0.3)  # some looks later
+        assert client.post(PREDICT, GOOD) == ANSWER
+
+
+@pytest.mark.parametrize("reloads", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_reloads_under_load(tmp_path, reloads):
+    folder = tmp_path / NAME
+    kinds = [save_half_plus(tmp_path / f"kind{n}", 10.0 * n) for n in range(2)]
+    shutil.copytree(kinds[1], folder / "1")
+    stop = threading.Event()
+
+    def ask(client, rows):
+        """Statuses and versions, as long as it goes on."""
+        seen = []
+        while not stop.is_set():
+            request = predict_request(x=np.full(rows, 2.0, np.float32))
+            response = client.prediction.Predict(request, 30.0)
+            version = response.model_spec.version.value
+            expected = [1.0 + 10.0 * (version % 2)] * rows
+            assert list(response.outputs["y"].float_val) == expected
+            assert client.post(PREDICT, GOOD)[0] == 200
+            seen.append(version)
+        return seen
+
+    settings = settings_for(folder, poll_seconds=0.02)
+    with running(settings) as client, ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask, client, rows) for rows in (1, 2, 3, 40)]
+        for number in range(2, reloads + 2):
+            shutil.copytree(kinds[number % 2], tmp_path / "coming")
+            (tmp_path / "coming").rename(folder / str(number))
+            path = f"/v1/models/{NAME}/versions/{number}"
+            until(lambda path=path: "AVAILABLE" in str(client.get(path)))
+        stop.set()
+        seen = [asked.result(60) for asked in asking]
+    assert all(versions == sorted(versions) for versions in seen)
+    assert max(max(versions) for versions in seen) >= reloads
+
+
+def test_who_does_not_show_the_token(half_plus_two):
+    with running(settings_for(half_plus_two, token="secret")) as client:
+        status, answer = client.post(PREDICT, GOOD)
+        assert status == 401
+        assert "Authorization: Bearer TOKEN" in answer["error"]
+        shown = {"Authorization": "Bearer secret"}
+        assert client.post(PREDICT, GOOD, **shown) == ANSWER
+        assert client.post(PREDICT, GOOD, Authorization="Bearer secre")[0] == 401
+        assert client.send("GET", METRICS)[0] == 401
+        assert client.send("GET", "/readyz")[0] == 200
+        with pytest.raises(grpc.RpcError) as caught:
+            client.prediction.Predict(predict_request(), 30.0)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        metadata = [("authorization", "Bearer secret")]
+        answer = client.prediction.Predict(predict_request(), 30.0, metadata=metadata)
+        assert list(answer.outputs["y"].float_val) == [3.0]
+
+
+@pytest.mark.parametrize("cors", [True, False])
+def test_pages_of_other_origins(half_plus_two, cors):
+    with running(settings_for(half_plus_two, cors=cors)) as client:
+        origin = {"Origin": "https://example.org"}
+        path = f"/v1/models/{PREDICT}"
+        status, headers, _ = client.send("OPTIONS", path, headers=origin)
+        assert (status == 200) is cors
+        _, headers, _ = client.send("POST", path, json.dumps(GOOD))
+        assert headers.get("access-control-allow-origin") == ("*" if cors else None)
+        assert client.send("OPTIONS", path, headers={"Origin": "file://x"})[0] == 400

@@ -1,0 +1,275 @@
+"""The gRPC API by the official stubs, held to TF Serving's tested behaviour.
+
+Cases after tensorflow/serving: model_servers/tensorflow_model_server_test.py,
+servables/tensorflow/predict_impl_test.cc, multi_inference_test.cc and
+get_model_metadata_impl_test.cc, in our own words.
+"""
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    predict_pb2,
+    regression_pb2,
+)
+
+from serving.server.contract.tensors import to_proto
+from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.half_plus import save_half_plus, save_of_tensorflow_1
+
+WAIT = 30.0
+
+
+def predict_request(name=NAME, signature="", version=None, outputs=(), **inputs):
+    request = predict_pb2.PredictRequest(output_filter=outputs)
+    request.model_spec.name = name
+    request.model_spec.signature_name = signature
+    if version is not None:
+        request.model_spec.version.value = version
+    for key, value in (inputs or {"x": np.array([2.0], np.float32)}).items():
+        request.inputs[key].CopyFrom(to_proto(np.asarray(value)))
+    return request
+
+
+def examples_of(request, *values):
+    for value in values:
+        example = request.input.example_list.examples.add()
+        example.features.feature["x"].float_list.value.append(value)
+    return request
+
+
+def refused(call, request):
+    with pytest.raises(grpc.RpcError) as caught:
+        call(request, WAIT)
+    return caught.value.code(), caught.value.details()
+
+
+def test_predict_answers_in_the_fields_that_clients_read(server):
+    response = server.prediction.Predict(predict_request(outputs=["y"]), WAIT)
+    assert response.outputs["y"].dtype == tf.float32.as_datatype_enum
+    assert list(response.outputs["y"].float_val) == [3.0]
+    spec = response.model_spec
+    assert (spec.name, spec.version.value) == (NAME, 123)
+    assert spec.signature_name == "serving_default"
+
+
+def test_only_what_the_filter_names_is_answered(server):
+    request = predict_request(
+        signature="two",
+        outputs=["as_text"],
+        x=np.array([2.0], np.float32),
+        scale=np.array([7], np.int32),
+    )
+    response = server.prediction.Predict(request, WAIT)
+    assert list(response.outputs) == ["as_text"]
+    assert list(response.outputs["as_text"].string_val) == [b"7"]
+
+
+def test_a_version_by_its_number(server):
+    response = server.prediction.Predict(predict_request(version=123), WAIT)
+    assert response.model_spec.version.value == 123
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "message"),
+    [
+        (predict_request("foo"), "NOT_FOUND", "Servable not found for request: Latest"),
+        (predict_request(version=9), "NOT_FOUND", f"Specific({NAME}, 9)"),
+        (
+            predict_request(signature="zz"),
+            "FAILED_PRECONDITION",
+            'Serving signature key "zz" not found.',
+        ),
+        (
+            predict_request(z=np.array([1.0], np.float32)),
+            "INVALID_ARGUMENT",
+            "Sent extra: {z}. Missing but required: {x}.",
+        ),
+        (predict_request(outputs=["q"]), "INVALID_ARGUMENT", "alias not found"),
+        (predict_request(outputs=["y", "y"]), "INVALID_ARGUMENT", "duplicate output"),
+        (
+            predict_request(x=np.array([1], np.int32)),
+            "INVALID_ARGUMENT",
+            "Expects arg[x] to be float but int32 is provided",
+        ),
+        (
+            predict_request(x=np.array([[1.0]], np.float32)),
+            "INVALID_ARGUMENT",
+            "Input x has the shape [1, 1]; expected [?]",
+        ),
+    ],
+)
+def test_what_predict_refuses(server, request_, code, message):
+    found, details = refused(server.prediction.Predict, request_)
+    assert found is grpc.StatusCode[code]
+    assert message in details
+
+
+def test_rows_that_are_none(server):
+    request = predict_request(x=np.zeros([0], np.float32))
+    response = server.prediction.Predict(request, WAIT)
+    assert [dim.size for dim in response.outputs["y"].tensor_shape.dim] == [0]
+
+
+def test_ten_thousand_rows(server):
+    texts = np.array([b"a" * (n % 300) for n in range(10_000)], object)
+    request = predict_request(signature="rows", outputs=["length"], text=texts)
+    response = server.prediction.Predict(request, WAIT)
+    assert list(response.outputs["length"].int_val) == [n % 300 for n in range(10_000)]
+
+
+def test_classify(server):
+    request = examples_of(classification_pb2.ClassificationRequest(), 2.0, 20.0)
+    request.model_spec.name = NAME
+    request.model_spec.signature_name = "classify_x_to_y"
+    response = server.prediction.Classify(request, WAIT)
+    rows = response.result.classifications
+    assert [[(c.label, c.score) for c in row.classes] for row in rows] == [
+        [("y", 3.0)],
+        [("y", 12.0)],
+    ]
+    assert response.model_spec.version.value == 123
+
+
+def test_regress(server):
+    request = examples_of(regression_pb2.RegressionRequest(), 80.0)
+    request.model_spec.name = NAME
+    request.model_spec.signature_name = "regress_x_to_y"
+    response = server.prediction.Regress(request, WAIT)
+    assert [one.value for one in response.result.regressions] == [42.0]
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [
+        ("", "Expected regression signature method_name to be tensorflow/serving/"),
+        ("zz", "No signature was found with the name: zz"),
+        ("classify_x_to_y", "Was: tensorflow/serving/classify"),
+    ],
+)
+def test_signatures_that_are_not_for_regress(server, signature, message):
+    request = examples_of(regression_pb2.RegressionRequest(), 80.0)
+    request.model_spec.name = NAME
+    request.model_spec.signature_name = signature
+    code, details = refused(server.prediction.Regress, request)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert message in details
+
+
+def test_no_examples(server):
+    request = regression_pb2.RegressionRequest()
+    request.model_spec.name = NAME
+    request.model_spec.signature_name = "regress_x_to_y"
+    code, details = refused(server.prediction.Regress, request)
+    assert (code, details) == (grpc.StatusCode.INVALID_ARGUMENT, "Input is empty.")
+
+
+def multi(*tasks, value=2.0):
+    request = inference_pb2.MultiInferenceRequest()
+    for name, signature, method in tasks:
+        task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
+        task.model_spec.name = name
+        task.model_spec.signature_name = signature
+    return examples_of(request, value)
+
+
+REGRESS = (NAME, "regress_x_to_y", "regress")
+CLASSIFY = (NAME, "classify_x_to_y", "classify")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "message"),
+    [
+        (multi(REGRESS, REGRESS), "INVALID_ARGUMENT", "Duplicate evaluation of sig"),
+        (multi(REGRESS, ("x", "a", "regress")), "INVALID_ARGUMENT", "the same model"),
+        (multi(("", "a", "regress")), "INVALID_ARGUMENT", "empty model name"),
+        (multi((NAME, "zz", "regress")), "INVALID_ARGUMENT", "Requested signature not"),
+        (multi((NAME, "two", "predict")), "UNIMPLEMENTED", "Unsupported signature"),
+        (multi(), "INVALID_ARGUMENT", "at least one task"),
+    ],
+)
+def test_what_multi_inference_refuses(server, request_, code, message):
+    found, details = refused(server.prediction.MultiInference, request_)
+    assert found is grpc.StatusCode[code]
+    assert message in details
+
+
+def test_multi_inference(tmp_path):
+    save_of_tensorflow_1(tmp_path / NAME / "1")
+    with running(settings_for(tmp_path / NAME)) as client:
+        request = multi(REGRESS, CLASSIFY)
+        regressed, classified = client.prediction.MultiInference(request, WAIT).results
+    assert [one.value for one in regressed.regression_result.regressions] == [3.0]
+    [row] = classified.classification_result.classifications
+    assert [(one.label, one.score) for one in row.classes] == [("", 3.0)]
+    assert regressed.model_spec.signature_name == "regress_x_to_y"
+
+
+def test_multi_inference_reads_one_input(server):
+    code, details = refused(server.prediction.MultiInference, multi(REGRESS, CLASSIFY))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert details == "Input tensor must be the same for all Signatures."
+
+
+def test_metadata(server):
+    request = get_model_metadata_pb2.GetModelMetadataRequest(
+        metadata_field=["signature_def"]
+    )
+    request.model_spec.name = NAME
+    response = server.prediction.GetModelMetadata(request, WAIT)
+    found = get_model_metadata_pb2.SignatureDefMap()
+    assert response.metadata["signature_def"].Unpack(found)
+    assert "__saved_model_init_op" not in found.signature_def
+    assert found.signature_def["serving_default"].inputs["x"].dtype == 1
+    assert response.model_spec.version.value == 123
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"), [([], "at least one"), (["size"], "size is not supported")]
+)
+def test_metadata_that_there_is_not(server, fields, message):
+    request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=fields)
+    request.model_spec.name = NAME
+    code, details = refused(server.prediction.GetModelMetadata, request)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert message in details
+
+
+def test_status(server):
+    request = get_model_status_pb2.GetModelStatusRequest()
+    assert refused(server.models.GetModelStatus, request) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "Missing ModelSpec",
+    )
+    request.model_spec.name = NAME
+    [status] = server.models.GetModelStatus(request, WAIT).model_version_status
+    assert (status.version, status.state) == (123, 30)
+    assert (status.status.error_code, status.status.error_message) == (0, "")
+
+
+def test_the_models_are_what_the_last_configuration_says(tmp_path, half_plus_two):
+    three = tmp_path / "half_plus_three"
+    save_half_plus(three / "1", 3.0)
+    with running(settings_for(half_plus_two)) as client:
+        request = model_management_pb2.ReloadConfigRequest()
+        models = request.config.model_config_list.config
+        models.add(name="three", base_path=str(three), version_labels={"stable": 1})
+        response = client.models.HandleReloadConfigRequest(request, WAIT)
+        assert response.status.error_code == 0
+        asked = predict_request("three")
+        asked.model_spec.version_label = "stable"
+        answer = client.prediction.Predict(asked, WAIT)
+        assert list(answer.outputs["y"].float_val) == [4.0]
+        code, _ = refused(client.prediction.Predict, predict_request())
+        assert code is grpc.StatusCode.NOT_FOUND
+        empty = model_management_pb2.ReloadConfigRequest()
+        code, _ = refused(client.models.HandleReloadConfigRequest, empty)
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        answer = client.prediction.Predict(asked, WAIT)
+        assert list(answer.outputs["y"].float_val) == [4.0]
