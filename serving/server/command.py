@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="DIR",
         type=Path,
-        help="the folder above a SavedModel's version folders",
+        help="the folder above a SavedModel's version folders; or one of these, which "
+        "is served alone",
     )
     what.add_argument(
         "--model-config-file",
@@ -134,6 +136,8 @@ def serve(arguments: argparse.Namespace) -> None:
     for file in (arguments.certificate, arguments.key):
         if file is not None and not file.is_file():
             raise ConfigError(f"{file}: there is no such file")
+    # What goes wrong in TensorFlow's C++ reaches us as an error; it need not be printed.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
     from serving.server.models.batching import BatchingParameters
     from serving.server.models.catalog import ModelSettings
@@ -146,8 +150,8 @@ def serve(arguments: argparse.Namespace) -> None:
     elif invocation is not None and folder is not None:
         models = (ModelSettings(invocation.config.name, folder),)
     else:
-        name = arguments.name or arguments.model.resolve().name
-        models = (ModelSettings(name, arguments.model),)
+        folder, policy = _folder_above(arguments.model.resolve())
+        models = (ModelSettings(arguments.name or folder.name, folder, policy),)
     batching = BatchingParameters(enabled=not arguments.no_batching)
     if arguments.batching_parameters_file:
         batching = read_batching(arguments.batching_parameters_file)
@@ -184,6 +188,15 @@ def _exported(invocation: Invocation) -> Path:
     stage = Stage(invocation.run_folder, "export", invocation.command("export"))
     stage.load()
     return stage.path / "saved_model"
+
+
+def _folder_above(folder: Path) -> tuple[Path, Any]:
+    """The folder above the versions, and which of them; for a version, that alone."""
+    from serving.server.models.versions import Policy
+
+    if (folder / "saved_model.pb").is_file() and folder.name.isdecimal():
+        return folder.parent, Policy(specific=frozenset({int(folder.name)}))
+    return folder, Policy()
 
 
 def _token(file: Path | None) -> str | None:
