@@ -136,7 +136,7 @@ def serve(arguments: argparse.Namespace) -> None:
     for file in (arguments.certificate, arguments.key):
         if file is not None and not file.is_file():
             raise ConfigError(f"{file}: there is no such file")
-    # What goes wrong in TensorFlow's C++ reaches us as an error; it need not be printed.
+    # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
     from serving.server.models.batching import BatchingParameters

@@ -158,13 +158,16 @@ class RestApi:
                     )
                 )
             case "classify":
-                signature, examples = read_examples(body)
+                signature, examples = await self._examples(body)
                 classes = await self._service.classify(target, signature, examples)
                 return _json(classification_text(classes.result))
             case _:
-                signature, examples = read_examples(body)
+                signature, examples = await self._examples(body)
                 values = await self._service.regress(target, signature, examples)
                 return _json(regression_text(values.result))
+
+    async def _examples(self, body: bytes) -> tuple[str, Any]:
+        return await _aside(len(body) > _LARGE_BODY, lambda: read_examples(body))
 
 
 async def _aside(large: bool, work: Callable[[], Any]) -> Any:

@@ -20,6 +20,8 @@ from serving.server.contract.json_text import kind, parse_object, shown, text_by
 from serving.server.failures import invalid
 
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
+# Bytes of all copies of a context: it costs its sender nothing to ask for many.
+_LARGEST_CONTEXTS = 2**28
 _KINDS = {
     "bytes_list": "bytes",
     "float_list": "float",
@@ -75,7 +77,7 @@ def serialized_examples(found: input_pb2.Input) -> np.ndarray:
         Serialised `tf.Example`s.
 
     Raises:
-        Failure: There is none.
+        Failure: There is none, or too many for their context.
     """
     listed = found.WhichOneof("kind")
     context = b""
@@ -87,6 +89,11 @@ def serialized_examples(found: input_pb2.Input) -> np.ndarray:
         context = found.example_list_with_context.context.SerializeToString()
     if not examples:
         raise invalid("Input is empty.")
+    if len(context) * len(examples) > _LARGEST_CONTEXTS:
+        raise invalid(
+            f"a context of {len(context):,} bytes for {len(examples):,} examples: each "
+            "gets it, which would be too much; send fewer examples at once"
+        )
     # Two messages one behind the other are their union, what comes later counting.
     rows = [context + example.SerializeToString() for example in examples]
     packed = np.empty(len(rows), object)
@@ -109,14 +116,15 @@ def _example(value: object) -> example_pb2.Example:
 def _add(value: Any, name: str, feature: feature_pb2.Feature) -> None:
     if isinstance(value, bool):
         _of_kind(feature, "int64_list", name).value.append(int(value))
-    elif isinstance(value, int):
+    elif isinstance(value, int) and -(2**63) <= value < 2**64:
         integers = _of_kind(feature, "int64_list", name).value
-        if not -(2**63) <= value < 2**63:
+        if value >= 2**63:
             raise invalid(
                 f"Feature: {name} has uint64 element. Only int64 is supported."
             )
         integers.append(value)
-    elif isinstance(value, float):
+    elif isinstance(value, int | float):
+        # Beyond 64 bits JSON's integers are read as decimals.
         decimals = _of_kind(feature, "float_list", name).value
         if abs(value) > _LARGEST_FLOAT and value - value == 0:
             raise lossy(value, "float")

@@ -43,11 +43,12 @@ def predict_text(outputs: Outputs, format: Format) -> bytes:
         return _rows(outputs).encode()
     if len(outputs) == 1:
         [(name, values)] = outputs.items()
-        text = _indented(_nested(name, values), 1)
+        text = _indented(_nested(name, values, 1), 1)
     else:
+        nested = {name: _nested(name, of, len(outputs)) for name, of in outputs.items()}
         parts = [
-            f"{_INDENT * 2}{_quoted(name)}: {_indented(_nested(name, values), 2)}"
-            for name, values in outputs.items()
+            f"{_INDENT * 2}{_quoted(name)}: {_indented(values, 2)}"
+            for name, values in nested.items()
         ]
         text = "{\n" + ",\n".join(parts) + f"\n{_INDENT}}}"
     return f'{{\n{_INDENT}"outputs": {text}\n}}'.encode()
@@ -89,7 +90,7 @@ def _results(rows: Sequence[str]) -> bytes:
 def _rows(outputs: Outputs) -> str:
     count = _count(outputs)
     columns = {
-        name: [_flat(part) for part in _nested(name, values)]
+        name: [_flat(part) for part in _nested(name, values, len(outputs))]
         for name, values in outputs.items()
     }
     if len(columns) == 1:
@@ -125,14 +126,16 @@ def _count(outputs: Outputs) -> int:
     return count or 0
 
 
-def _nested(name: str, values: np.ndarray) -> Any:
+def _nested(name: str, values: np.ndarray, outputs: int) -> Any:
     """The values as texts, in lists as deep as the array."""
     texts = np.empty(values.size, object)
-    texts[:] = _texts(name, values)
+    # Of the objects and lists around a value: one more if outputs have names.
+    depth = 1 + (outputs > 1) + values.ndim
+    texts[:] = _texts(name, values, depth)
     return texts.reshape(values.shape).tolist()
 
 
-def _texts(name: str, values: np.ndarray) -> list[str]:
+def _texts(name: str, values: np.ndarray, depth: int) -> list[str]:
     match values.dtype.kind:
         case "f" if values.dtype.itemsize >= 4:
             return _decimals(values.ravel())
@@ -141,9 +144,9 @@ def _texts(name: str, values: np.ndarray) -> list[str]:
         case "b":
             return ["true" if value else "false" for value in values.ravel().tolist()]
         case "O" | "S":
-            of_bytes = name.endswith("_bytes")
-            as_text = _base64 if of_bytes else _quoted_bytes
-            return [as_text(value) for value in values.ravel().tolist()]
+            if name.endswith("_bytes"):
+                return [_base64(value, depth) for value in values.ravel().tolist()]
+            return [_quoted_bytes(value) for value in values.ravel().tolist()]
         case _:
             raise invalid(
                 f"Failed to write JSON value for tensor type: {values.dtype.name}"
@@ -177,8 +180,9 @@ def _quoted_bytes(value: bytes) -> str:
     return _quoted(value.decode("utf-8", "replace"))
 
 
-def _base64(value: bytes) -> str:
-    return f'{{"b64": "{base64.b64encode(value).decode()}"}}'
+def _base64(value: bytes, depth: int) -> str:
+    text = base64.b64encode(value).decode()
+    return f'{{\n{_INDENT * (depth + 1)}"b64": "{text}"\n{_INDENT * depth}}}'
 
 
 def _list(texts: Iterable[str]) -> str:

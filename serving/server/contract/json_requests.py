@@ -92,7 +92,7 @@ def signature_name(document: Mapping[str, Any]) -> str:
     """The signature that a request names; empty if it names none.
 
     Raises:
-        Failure: It is no text.
+        Failure: It is no text, or half a character.
     """
     name = document.get("signature_name", "")
     if not isinstance(name, str):
@@ -100,6 +100,7 @@ def signature_name(document: Mapping[str, Any]) -> str:
             f"JSON Value: {shown(document)} not formatted correctly. 'signature_name' "
             "key must be a string value."
         )
+    text_bytes(name)
     return name
 
 
@@ -122,7 +123,7 @@ def decode_base64(value: object) -> bytes:
         raise invalid(
             f"JSON Value: {shown(value)} not formatted correctly for base64 data"
         )
-    encoded = text_bytes(value["b64"])
+    encoded = b"".join(text_bytes(value["b64"]).split())
     try:
         # Padding may be left out.
         return base64.b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
@@ -224,6 +225,7 @@ class _Column:
 
     def add(self, value: object) -> None:
         shape = _shape(value)
+        check_depth(len(shape) + 1)
         leaves = _leaves(value, shape, self._dtype)
         if self._shape is None:
             self._shape = shape

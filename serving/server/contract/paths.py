@@ -13,11 +13,12 @@ from serving.server.failures import Failure, invalid
 
 Method = Literal["classify", "regress", "predict"]
 
+_FLAGS = re.IGNORECASE | re.ASCII
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"
-_QUESTION = re.compile(_MODEL + r":(classify|regress|predict)", re.IGNORECASE)
+_QUESTION = re.compile(_MODEL + r":(classify|regress|predict)", _FLAGS)
 _LOOK = re.compile(
     r"/v1/models(?:/([^/:]+))?(?:/versions/(\d+)|/labels/([^/:]+))?(?:/(metadata))?",
-    re.IGNORECASE,
+    _FLAGS,
 )
 _LARGEST_VERSION = 2**63 - 1
 
@@ -77,10 +78,9 @@ def malformed(method: str, path: str) -> Failure:
 
 def _target(name: str, version: str | None, label: str | None) -> Target:
     number = None
-    # Digits of other scripts are digits to Python.
     if version is not None:
         digits = version.lstrip("0") or "0"
-        if not version.isascii() or len(digits) > 19 or int(digits) > _LARGEST_VERSION:
+        if len(digits) > 19 or int(digits) > _LARGEST_VERSION:
             raise invalid(f"Failed to convert version: {version} to numeric.")
         number = int(digits)
     return Target(_decoded(name), number, None if label is None else _decoded(label))

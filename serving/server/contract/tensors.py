@@ -38,8 +38,7 @@ def to_array(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
         Failure: Its parts do not fit together.
     """
     shape = [dim.size for dim in proto.tensor_shape.dim]
-    if not proto.tensor_content:
-        _check_claim(name, shape, proto)
+    _check_claim(name, shape, proto)
     try:
         if proto.dtype == types_pb2.DT_STRING:
             return _strings(proto, shape)
@@ -51,6 +50,8 @@ def to_array(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
 def _check_claim(name: str, shape: list[int], proto: tensor_pb2.TensorProto) -> None:
     """A shape costs its sender nothing, and one value may stand for all of it."""
     size = math.prod(shape)
+    if len(proto.string_val) == 1:
+        size *= max(len(proto.string_val[0]), 1)
     if min(shape, default=0) < 0 or (size > _LARGEST_CLAIM and size > proto.ByteSize()):
         raise invalid(
             f"Input {name}: the shape {shape} is claimed by a message of "
