@@ -7,7 +7,7 @@ from grpc import StatusCode
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
 from serving.server.failures import Failure, invalid
-from serving.server.models.servable import DEFAULT, Signature
+from serving.server.models.signature import DEFAULT, Signature
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"

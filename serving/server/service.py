@@ -2,15 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from grpc import StatusCode
-from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -23,18 +21,16 @@ from tensorflow_serving.apis import (
 
 from serving.server import inference
 from serving.server.contract.examples import serialized_examples
-from serving.server.contract.json_requests import type_name
 from serving.server.contract.paths import Target
 from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
 from serving.server.models.loaded import Loaded
-from serving.server.models.servable import DEFAULT, Signature
+from serving.server.models.rows import Arrays
+from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.versions import State, Version
 
 _METADATA = "signature_def"
-
-Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -122,8 +118,8 @@ class Service:
             if found is None:
                 message = f'Serving signature key "{signature or DEFAULT}" not found.'
                 raise Failure(StatusCode.FAILED_PRECONDITION, message)
-            _check_inputs(found, inputs)
-            names = _outputs(found, output_filter)
+            found.check_inputs(inputs)
+            names = found.choose_outputs(output_filter)
             outputs = await self._run(loaded, found, inputs, names)
             return Predicted(version, found.name, outputs)
 
@@ -303,62 +299,6 @@ def target_of(spec: model_pb2.ModelSpec) -> Target:
         spec.version.value if choice == "version" else None,
         spec.version_label if choice == "version_label" else None,
     )
-
-
-def _check_inputs(signature: Signature, inputs: Arrays) -> None:
-    dtypes = signature.dtypes
-    if inputs.keys() != dtypes.keys():
-        sent, known = sorted(inputs), sorted(dtypes)
-        extra = ",".join(sorted(inputs.keys() - dtypes.keys()))
-        missing = ",".join(sorted(dtypes.keys() - inputs.keys()))
-        raise invalid(
-            f"input size does not match signature: {len(sent)}!={len(known)} "
-            f"len({{{','.join(sent)}}}) != len({{{','.join(known)}}}). Sent extra: "
-            f"{{{extra}}}. Missing but required: {{{missing}}}."
-        )
-    for name, values in inputs.items():
-        found = _datatype(values)
-        if found != dtypes[name]:
-            raise invalid(
-                f"Expects arg[{name}] to be {type_name(dtypes[name])} but "
-                f"{type_name(found)} is provided"
-            )
-        _check_shape(name, values, signature.shape(name))
-
-
-def _check_shape(
-    name: str, values: np.ndarray, wanted: Sequence[int | None] | None
-) -> None:
-    if wanted is None:
-        return
-    found = values.shape
-    fits = len(found) == len(wanted) and all(
-        size in (None, there) for size, there in zip(wanted, found, strict=True)
-    )
-    if not fits:
-        expected = ", ".join("?" if size is None else str(size) for size in wanted)
-        raise invalid(
-            f"Input {name} has the shape {list(found)}; expected [{expected}]"
-        )
-
-
-def _datatype(values: np.ndarray) -> int:
-    if values.dtype.kind in "OSU":
-        return types_pb2.DT_STRING
-    return tf.as_dtype(values.dtype).as_datatype_enum
-
-
-def _outputs(signature: Signature, wanted: Sequence[str]) -> list[str]:
-    known = sorted(signature.definition.outputs)
-    for number, name in enumerate(wanted):
-        if name not in known:
-            raise invalid(
-                f"output tensor alias not found in signature: {name} Outputs expected "
-                f"to be in the set {{{','.join(known)}}}."
-            )
-        if name in wanted[:number]:
-            raise invalid(f"duplicate output tensor alias: {name}")
-    return list(wanted) or known
 
 
 def _check_tasks(tasks: Sequence[inference_pb2.InferenceTask]) -> None:

@@ -10,12 +10,8 @@ import numpy as np
 from tensorflow.core.example import example_pb2, feature_pb2
 from tensorflow_serving.apis import input_pb2
 
-from serving.server.contract.json_requests import (
-    decode_base64,
-    is_base64,
-    lossy,
-    signature_name,
-)
+from serving.server.contract.json_requests import signature_name
+from serving.server.contract.json_tensors import decode_base64, is_base64, lossy
 from serving.server.contract.json_text import kind, parse_object, shown, text_bytes
 from serving.server.failures import invalid
 

@@ -5,42 +5,18 @@ https://www.tensorflow.org/tfx/serving/api_rest#predict_api. Values in rows
 input.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from grpc import StatusCode
-from tensorflow.core.framework import types_pb2
 
-from serving.server.contract.json_text import (
-    check_depth,
-    kind,
-    parse_object,
-    shown,
-    text_bytes,
-)
+from serving.server.contract.json_tensors import Column, is_base64, to_array
+from serving.server.contract.json_text import parse_object, shown, text_bytes
 from serving.server.failures import Failure, invalid
 
 Dtypes = Mapping[str, int]
 Format = Literal["row", "columnar"]
-
-_FLOATS = {
-    types_pb2.DT_FLOAT: (np.float32, "float", 2**24 - 1),
-    types_pb2.DT_DOUBLE: (np.float64, "double", 2**53 - 1),
-}
-_INTEGERS = {
-    types_pb2.DT_INT8: np.int8,
-    types_pb2.DT_INT16: np.int16,
-    types_pb2.DT_INT32: np.int32,
-    types_pb2.DT_INT64: np.int64,
-    types_pb2.DT_UINT8: np.uint8,
-    types_pb2.DT_UINT32: np.uint32,
-    types_pb2.DT_UINT64: np.uint64,
-}
-_LARGEST_UINT64 = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -104,33 +80,6 @@ def signature_name(document: Mapping[str, Any]) -> str:
     return name
 
 
-def is_base64(value: object) -> bool:
-    """Whether a value is `{"b64": "..."}` and nothing else."""
-    return (
-        isinstance(value, dict)
-        and len(value) == 1
-        and isinstance(value.get("b64"), str)
-    )
-
-
-def decode_base64(value: object) -> bytes:
-    """The bytes of a `{"b64": "..."}`.
-
-    Raises:
-        Failure: It is another object, or not base64.
-    """
-    if not (isinstance(value, dict) and is_base64(value)):
-        raise invalid(
-            f"JSON Value: {shown(value)} not formatted correctly for base64 data"
-        )
-    encoded = b"".join(text_bytes(value["b64"]).split())
-    try:
-        # Padding may be left out.
-        return base64.b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
-    except binascii.Error:
-        raise invalid("Unable to base64 decode") from None
-
-
 def _rows(document: Mapping[str, Any], dtypes: Dtypes) -> dict[str, np.ndarray]:
     instances = document["instances"]
     if not isinstance(instances, list):
@@ -145,7 +94,7 @@ def _rows(document: Mapping[str, Any], dtypes: Dtypes) -> dict[str, np.ndarray]:
             "input tensors required as per tensorinfo_map"
         )
     named = _is_object(instances[0])
-    columns = {name: _Column(dtype) for name, dtype in dtypes.items()}
+    columns = {name: Column(dtype) for name, dtype in dtypes.items()}
     for number, instance in enumerate(instances):
         if _is_object(instance) != named:
             wanted, found = ("object", "list") if named else ("value/list", "object")
@@ -164,7 +113,7 @@ def _is_object(value: object) -> bool:
 
 
 def _add_object(
-    instance: dict[str, Any], number: int, columns: Mapping[str, "_Column"]
+    instance: dict[str, Any], number: int, columns: Mapping[str, Column]
 ) -> None:
     for name, value in instance.items():
         try:
@@ -183,7 +132,7 @@ def _add_object(
         )
 
 
-def _add_value(instance: object, number: int, column: "_Column") -> None:
+def _add_value(instance: object, number: int, column: Column) -> None:
     try:
         column.add(instance)
     except Failure as failure:
@@ -200,181 +149,10 @@ def _columns(value: Any, dtypes: Dtypes) -> dict[str, np.ndarray]:
                 "input tensors required as per tensorinfo_map"
             )
         [(name, dtype)] = dtypes.items()
-        return {name: _array(value, dtype)}
+        return {name: to_array(value, dtype)}
     found = {}
     for name, dtype in dtypes.items():
         if name not in value:
             raise invalid(f"Missing named input: {name} in 'inputs' object.")
-        found[name] = _array(value[name], dtype)
+        found[name] = to_array(value[name], dtype)
     return found
-
-
-def _array(value: object, dtype: int) -> np.ndarray:
-    shape = _shape(value)
-    return _packed(_leaves(value, shape, dtype), dtype).reshape(shape)
-
-
-class _Column:
-    """An input's values, one for each instance, all of one shape."""
-
-    def __init__(self, dtype: int):
-        self._dtype = dtype
-        self._leaves: list[Any] = []
-        self._shape: tuple[int, ...] | None = None
-        self._count = 0
-
-    def add(self, value: object) -> None:
-        shape = _shape(value)
-        check_depth(len(shape) + 1)
-        leaves = _leaves(value, shape, self._dtype)
-        if self._shape is None:
-            self._shape = shape
-        if shape != self._shape:
-            size = int(np.prod(self._shape))
-            if len(leaves) != size:
-                raise invalid(f"Expecting tensor size: {size} but got: {len(leaves)}")
-            raise invalid(
-                f"Expecting shape {_dims(self._shape)} but got: {_dims(shape)}"
-            )
-        self._leaves += leaves
-        self._count += 1
-
-    def array(self) -> np.ndarray:
-        shape = (self._count, *(self._shape or ()))
-        return _packed(self._leaves, self._dtype).reshape(shape)
-
-
-def _dims(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
-def _shape(value: object) -> tuple[int, ...]:
-    """Of nested lists, by their first elements."""
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        check_depth(len(shape))
-        if not value:
-            break
-        value = value[0]
-    return tuple(shape)
-
-
-def _leaves(value: object, shape: tuple[int, ...], dtype: int) -> list[Any]:
-    """What lies in nested lists, each as its type holds it.
-
-    Raises:
-        Failure: The lists are not of that shape, or a value is of another type.
-    """
-    found = [value]
-    for level, size in enumerate(shape):
-        inner = []
-        for part in found:
-            if not isinstance(part, list):
-                raise invalid(
-                    f"JSON Value: {shown(part)} found at incorrect level: {level + 1} "
-                    f"in the JSON DOM. Expected at level: {len(shape)}"
-                )
-            if len(part) != size:
-                raise invalid(
-                    f"Encountered list at unexpected size: {len(part)} at level: "
-                    f"{level} expected size: {size}"
-                )
-            inner += part
-        found = inner
-    return _checked(found, dtype, len(shape))
-
-
-def _checked(leaves: list[Any], dtype: int, rank: int) -> list[Any]:
-    if list in set(map(type, leaves)):
-        raise invalid(f"Encountered list at unexpected level: {rank} expected < {rank}")
-    if dtype == types_pb2.DT_STRING:
-        return [_bytes(leaf) for leaf in leaves]
-    if dtype in _INTEGERS:
-        return _integers(leaves, dtype)
-    if dtype in _FLOATS:
-        return _decimals(leaves, dtype)
-    if dtype == types_pb2.DT_BOOL:
-        for leaf in leaves:
-            if type(leaf) is not bool:
-                raise _type_error(leaf, dtype)
-        return leaves
-    raise Failure(
-        StatusCode.UNIMPLEMENTED,
-        f"Conversion of JSON Value: {shown(leaves[0]) if leaves else '[]'} to type: "
-        f"{type_name(dtype)}",
-    )
-
-
-def _integers(leaves: list[Any], dtype: int) -> list[Any]:
-    limits = np.iinfo(_INTEGERS[dtype])
-    # `True` is an int to Python; the set of types is made in C.
-    if set(map(type, leaves)) <= {int}:
-        low, high = min(leaves, default=0), max(leaves, default=0)
-        if low >= limits.min and high <= limits.max:
-            return leaves
-    for leaf in leaves:
-        if type(leaf) is not int or not limits.min <= leaf <= limits.max:
-            raise _type_error(leaf, dtype)
-    return leaves
-
-
-def _bytes(leaf: object) -> bytes:
-    if isinstance(leaf, str):
-        return text_bytes(leaf)
-    if isinstance(leaf, dict):
-        return decode_base64(leaf)
-    raise _type_error(leaf, types_pb2.DT_STRING)
-
-
-def _decimals(leaves: list[Any], dtype: int) -> list[Any]:
-    numpy_type, name, most = _FLOATS[dtype]
-    largest = float(np.finfo(numpy_type).max)
-    for leaf in leaves:
-        if type(leaf) is float:
-            fits = abs(leaf) <= largest or leaf - leaf != 0  # NaN and infinities fit
-        elif type(leaf) is int:
-            # Beyond 64 bits JSON's integers are read as decimals.
-            whole = -(2**63) <= leaf <= _LARGEST_UINT64
-            fits = abs(leaf) <= (most if whole else largest)
-        else:
-            raise _type_error(leaf, dtype)
-        if not fits:
-            raise lossy(leaf, name)
-    return leaves
-
-
-def lossy(leaf: object, target: str) -> Failure:
-    """A number that its type cannot hold."""
-    return invalid(
-        f"Cannot convert JSON value: {shown(leaf)} to {target} without loss of "
-        "precision."
-    )
-
-
-def _type_error(leaf: object, dtype: int) -> Failure:
-    return invalid(
-        f"JSON Value: {shown(leaf)} Type: {kind(leaf)} is not of expected type: "
-        f"{type_name(dtype)}"
-    )
-
-
-def type_name(dtype: int) -> str:
-    """As messages name a type.
-
-    Example:
-    >>> type_name(types_pb2.DT_FLOAT)
-    'float'
-    """
-    return types_pb2.DataType.Name(dtype).removeprefix("DT_").lower()  # type: ignore[arg-type]
-
-
-def _packed(leaves: list[Any], dtype: int) -> np.ndarray:
-    if dtype == types_pb2.DT_STRING:
-        packed = np.empty(len(leaves), object)
-        packed[:] = leaves
-        return packed
-    if dtype == types_pb2.DT_BOOL:
-        return np.array(leaves, bool)
-    numpy_type = _FLOATS[dtype][0] if dtype in _FLOATS else _INTEGERS[dtype]
-    return np.array(leaves, numpy_type)

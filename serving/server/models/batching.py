@@ -13,11 +13,10 @@ Three things are ours:
 - A request of more rows than a batch holds is cut up, its rows sorted by length.
 """
 
-import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -25,12 +24,19 @@ import numpy as np
 from grpc import StatusCode
 
 from serving.server.failures import Failure
+from serving.server.models.rows import (
+    Answer,
+    Arrays,
+    cut,
+    group_of,
+    in_rows,
+    joined,
+    row_lengths,
+)
 
-Arrays = Mapping[str, np.ndarray]
 Run = Callable[[tuple[str, ...], Arrays], dict[str, np.ndarray]]
-Answer = Future[dict[str, np.ndarray]]
+_Key = tuple[tuple[str, ...], tuple[object, ...]]
 
-_SHORTEST = 64  # bytes of a text; up to here all are of one length
 _FULL = (
     "The batch scheduling queue to which this task was submitted is full; currently "
     "{found} rows wait, of at most {most}"
@@ -119,7 +125,7 @@ class Batcher:
         self._parameters = parameters
         self._observe = observe
         self._changed = threading.Condition()
-        self._waiting: dict[tuple[object, ...], deque[_Task]] = {}
+        self._waiting: dict[_Key, deque[_Task]] = {}
         self._rows = 0
         self._closed = False
         self._threads = [
@@ -153,9 +159,7 @@ class Batcher:
 
     def submit_alone(self, kind: tuple[str, ...], inputs: Arrays) -> Answer:
         """The same for inputs that are not in rows: they share a batch with nobody."""
-        task = _Task(inputs, rows=1, alone=True)
-        self._enqueue(kind, [task])
-        return task.future
+        return self._submit_whole(kind, inputs)
 
     def close(self) -> None:
         """Runs what waits, and ends."""
@@ -165,9 +169,15 @@ class Batcher:
         for thread in self._threads:
             thread.join()
 
+    def _submit_whole(
+        self, kind: tuple[str, ...], inputs: Arrays, *, admitted: bool = False
+    ) -> Answer:
+        task = _Task(inputs, rows=1, alone=True)
+        self._enqueue(kind, [task], admitted=admitted)
+        return task.future
+
     def _submit_parts(self, kind: tuple[str, ...], inputs: Arrays, rows: int) -> Answer:
-        lengths = _row_lengths(inputs, rows)
-        order = np.argsort(lengths, kind="stable")
+        order = np.argsort(row_lengths(inputs), kind="stable")
         size = self._parameters.max_batch_size
         places = [order[start : start + size] for start in range(0, rows, size)]
         tasks = [
@@ -175,35 +185,49 @@ class Batcher:
             for part in places
         ]
         self._enqueue(kind, tasks)
-        return _joined(
+        return joined(
             [task.future for task in tasks],
-            np.argsort(order),
-            lambda: self.submit_alone(kind, inputs),
+            places,
+            lambda: self._submit_whole(kind, inputs, admitted=True),
         )
 
-    def _enqueue(self, kind: tuple[str, ...], tasks: Sequence[_Task]) -> None:
+    def _enqueue(
+        self,
+        kind: tuple[str, ...],
+        tasks: Sequence[_Task],
+        *,
+        admitted: bool = False,
+    ) -> None:
+        """Lets them wait.
+
+        Args:
+            kind: Of all of them.
+            tasks: Parts of one request.
+            admitted: They belong to a request that has been accepted before.
+
+        Raises:
+            Failure: Too many wait already, or the end has come.
+        """
         rows = sum(task.rows for task in tasks)
         most = self._parameters.most_rows
         with self._changed:
-            if self._closed:
+            if self._closed and not admitted:
                 raise Failure(StatusCode.UNAVAILABLE, "The server is shutting down")
             # One that is alone larger than the queue is let into an empty one.
-            if self._rows and self._rows + rows > most:
+            if self._rows and self._rows + rows > most and not admitted:
                 message = _FULL.format(found=self._rows, most=most)
                 raise Failure(StatusCode.RESOURCE_EXHAUSTED, message)
             self._rows += rows
             for task in tasks:
-                key = (kind, *_group(task))
-                self._waiting.setdefault(key, deque()).append(task)
+                group = (id(task),) if task.alone else group_of(task.inputs)
+                self._waiting.setdefault((kind, group), deque()).append(task)
             self._changed.notify(len(tasks))
 
     def _work(self) -> None:
         while batch := self._next_batch():
             kind, tasks = batch
             # From here on they cannot be cancelled.
-            tasks = [
-                task for task in tasks if task.future.set_running_or_notify_cancel()
-            ]
+            tasks = [t for t in tasks if t.future.set_running_or_notify_cancel()]
             if tasks:
                 self._run_together(kind, tasks)
 
@@ -226,9 +250,9 @@ class Batcher:
             if not queue:
                 del self._waiting[key]
             self._rows -= rows
-            return key[0], tasks  # type: ignore[return-value]
+            return key[0], tasks
 
-    def _ready(self) -> tuple[tuple[object, ...] | None, float]:
+    def _ready(self) -> tuple[_Key | None, float]:
         """The queue that is to go first, and how long it may still wait."""
         if not self._waiting:
             return None, 0.0
@@ -236,22 +260,22 @@ class Batcher:
         timeout = self._parameters.batch_timeout_micros / 1e6
         now = time.monotonic()
 
-        def remaining(key: tuple[object, ...]) -> float:
+        def remaining(key: _Key) -> float:
             queue = self._waiting[key]
             left = queue[0].since + timeout - now
-            rows = sum(task.rows for task in queue) if left > 0 else 0
-            done = self._closed or rows >= full
-            return min(left, 0.0) if done else left
+            if left <= 0:
+                return left
+            rows = sum(task.rows for task in queue)
+            ready = self._closed or queue[0].alone or rows >= full
+            return 0.0 if ready else left
 
         key = min(self._waiting, key=remaining)
         return key, remaining(key)
 
     def _run_together(self, kind: tuple[str, ...], tasks: list[_Task]) -> None:
         began = time.monotonic()
-        rows = sum(task.rows for task in tasks)
         try:
-            outputs = self._run(kind, self._put_together(tasks, rows))
-            answers = _cut(outputs, [task.rows for task in tasks])
+            answers = self._answers(kind, tasks)
         except Exception as error:
             # Who waited for one that took too long has no time to begin again.
             too_late = getattr(error, "code", None) is StatusCode.DEADLINE_EXCEEDED
@@ -261,129 +285,37 @@ class Batcher:
                 else:
                     self._run_together(kind, [task])
             return
-        waited = began - tasks[0].since
-        self._observe(Timing(rows, waited, time.monotonic() - began))
+        ended = time.monotonic()
         for task, answer in zip(tasks, answers, strict=True):
             task.future.set_result(answer)
+        rows = sum(task.rows for task in tasks)
+        self._observe(Timing(rows, began - tasks[0].since, ended - began))
 
-    def _put_together(self, tasks: list[_Task], rows: int) -> Arrays:
-        filling = self._filled(rows) - rows
-        if len(tasks) == 1 and (tasks[0].alone or not filling):
-            return tasks[0].inputs
-        found = {}
-        for name in tasks[0].inputs:
-            parts = [task.inputs[name] for task in tasks]
-            first = parts[0][:1]
-            found[name] = np.concatenate([*parts, *[first] * filling])
-        return found
+    def _answers(
+        self, kind: tuple[str, ...], tasks: list[_Task]
+    ) -> list[dict[str, np.ndarray]]:
+        if tasks[0].alone:
+            return [self._run(kind, tasks[0].inputs)]
+        rows = [task.rows for task in tasks]
+        filled = self._filled(sum(rows))
+        outputs = self._run(kind, _put_together(tasks, filled - sum(rows)))
+        if in_rows(outputs, filled):
+            return cut(outputs, rows)
+        if len(tasks) > 1:
+            raise ValueError("outputs that are not in rows are nobody's")
+        # Whatever they are, they are this one's; but not what the filling made of them.
+        return [outputs if filled == rows[0] else self._run(kind, tasks[0].inputs)]
 
     def _filled(self, rows: int) -> int:
         sizes = self._parameters.allowed_batch_sizes
         return next((size for size in sizes if size >= rows), rows)
 
 
-def _group(task: _Task) -> list[object]:
-    """What those have in common that may share a batch."""
-    if task.alone:
-        return [id(task)]
-    shapes = [(values.shape[1:], values.dtype.char) for values in task.inputs.values()]
-    return [*shapes, _length_group(task.inputs)]
-
-
-def _row_lengths(inputs: Arrays, rows: int) -> np.ndarray:
-    """Bytes of the longest text in each row."""
-    longest = np.zeros(rows, np.int64)
-    for values in inputs.values():
-        if values.dtype.kind == "O" and values.ndim == 1:
-            lengths = np.fromiter(map(len, values), np.int64, rows)
-            np.maximum(longest, lengths, out=longest)
-    return longest
-
-
-def _length_group(inputs: Arrays) -> int:
-    """Doubling from `_SHORTEST` on: the longest text makes the others half empty."""
-    rows = len(next(iter(inputs.values())))
-    longest = int(_row_lengths(inputs, rows).max(initial=1))
-    return max(0, math.ceil(math.log2(max(longest, 1) / _SHORTEST)))
-
-
-def _cut(
-    outputs: Mapping[str, np.ndarray], rows: Sequence[int]
-) -> list[dict[str, np.ndarray]]:
-    """Each request its rows of the outputs; filling is left out."""
-    total = sum(rows)
-    for name, values in outputs.items():
-        if values.ndim == 0 or len(values) < total:
-            if len(rows) == 1:  # whatever it is, it is this one's
-                return [dict(outputs)]
-            raise ValueError(f"output {name} has the shape {values.shape}")
-    ends = np.cumsum(rows)
-    return [
-        {name: values[end - count : end] for name, values in outputs.items()}
-        for end, count in zip(ends, rows, strict=True)
-    ]
-
-
-def _joined(
-    futures: Sequence[Answer], places: np.ndarray, whole: Callable[[], Answer]
-) -> Answer:
-    """The answers to parts as one, its rows put back into their places.
-
-    Where the parts' rows are not of one width, as rows of token ids are, only the graph
-    knows what to fill them up with: then the `whole` is asked at once.
-    """
-    joined: Answer = Future()
-    left = len(futures)
-    lock = threading.Lock()
-
-    def finish(part: Answer) -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            if left:
-                return
-        try:
-            answers = [future.result() for future in futures]
-            if _of_one_width(answers):
-                _settle(joined, _in_order(answers, places))
-            else:
-                whole().add_done_callback(pass_on)
-        except BaseException as error:
-            _settle(joined, error)
-
-    def pass_on(answer: Answer) -> None:
-        error = answer.exception()
-        _settle(joined, answer.result() if error is None else error)
-
-    def cancel(answer: Answer) -> None:
-        if answer.cancelled():
-            for future in futures:
-                future.cancel()
-
-    joined.add_done_callback(cancel)
-    for future in futures:
-        future.add_done_callback(finish)
-    return joined
-
-
-def _settle(future: Answer, result: dict[str, np.ndarray] | BaseException) -> None:
-    """Gives whoever still waits the answer."""
-    if not future.set_running_or_notify_cancel():
-        return
-    if isinstance(result, BaseException):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
-
-
-def _of_one_width(answers: Sequence[Arrays]) -> bool:
-    return all(
-        len({answer[name].shape[1:] for answer in answers}) == 1 for name in answers[0]
-    )
-
-
-def _in_order(answers: Sequence[Arrays], places: np.ndarray) -> dict[str, np.ndarray]:
-    return {
-        name: np.concatenate([answer[name] for answer in answers])[places]
-        for name in answers[0]
-    }
+def _put_together(tasks: Sequence[_Task], filling: int) -> Arrays:
+    if len(tasks) == 1 and not filling:
+        return tasks[0].inputs
+    found = {}
+    for name in tasks[0].inputs:
+        parts = [task.inputs[name] for task in tasks]
+        found[name] = np.concatenate([*parts, *[parts[0][:1]] * filling])
+    return found

@@ -60,8 +60,7 @@ class Catalog:
             wanted: All models.
 
         Raises:
-            Failure: A name is there twice or is none, or a label is for a version that
-                does not answer. Then everything stays as it was.
+            Failure: A name is there twice or is none. Then everything stays as it was.
         """
         _check(wanted)
         with self._looking:
@@ -74,6 +73,13 @@ class Catalog:
                 # A new one shows that it is loading; one that moves answers meanwhile.
                 self._models.setdefault(settings.name, model)
                 model.poll()
+                old = self._models[settings.name]
+                if old is not model and old.available() and not model.available():
+                    _log.error(
+                        "%s: nothing can be loaded from %s; what is in %s answers on",
+                        *(settings.name, model.folder, old.folder),
+                    )
+                    continue
                 self._models[settings.name] = model
                 self._labels[settings.name] = dict(settings.labels)
                 self._warn_of_labels(settings, model)

@@ -17,7 +17,7 @@ from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.versions import Policy
 
-_FIELD = re.compile(r"(\w+)\s*(?:\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
+_FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
 _PADDING = "pad_variable_length_inputs"
 
 
@@ -134,13 +134,13 @@ _EXPECTED = "expected lines such as max_batch_size { value: 32 }"
 
 
 def _positive(text: str) -> int:
-    if int(text) < 1:
+    if _not_negative(text) == 0:
         raise ValueError
     return int(text)
 
 
 def _not_negative(text: str) -> int:
-    if int(text) < 0:
+    if not (text.isascii() and text.isdecimal()):
         raise ValueError
     return int(text)
 

@@ -7,17 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from grpc import StatusCode
+import tensorflow as tf
+from google.protobuf.message import DecodeError
 
-from serving.server.failures import Failure
-from serving.server.models.batching import (
-    Answer,
-    Arrays,
-    Batcher,
-    BatchingParameters,
-    Timing,
-)
-from serving.server.models.servable import DEFAULT, Servable, Signature
+from serving.server.failures import Failure, invalid
+from serving.server.models.batching import Batcher, BatchingParameters, Timing
+from serving.server.models.rows import Answer, Arrays
+from serving.server.models.servable import Servable
+from serving.server.models.signature import DEFAULT, Signature
 from serving.warming import FILE, MOST, read_warm_up
 
 
@@ -44,7 +41,7 @@ class Loaded:
         self._servable = Servable(folder)
         self._seconds = seconds
         try:
-            _warm_up(self._servable)
+            _warm_up(self._servable, seconds)
         except BaseException:
             self._servable.close()
             raise
@@ -116,17 +113,26 @@ def _in_rows(signature: Signature, inputs: Arrays) -> bool:
     return free and len(counts) == 1 and 0 not in counts
 
 
-def _warm_up(servable: Servable) -> None:
-    for number, (name, inputs) in enumerate(read_warm_up(servable.folder), start=1):
+def _warm_up(servable: Servable, seconds: float) -> None:
+    """Runs the requests that the SavedModel brings, prepared as a client's would be."""
+    requests = enumerate(read_warm_up(servable.folder), start=1)
+    number = 0
+    try:
+        # Reading the next may fail as well as running it.
+        while following := next(requests, None):
+            number, (name, inputs) = following
+            if number > MOST:
+                raise invalid(f"more than {MOST:,} requests to warm up with")
+            signature = servable.signatures.get(name or DEFAULT)
+            if signature is None:
+                raise invalid(f"there is no signature {name!r}")
+            if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
+                raise invalid(f"there is no input {unknown[0]!r}")
+            outputs = sorted(signature.definition.outputs)
+            servable.run(signature, inputs, outputs, seconds)
+    except Failure as failure:
         place = f"{servable.folder / FILE}, request {number}"
-        if number > MOST:
-            message = f"{place}: more than {MOST:,} requests to warm up with"
-            raise Failure(StatusCode.INVALID_ARGUMENT, message)
-        signature = servable.signatures.get(name or DEFAULT)
-        if signature is None:
-            message = f"{place}: there is no signature {name!r}"
-            raise Failure(StatusCode.INVALID_ARGUMENT, message)
-        try:
-            servable.run(signature, inputs, sorted(signature.definition.outputs))
-        except Failure as failure:
-            raise Failure(failure.code, f"{place}: {failure.message}") from None
+        raise Failure(failure.code, f"{place}: {failure.message}") from None
+    except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
+        place = f"{servable.folder / FILE}, request {number + 1}"
+        raise invalid(f"{place}: {type(error).__name__}: {error}") from None

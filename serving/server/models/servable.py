@@ -8,53 +8,27 @@ Python function does.
 
 import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
+from grpc import StatusCode
+from tensorflow.core.protobuf import config_pb2
 
 from configs.held_back import output_held_back
-from serving.server.failures import from_number, invalid
+from serving.server.failures import Failure, from_number, invalid
+from serving.server.models.rows import Arrays
+from serving.server.models.signature import Signature
 
-DEFAULT = "serving_default"
 _NOT_FOR_CLIENTS = "__saved_model_init_op"
 # Each pair of inputs and outputs asked for is prepared once. A client can ask for any
 # subset of the outputs, so they are not kept without end.
 _PREPARED = 64
 
-Arrays = Mapping[str, np.ndarray]
 _v1: Any = tf.compat.v1
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What a signature takes and gives, by the names clients use.
-
-    Attributes:
-        name: Of itself.
-        definition: As the SavedModel has it.
-    """
-
-    name: str
-    definition: meta_graph_pb2.SignatureDef
-
-    @property
-    def dtypes(self) -> dict[str, int]:
-        """The type of each input."""
-        inputs = self.definition.inputs
-        return {name: inputs[name].dtype for name in sorted(inputs)}
-
-    def shape(self, name: str) -> list[int | None] | None:
-        """What is known of an input's shape; nothing if not even its rank."""
-        shape = self.definition.inputs[name].tensor_shape
-        if shape.unknown_rank:
-            return None
-        return [None if dim.size < 0 else dim.size for dim in shape.dim]
 
 
 class Servable:
@@ -74,7 +48,7 @@ class Servable:
         self._graph = tf.Graph()
         self._lock = threading.Lock()
         self._prepared: dict[object, Callable[..., Any]] = {}
-        self._session = _v1.Session(graph=self._graph)
+        self._session: Any = _v1.Session(graph=self._graph)
         try:
             with self._graph.as_default(), output_held_back():
                 loaded = _v1.saved_model.loader.load(
@@ -133,11 +107,11 @@ class Servable:
             Failure: A value does not fit, an op fails, or it took too long.
         """
         key = (fed, fetched, seconds)
-        call = self._prepared.get(key) or self._prepare(key)
         try:
-            return call(*values)
+            call = self._prepared.get(key) or self._prepare(key)
+            return [_array(value) for value in call(*values)]
         except tf.errors.DeadlineExceededError as error:
-            message = f"Timed out: no answer within {seconds:g} s"
+            message = f"Timed out: no answer within {seconds or 0:g} s"
             raise from_number(error.error_code, message) from None
         except tf.errors.OpError as error:
             raise from_number(error.error_code, _one_line(error.message)) from None
@@ -151,6 +125,8 @@ class Servable:
         options = config_pb2.CallableOptions(feed=fed, fetch=fetched)
         options.run_options.timeout_in_ms = round(1000 * (seconds or 0))
         with self._lock:
+            if self._session is None:
+                raise Failure(StatusCode.UNAVAILABLE, "The version is let go")
             if len(self._prepared) >= _PREPARED:
                 self._prepared.pop(next(iter(self._prepared)))
             # The public `make_callable` takes fifteen times as long, and cannot be
@@ -163,8 +139,13 @@ class Servable:
         """Gives its memory back; nothing may be running."""
         self._prepared.clear()
         self._session.close()
-        del self._session, self._graph
+        self._session = self._graph = None
         gc.collect()  # a graph is full of circles
+
+
+def _array(value: Any) -> np.ndarray:
+    """What the session gives: a tensor without dimensions comes as a bare value."""
+    return np.asarray(value, object if isinstance(value, bytes) else None)
 
 
 def _one_line(message: str) -> str:

@@ -7,6 +7,7 @@ as it was, and its state says why.
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -23,6 +24,9 @@ from serving.server.models.loaded import Loaded
 # As in TF Serving: so many attempts after the first, that long apart.
 _RETRIES = 5
 _RETRY_SECONDS = 60.0
+# Messages hold a version in 64 bits.
+_NUMBER = re.compile(r"0*[0-9]{1,19}")
+_LARGEST = 2**63 - 1
 # Versions that ended, which are remembered for their state.
 _REMEMBERED = 16
 
@@ -172,7 +176,9 @@ class Model:
         return {
             int(folder.name): folder
             for folder in folders
-            if folder.name.isascii() and folder.name.isdecimal() and folder.is_dir()
+            if _NUMBER.fullmatch(folder.name)
+            and int(folder.name) <= _LARGEST
+            and folder.is_dir()
         }
 
     def _say_nothing_there(self) -> None:
@@ -188,18 +194,23 @@ class Model:
 
     def _bring(self, number: int, folder: Path) -> None:
         """Loads a version, unless it is there or failed a moment ago."""
+        written = _written(folder)  # a disk that hangs must not hang who asks
         with self._lock:
             version = self._versions.setdefault(number, Version(number))
-            if version.state is State.AVAILABLE or not _due(version, folder):
+            if version.state is State.AVAILABLE or not _due(version, written):
                 return
+            version.attempts = 1 if written != version.seen else version.attempts + 1
+            version.tried, version.seen = time.monotonic(), written
             version.state = State.LOADING
-            version.attempts += 1
-            version.tried, version.seen = time.monotonic(), _written(folder)
         began = time.monotonic()
         try:
             loaded, failure = self._load(folder), None
         except Failure as error:
             loaded, failure = None, error
+        except Exception as error:  # a bug of ours must not end the looking
+            _log.exception("%s: version %d", self.name, number)
+            message = f"{type(error).__name__}: {error}"
+            loaded, failure = None, Failure(StatusCode.INTERNAL, message)
         with self._lock:
             version.loaded, version.failure = loaded, failure
             version.state = State.AVAILABLE if loaded else State.END
@@ -253,9 +264,9 @@ def _written(folder: Path) -> float:
         return 0.0
 
 
-def _due(version: Version, folder: Path) -> bool:
+def _due(version: Version, written: float) -> bool:
     """Whether to try to load it: it is new, was mended, or some time has passed."""
-    if version.state is State.START or _written(folder) != version.seen:
+    if version.state is State.START or written != version.seen:
         return version.state in (State.START, State.END)
     if version.state is not State.END:
         return False

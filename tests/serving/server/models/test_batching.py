@@ -40,7 +40,7 @@ def codes(kind, inputs):
 
 
 def total(kind, inputs):
-    return {"y": np.sum(inputs["x"]), "x": inputs["x"]}
+    return {"y": np.asarray(np.sum(inputs["x"])), "x": inputs["x"]}
 
 
 def three(kind, inputs):
@@ -176,12 +176,26 @@ def test_a_request_that_fails_fails_alone():
     assert seen == [["a", "poison", "b"], ["a"], ["poison"], ["b"]]
 
 
+def test_a_batch_that_took_too_long_is_not_run_again():
+    def run(kind, inputs):
+        raise Failure(StatusCode.DEADLINE_EXCEEDED, "late")
+
+    with held(run) as (batcher, seen, go):
+        futures = [batcher.submit(KIND, numbers(x)) for x in (1, 2)]
+        go()
+        for future in futures:
+            with pytest.raises(Failure, match="late"):
+                found(future)
+    assert seen == [[1, 2]]
+
+
 def test_a_large_request_is_cut_up_by_length_and_answered_in_order():
     rows = ["a" * (70 * i % 11) for i in range(11)]
     with batching(lengths, max_batch_size=4) as (batcher, seen):
         assert found(batcher.submit(KIND, texts(*rows))) == [len(row) for row in rows]
     assert [len(batch) for batch in seen] == [4, 4, 3]
-    assert sum(sorted(seen, key=lambda batch: len(batch[0])), []) == sorted(rows)
+    batches = sorted(seen, key=lambda batch: len(batch[0]))
+    assert [row for batch in batches for row in batch] == sorted(rows)
 
 
 def test_a_large_request_with_poison_fails():
@@ -317,23 +331,18 @@ def test_a_large_request_that_is_run_again_is_still_answered_at_the_end():
 
 
 def test_a_large_request_that_is_run_again_is_not_refused_by_a_full_queue():
-    queued = Future()
+    others = []
 
     def run(kind, inputs):
-        queued.result(PATIENCE)
+        if inputs["x"].tolist() == ["ccc"]:  # the last part: the queue is empty
+            others.append(batcher.submit(KIND, texts("x", "y")))
         return codes(kind, inputs)
 
-    sizes = {"max_batch_size": 2, "max_enqueued_batches": 1, "num_batch_threads": 2}
+    sizes = {"max_batch_size": 2, "max_enqueued_batches": 1, "num_batch_threads": 1}
     with batching(run, **sizes) as (batcher, _):
         future = batcher.submit(KIND, texts("a", "bb", "ccc"))
-        others = []
-        while not others:  # both parts run, and the queue can be filled
-            try:
-                others.append(batcher.submit(KIND, texts("x", "y")))
-            except Failure:
-                continue
-        queued.set_result(None)
         assert len(found(future)) == 3
+        assert found(others[0]) == [["x"], ["y"]]
 
 
 def test_many_threads_lose_nothing():

@@ -1,0 +1,147 @@
+"""Arrays with a row for each thing to predict: grouped, cut and joined."""
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+Answer = Future[dict[str, np.ndarray]]
+
+_SHORTEST = 64  # bytes of a text; up to here all are of one length
+
+
+def group_of(inputs: Arrays) -> tuple[object, ...]:
+    """What inputs have in common that may share a batch.
+
+    These are types, what a row is shaped like, and about the length of the longest
+    text, because the graph fills the others up to it. Lengths double from group to
+    group.
+
+    Args:
+        inputs: Of a request, with as many rows in each.
+
+    Example:
+    >>> short, long = (np.array([b"a" * n], object) for n in (10, 100))
+    >>> group_of({"text": short}) == group_of({"text": long})
+    False
+    """
+    shapes = [
+        (name, values.shape[1:], values.dtype.char)
+        for name, values in sorted(inputs.items())
+    ]
+    longest = int(row_lengths(inputs).max(initial=1))
+    return (*shapes, max(0, math.ceil(math.log2(max(longest, 1) / _SHORTEST))))
+
+
+def row_lengths(inputs: Arrays) -> np.ndarray:
+    """Bytes of the longest text in each row.
+
+    Args:
+        inputs: With as many rows in each.
+    """
+    rows = len(next(iter(inputs.values())))
+    longest = np.zeros(rows, np.int64)
+    for values in inputs.values():
+        if values.dtype.kind == "O" and values.ndim == 1:
+            lengths = np.fromiter(map(len, values), np.int64, rows)
+            np.maximum(longest, lengths, out=longest)
+    return longest
+
+
+def in_rows(outputs: Arrays, rows: int) -> bool:
+    """Whether each output has a row for each row of the inputs."""
+    return all(values.ndim and len(values) == rows for values in outputs.values())
+
+
+def cut(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
+    """Each request its rows of the outputs; what is left over is nobody's.
+
+    Args:
+        outputs: Of a batch.
+        rows: How many each request has.
+    """
+    ends = np.cumsum(rows)
+    return [
+        {name: values[end - count : end] for name, values in outputs.items()}
+        for end, count in zip(ends, rows, strict=True)
+    ]
+
+
+def joined(
+    parts: Sequence[Answer],
+    places: Sequence[np.ndarray],
+    whole: Callable[[], Answer],
+) -> Answer:
+    """The answers to parts of a request as one.
+
+    Where the parts' rows are not of one width, as rows of token ids are, only the graph
+    knows what to fill them up with; and some outputs are not in rows at all. Then the
+    `whole` is asked at once.
+
+    Args:
+        parts: Their answers.
+        places: The rows of the request that each part has.
+        whole: Asks for all rows together.
+    """
+    answer: Answer = Future()
+    left = len(parts)
+    lock = threading.Lock()
+
+    def finish(part: Answer) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            if left:
+                return
+        try:
+            answers = [part.result() for part in parts]
+            if _fit_together(answers, places):
+                settle(answer, _in_order(answers, places))
+            else:
+                whole().add_done_callback(pass_on)
+        except BaseException as error:
+            settle(answer, error)
+
+    def pass_on(found: Answer) -> None:
+        error = found.exception()
+        settle(answer, found.result() if error is None else error)
+
+    def cancel(given_up: Answer) -> None:
+        if given_up.cancelled():
+            for part in parts:
+                part.cancel()
+
+    answer.add_done_callback(cancel)
+    for part in parts:
+        part.add_done_callback(finish)
+    return answer
+
+
+def settle(answer: Answer, result: dict[str, np.ndarray] | BaseException) -> None:
+    """Gives whoever still waits the answer."""
+    if not answer.set_running_or_notify_cancel():
+        return
+    if isinstance(result, BaseException):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
+
+
+def _fit_together(answers: Sequence[Arrays], places: Sequence[np.ndarray]) -> bool:
+    counted = zip(answers, places, strict=True)
+    return all(in_rows(answer, len(part)) for answer, part in counted) and all(
+        len({answer[name].shape[1:] for answer in answers}) == 1 for name in answers[0]
+    )
+
+
+def _in_order(
+    answers: Sequence[Arrays], places: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
+    order = np.argsort(np.concatenate(places))
+    return {
+        name: np.concatenate([answer[name] for answer in answers])[order]
+        for name in answers[0]
+    }

@@ -1,0 +1,106 @@
+"""What a signature takes and gives, and whether a request fits it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from serving.server.contract.json_tensors import type_name
+from serving.server.failures import invalid
+from serving.server.models.rows import Arrays
+
+DEFAULT = "serving_default"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One signature, by the names clients use.
+
+    Attributes:
+        name: Of itself.
+        definition: As the SavedModel has it.
+    """
+
+    name: str
+    definition: meta_graph_pb2.SignatureDef
+
+    @property
+    def dtypes(self) -> dict[str, int]:
+        """The type of each input."""
+        inputs = self.definition.inputs
+        return {name: inputs[name].dtype for name in sorted(inputs)}
+
+    def shape(self, name: str) -> list[int | None] | None:
+        """What is known of an input's shape; nothing if not even its rank."""
+        shape = self.definition.inputs[name].tensor_shape
+        if shape.unknown_rank:
+            return None
+        return [None if dim.size < 0 else dim.size for dim in shape.dim]
+
+    def check_inputs(self, inputs: Arrays) -> None:
+        """Makes sure that inputs can be fed.
+
+        Raises:
+            Failure: One is missing, unknown, or of another type or shape.
+        """
+        dtypes = self.dtypes
+        if inputs.keys() != dtypes.keys():
+            sent, known = sorted(inputs), sorted(dtypes)
+            extra = ",".join(sorted(inputs.keys() - dtypes.keys()))
+            missing = ",".join(sorted(dtypes.keys() - inputs.keys()))
+            raise invalid(
+                f"input size does not match signature: {len(sent)}!={len(known)} "
+                f"len({{{','.join(sent)}}}) != len({{{','.join(known)}}}). Sent extra: "
+                f"{{{extra}}}. Missing but required: {{{missing}}}."
+            )
+        for name, values in inputs.items():
+            found = _datatype(values)
+            if found != dtypes[name]:
+                raise invalid(
+                    f"Expects arg[{name}] to be {type_name(dtypes[name])} but "
+                    f"{type_name(found)} is provided"
+                )
+            _check_shape(name, values, self.shape(name))
+
+    def choose_outputs(self, wanted: Sequence[str]) -> list[str]:
+        """The outputs that a request names; all of them if it names none.
+
+        Raises:
+            Failure: One is unknown, or named twice.
+        """
+        known = sorted(self.definition.outputs)
+        for number, name in enumerate(wanted):
+            if name not in known:
+                raise invalid(
+                    f"output tensor alias not found in signature: {name} Outputs "
+                    f"expected to be in the set {{{','.join(known)}}}."
+                )
+            if name in wanted[:number]:
+                raise invalid(f"duplicate output tensor alias: {name}")
+        # In one order, or each would be prepared anew.
+        return sorted(wanted) or known
+
+
+def _check_shape(
+    name: str, values: np.ndarray, wanted: Sequence[int | None] | None
+) -> None:
+    if wanted is None:
+        return
+    found = values.shape
+    fits = len(found) == len(wanted) and all(
+        size in (None, there) for size, there in zip(wanted, found, strict=True)
+    )
+    if not fits:
+        expected = ", ".join("?" if size is None else str(size) for size in wanted)
+        raise invalid(
+            f"Input {name} has the shape {list(found)}; expected [{expected}]"
+        )
+
+
+def _datatype(values: np.ndarray) -> int:
+    if values.dtype.kind in "OSU":
+        return types_pb2.DT_STRING
+    return tf.as_dtype(values.dtype).as_datatype_enum

@@ -1,0 +1,269 @@
+"""A version that answers: warm before anybody gets in, there until all have left."""
+
+import shutil
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from grpc import StatusCode
+from tensorflow_serving.apis import prediction_log_pb2
+
+from serving.server.failures import Failure
+from serving.server.models.batching import BatchingParameters
+from serving.server.models.loaded import Loaded
+from serving.server.models.servable import Servable
+from serving.warming import FILE
+
+PATIENCE = 60
+SECONDS = 60.0
+
+
+@pytest.fixture
+def folder(half_plus_two, tmp_path):
+    return shutil.copytree(half_plus_two / "123", tmp_path / "1")
+
+
+@pytest.fixture
+def timings():
+    return []
+
+
+@pytest.fixture
+def loaded(half_plus_two, timings):
+    """With a first batch that waits for company, so that what can meet does."""
+    batching = BatchingParameters(max_batch_size=4, batch_timeout_micros=50_000)
+    loaded = Loaded(half_plus_two / "123", batching, SECONDS, timings.append)
+    yield loaded
+    loaded.close(patience=0)
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """What is run: signatures and their inputs."""
+    seen = []
+    run = Servable.run
+
+    def seeing(self, signature, inputs, outputs, *arguments):
+        seen.append((signature.name, inputs))
+        return run(self, signature, inputs, outputs, *arguments)
+
+    monkeypatch.setattr(Servable, "run", seeing)
+    return seen
+
+
+def load(folder):
+    return Loaded(folder, BatchingParameters(), SECONDS, lambda timing: None)
+
+
+def predict(signature, **inputs):
+    log = prediction_log_pb2.PredictionLog()
+    request = log.predict_log.request
+    request.model_spec.signature_name = signature
+    for name, values in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+    return log
+
+
+def regress(x):
+    log = prediction_log_pb2.PredictionLog()
+    request = log.regress_log.request
+    request.model_spec.signature_name = "regress_x_to_y"
+    example = request.input.example_list.examples.add()
+    example.features.feature["x"].float_list.value.append(x)
+    return log
+
+
+def write(folder, *records):
+    (folder / FILE).parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(folder / FILE)) as writer:
+        for record in records:
+            if not isinstance(record, bytes):
+                record = record.SerializeToString()
+            writer.write(record)
+
+
+def submit(loaded, name, outputs, **inputs):
+    return loaded.submit(loaded.signatures[name], inputs, outputs)
+
+
+def floats(*values):
+    return np.array(values, np.float32)
+
+
+def test_its_requests_are_run_before_anybody_gets_in(folder, ran):
+    write(
+        folder,
+        predict("", x=floats(1, 2)),
+        predict("rows", text=["good"]),
+        regress(80.0),
+        prediction_log_pb2.PredictionLog(),
+    )
+    load(folder).close()
+    names = ["serving_default", "rows", "regress_x_to_y"]
+    assert [name for name, _ in ran] == names
+    assert ran[0][1]["x"].tolist() == [1.0, 2.0]
+    assert ran[1][1]["text"].tolist() == [b"good"]
+
+
+def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
+    assert not (folder / FILE).exists()
+    load(folder).close()
+    write(folder)
+    load(folder).close()
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (predict("rows", text=["poison"]), "poison"),
+        (predict("zz", x=floats(1)), "there is no signature 'zz'"),
+        (predict("", x=[1, 2]), "float"),
+        (predict("two", x=floats(1)), "scale"),
+        (predict("", zz=floats(1)), "zz"),
+        (b"\xff\xff\xff", ""),
+    ],
+)
+def test_a_request_that_fails_fails_the_version(folder, record, message):
+    write(folder, predict("", x=floats(1)), record)
+    with pytest.raises(Failure) as error:
+        load(folder)
+    assert error.value.code is StatusCode.INVALID_ARGUMENT
+    assert f"{folder / FILE}, request 2: " in error.value.message
+    assert message in error.value.message
+
+
+def test_a_file_that_is_cut_off_fails_the_version(folder):
+    write(folder, predict("", x=floats(1)), predict("", x=floats(2)))
+    (folder / FILE).write_bytes((folder / FILE).read_bytes()[:-9])
+    with pytest.raises(Failure) as error:
+        load(folder)
+    assert str(folder / FILE) in error.value.message
+
+
+@pytest.mark.parametrize(("count", "fails"), [(1000, False), (1001, True)])
+def test_not_more_than_a_thousand(folder, ran, count, fails):
+    write(folder, *[predict("", x=floats(1))] * count)
+    if fails:
+        with pytest.raises(Failure, match="request 1001: more than 1,000 requests"):
+            load(folder)
+    else:
+        load(folder).close()
+    assert len(ran) == 1000
+
+
+def test_what_was_warmed_up_is_not_prepared_again(folder, monkeypatch):
+    prepared = []
+    prepare = Servable._prepare
+
+    def seeing(self, *arguments):
+        prepared.append(arguments)
+        return prepare(self, *arguments)
+
+    monkeypatch.setattr(Servable, "_prepare", seeing)
+    write(folder, predict("", x=floats(1)))
+    loaded = load(folder)
+    assert len(prepared) == 1
+    future = submit(loaded, "serving_default", ["y"], x=floats(2))
+    assert future.result(PATIENCE)["y"].tolist() == [3.0]
+    loaded.close()
+    assert len(prepared) == 1
+
+
+def test_what_is_submitted_is_answered(loaded):
+    futures = [submit(loaded, "serving_default", ["y"], x=floats(x)) for x in (1, 2)]
+    found = [future.result(PATIENCE)["y"].tolist() for future in futures]
+    assert found == [[2.5], [3.0]]
+
+
+def test_only_the_outputs_that_are_asked_for(loaded):
+    inputs = {"x": floats(2), "scale": np.array([3], np.int32)}
+    answer = submit(loaded, "two", ["as_text"], **inputs).result(PATIENCE)
+    assert {name: values.tolist() for name, values in answer.items()} == {
+        "as_text": [b"3"]
+    }
+
+
+def test_those_that_meet_are_observed_as_one(loaded, timings):
+    texts = [np.array([text], object) for text in (b"a", b"bb", b"ccc", b"dddd")]
+    futures = [submit(loaded, "rows", ["length", "rows"], text=text) for text in texts]
+    answers = [future.result(PATIENCE) for future in futures]
+    assert [answer["length"].tolist() for answer in answers] == [[1], [2], [3], [4]]
+    rows = [timing.rows for timing in timings]
+    assert sum(rows) == 4
+    counts = [count for count in rows for _ in range(count)]
+    assert [answer["rows"].tolist() for answer in answers] == [[c] for c in counts]
+    assert all(timing.waited >= 0 and timing.ran >= 0 for timing in timings)
+
+
+def test_poison_among_those_that_meet(loaded):
+    texts = [np.array([text], object) for text in (b"a", b"poison", b"c")]
+    futures = [submit(loaded, "rows", ["length"], text=text) for text in texts]
+    for future in (futures[0], futures[2]):
+        assert future.result(PATIENCE)["length"].tolist() == [1]
+    with pytest.raises(Failure, match="poison"):
+        futures[1].result(PATIENCE)
+
+
+def test_a_large_request_is_as_wide_as_its_longest_text(loaded):
+    texts = [b"a" * (count % 7) + b"b" for count in range(11)]
+    future = submit(loaded, "codes", ["codes"], text=np.array(texts, object))
+    expected = [[*text, *[-1] * (7 - len(text))] for text in texts]
+    assert future.result(PATIENCE)["codes"].tolist() == expected
+
+
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_an_output_that_is_one_number(loaded, count):
+    future = submit(loaded, "total", ["total"], x=floats(*range(count)))
+    assert future.result(PATIENCE)["total"].tolist() == sum(range(count))
+
+
+@pytest.mark.parametrize(
+    ("x", "scale", "y"),
+    [
+        (floats(2, 4), np.array(3, np.int32), [9.0, 12.0]),
+        (floats(2, 4), np.array([3], np.int32), [9.0, 12.0]),
+        (np.float32(2), np.array([3, 1], np.int32), [9.0, 3.0]),
+        (floats(), np.array([], np.int32), []),
+    ],
+)
+def test_inputs_that_are_not_in_rows_are_run_alone(loaded, ran, x, scale, y):
+    inputs = {"x": np.asarray(x), "scale": scale}
+    futures = [submit(loaded, "two", ["y"], **inputs) for _ in range(2)]
+    for future in futures:
+        assert future.result(PATIENCE)["y"].tolist() == y
+    assert len(ran) == 2
+
+
+def test_closing_waits_for_its_users(half_plus_two):
+    loaded = load(half_plus_two / "123")
+    with loaded.used() as used:
+        assert used is loaded
+        thread = threading.Thread(target=loaded.close)
+        thread.start()
+        future = submit(loaded, "serving_default", ["y"], x=floats(1))
+        assert future.result(PATIENCE)["y"].tolist() == [2.5]
+        assert thread.is_alive()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    with pytest.raises(Failure, match="UNAVAILABLE"):
+        submit(loaded, "serving_default", ["y"], x=floats(1))
+
+
+def test_closing_does_not_wait_without_end(half_plus_two):
+    loaded = load(half_plus_two / "123")
+    with loaded.used():
+        loaded.close(patience=0)
+        with pytest.raises(Failure, match="UNAVAILABLE"):
+            submit(loaded, "serving_default", ["y"], x=floats(1))
+
+
+def test_who_comes_after_the_end_is_told_so(half_plus_two):
+    loaded = load(half_plus_two / "123")
+    definition = loaded.signatures["serving_default"].definition
+    fed, fetched = definition.inputs["x"].name, definition.outputs["y"].name
+    with loaded.used():
+        loaded.close(patience=0)
+        with pytest.raises(Failure):
+            loaded.run_tensors((fed,), [floats(1)], (fetched,))
