@@ -50,6 +50,7 @@ setup(
         "tensorboard>=2.20",
         "tensorflow-serving-api>=2.21,<2.22",
         "tokenizers>=0.23",
+        "urllib3>=2",
         "uvicorn>=0.35",
         "zstandard>=0.23",
     ],

@@ -13,9 +13,17 @@ from configs.command import (
     read_invocation,
     run_main,
 )
-from configs.export import example_texts
 from configs.quiet import quiet_import
-from configs.run_folder import Stage, lock
+from configs.run_folder import lock
+from serving.asking import DESCRIPTION as ABOUT_PREDICT
+from serving.asking import (
+    add_predict_arguments,
+    answer,
+    exported_model,
+    local_client,
+    predict_command,
+    texts_of,
+)
 from serving.server.command import DESCRIPTION, add_serve_arguments, serve
 
 
@@ -48,23 +56,10 @@ def predict(
     Raises:
         UserError: Nothing is exported, or the model cannot be asked about a text.
     """
-    if model is None:
-        stage = Stage(invocation.run_folder, "export", invocation.command("export"))
-        stage.load()
-        model = stage.path / "saved_model"
-    quiet_import("tensorflow", "tensorflow_text")
-    from serving import predict
-
-    if not texts and not second_texts:
-        config = invocation.config
-        examples = [
-            example_texts(config.objective, example)
-            for example in config.export.examples
-        ]
-        texts, second_texts = (*zip(*examples, strict=True), (), ())[:2]
-    predictions = predict.predict(model, texts, second_texts)
-    for prediction in predictions:
-        invocation.console.say(predict.describe(prediction))
+    model = model or exported_model(invocation)
+    asked = texts_of(invocation, texts, second_texts)
+    with local_client(model) as client:
+        predictions = answer(client, *asked, invocation.console)
     return {"model": str(model), "predictions": predictions}
 
 
@@ -78,20 +73,12 @@ def _main(argv: Sequence[str]) -> int:
     if arguments.command == "serve":
         serve(arguments)
         return 0
+    if arguments.command == "predict":
+        return predict_command(arguments)
     # What is exported brings its model along.
-    exports = arguments.command == "export"
-    rules = (check_export,) if exports else ()
-    invocation = read_invocation(arguments, with_model=exports, rules=rules)
-    if exports:
-        with lock(invocation.run_folder):
-            result = export(invocation)
-    else:
-        result = predict(
-            invocation,
-            arguments.texts,
-            arguments.model,
-            second_texts=arguments.second_texts,
-        )
+    invocation = read_invocation(arguments, with_model=True, rules=(check_export,))
+    with lock(invocation.run_folder):
+        result = export(invocation)
     invocation.console.emit(result)
     return 0
 
@@ -111,36 +98,12 @@ def _parser() -> argparse.ArgumentParser:
 
     predicting = commands.add_parser(
         "predict",
-        help="ask the exported model about texts",
-        description="Asks the exported SavedModel, on raw text, as TF Serving would be "
-        "asked: which words it would put in the place of each [MASK], of which class a "
-        "text or a pair is, or which number it has.",
+        help="ask an exported model about texts",
+        description=ABOUT_PREDICT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add_common_arguments(predicting)
-    predicting.add_argument(
-        "--text",
-        metavar="TEXT",
-        dest="texts",
-        action="append",
-        default=[],
-        help="a text (with a [MASK] in it for a masked language model); may be given "
-        "again; export.examples of CONFIG if left out",
-    )
-    predicting.add_argument(
-        "--second-text",
-        metavar="TEXT",
-        dest="second_texts",
-        action="append",
-        default=[],
-        help="the other half of a pair; once for each --text",
-    )
-    predicting.add_argument(
-        "--model",
-        metavar="DIR",
-        type=Path,
-        help="another SavedModel: its version folder or the one above",
-    )
+    add_predict_arguments(predicting)
     serving = commands.add_parser(
         "serve",
         help="answer questions over REST and gRPC",

@@ -1,22 +1,16 @@
-"""Asks an exported SavedModel about texts, as any client would.
+"""Asks an exported model about texts, as any client would.
 
 Nothing of the Keras model is used here: what is printed is what TF Serving would
 answer. What kind of model it is, its signature says.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
-
 from configs.errors import ArtifactError, ConfigError
-from configs.held_back import output_held_back
-from configs.saved_models import find_version
 from serving.answers import choosing, filling, locating, tagging, writing
+from serving.client import Client
 
-_ADVICE = "Give the folder of a model exported by `transbeam export`"
 # What --text is, and --second-text.
 _INPUTS = (("text",), ("text", "second_text"), ("context", "question"))
 _NUMBER = frozenset({"score", "truncated"})
@@ -28,16 +22,16 @@ _KNOWN = (
     locating.OUTPUTS,
     _NUMBER,
 )
+_DEFAULT = "serving_default"
 
 
 def predict(
-    model: Path, texts: Sequence[str], second_texts: Sequence[str] = ()
+    client: Client, texts: Sequence[str], second_texts: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Asks about texts, or about pairs of texts.
 
     Args:
-        model: A SavedModel: a version folder, or the folder above, whose highest
-            version is taken.
+        client: Of a server, or of a SavedModel on this machine.
         texts: What to ask about; for a masked language model with a `[MASK]` each.
         second_texts: The other halves, for a model that reads pairs.
 
@@ -47,47 +41,47 @@ def predict(
         which says that not all of it was read.
 
     Raises:
-        ArtifactError: The folder is no SavedModel, or has other signatures.
+        ArtifactError: The model has other signatures.
         ConfigError: There is no text, or one that the model cannot be asked about.
+        ServerError: A server does not answer, or refuses.
     """
     if not texts:
         raise ConfigError(
             "there is no text to ask about: give --text 'A text', or put some under "
             "export.examples"
         )
-    signature = _serving_default(find_version(model))
-    asked = set(signature.structured_input_signature[1])
-    names = next(names for names in _INPUTS if set(names) == asked)
+    names, outputs = _kind_of(client)
     _check_columns(texts, second_texts, len(names))
-    columns = dict(zip(names, (texts, second_texts), strict=False))
-    outputs = frozenset(signature.structured_outputs)
     if outputs == filling.OUTPUTS:
         filling.check(texts)
-    inputs = {
-        name: tf.constant([text.encode("utf-8", "replace") for text in column])
-        for name, column in columns.items()
+    # Half a character is none in UTF-8.
+    columns = {
+        name: [text.encode("utf-8", "replace") for text in column]
+        for name, column in zip(names, (texts, second_texts), strict=False)
     }
-    with output_held_back():
-        answers = {name: of.numpy() for name, of in signature(**inputs).items()}
+    answers = client.ask(_DEFAULT, columns)
     found = []
     for row, text in enumerate(texts):
         answer = {name: values[row] for name, values in answers.items()}
-        if outputs == filling.OUTPUTS:
-            said = filling.read(text, answer)
-        elif outputs == choosing.OUTPUTS:
-            said = choosing.read(answer)
-        elif outputs in tagging.OUTPUTS:
-            said = tagging.read(answer)
-        elif outputs == writing.OUTPUTS:
-            said = writing.read(answer)
-        elif outputs == locating.OUTPUTS:
-            said = locating.read(answer)
-        else:
-            said = {"score": float(answer["score"])}
         pair = {"second_text": second_texts[row]} if second_texts else {}
         truncated = bool(answer.get("truncated", False))
+        said = _read(text, answer, outputs)
         found.append({"text": text, **pair, **said, "truncated": truncated})
     return found
+
+
+def _read(text: str, answer: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
+    if outputs == filling.OUTPUTS:
+        return filling.read(text, answer)
+    if outputs == choosing.OUTPUTS:
+        return choosing.read(answer)
+    if outputs in tagging.OUTPUTS:
+        return tagging.read(answer)
+    if outputs == writing.OUTPUTS:
+        return writing.read(answer)
+    if outputs == locating.OUTPUTS:
+        return locating.read(answer)
+    return {"score": float(answer["score"])}
 
 
 def describe(prediction: dict[str, Any]) -> str:
@@ -130,23 +124,19 @@ def _check_columns(
         )
 
 
-def _serving_default(folder: Path) -> Any:
-    try:
-        signatures = tf.saved_model.load(str(folder)).signatures
-    except (OSError, ValueError, tf.errors.OpError) as error:
+def _kind_of(client: Client) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The names of the texts it asks for, and those of what it gives."""
+    signatures = client.signatures()
+    signature = signatures.get(_DEFAULT)
+    inputs = set(signature.inputs) if signature else set()
+    outputs = frozenset(signature.outputs) if signature else frozenset()
+    names = next((names for names in _INPUTS if set(names) == inputs), None)
+    if names is None or outputs not in _KNOWN:
         raise ArtifactError(
-            f"{folder}: cannot be loaded as a SavedModel: {error}. {_ADVICE}"
-        ) from error
-    signature = signatures.get("serving_default")
-    inputs = [] if signature is None else signature.structured_input_signature[1]
-    outputs = [] if signature is None else signature.structured_outputs
-    known = [set(names) for names in _INPUTS]
-    if set(inputs) not in known or frozenset(outputs) not in _KNOWN:
-        raise ArtifactError(
-            f"{folder}: its signature serving_default takes {sorted(inputs)} and gives "
+            f"the model's signature {_DEFAULT} takes {sorted(inputs)} and gives "
             f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
             f"one from text (and second_text), or from context and question, to "
             f"fills, to classes, to tags, to a text, to a place in it or to a score. "
-            f"{_ADVICE}"
+            "Ask a model exported by `transbeam export`"
         )
-    return signature
+    return names, outputs

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from serving.forms import AskTexts, PhoneModel, ask_saved_model, session_on
+from configs.errors import ArtifactError, UserError
+from serving.forms import PhoneModel, ask_saved_model
 from serving.gate.judge import Judge
-from serving.gate.rows import Row, at_most
-from serving.warming import read_warm_up
+from serving.gate.rows import Row
+from serving.gate.served import our_server, stock_server
 
 
 def check_parity(
@@ -35,12 +35,15 @@ def check_parity(
     rows: list[Row] = []
     with _failing_as_row("SavedModel in Python", rows) as form:
         rows += judge.saved_model_rows(form, ask_saved_model(saved_model))
-    with (
-        _failing_as_row("SavedModel in a session", rows) as form,
-        session_on(saved_model) as ask,
-    ):
-        rows += judge.saved_model_rows(form, ask)
-        rows.append(_warm_up_row(form, saved_model, ask))
+    for server in (our_server, stock_server):
+        # It loads the model as C++ does, without what Python makes good, and runs the
+        # requests of its warm-up before it lets anybody in.
+        with (
+            _failing_as_row(server.__name__.replace("_", " "), rows),
+            server(saved_model) as asks,
+        ):
+            for form, ask in asks.items():
+                rows += judge.saved_model_rows(form, ask)
     for variant, file in tflite.items():
         for delegate, how in ((True, "XNNPACK"), (False, "builtin kernels")):
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:
@@ -67,22 +70,11 @@ def require_passed(rows: Sequence[Row]) -> None:
         )
 
 
-def _warm_up_row(form: str, saved_model: Path, ask: AskTexts) -> Row:
-    """A model server loads no model that fails at a request of its warm-up."""
-    failed = 0
-    for signature, inputs in read_warm_up(saved_model):
-        try:
-            ask(signature, inputs)
-        except tf.errors.OpError:
-            failed += 1
-    return at_most(form, "warm-up, requests that fail", failed, 0)
-
-
 @contextmanager
 def _failing_as_row(form: str, rows: list[Row]) -> Iterator[str]:
     """Makes a form that cannot be run one more failed comparison."""
     try:
         yield form
-    except (tf.errors.OpError, RuntimeError) as error:
+    except (tf.errors.OpError, RuntimeError, UserError) as error:
         reason = str(error).partition("\n")[0]
         rows.append(Row(form, f"does not run ({reason})", math.inf, 0.0, False))

@@ -12,15 +12,19 @@ from configs.load import dump_run
 from configs.saved_models import find_version
 from serving.__main__ import main
 from serving.answers.filling import fill
+from serving.local import LocalClient
 from serving.predict import describe, predict
 from serving.savedmodel import write_endpoints
+from serving.server.background import in_background
+from serving.server.models.catalog import ModelSettings
+from serving.server.settings import Settings
 from tests.serving.conftest import TINY, invocation_of
 
 
 def test_guesses_are_those_of_the_signature(exported, ask):
     texts = ["the [MASK] of the [MASK]", "a [MASK]"]
     answers = ask("serving_default", texts)
-    found = predict(exported.saved_model, texts)
+    found = predict(LocalClient(exported.saved_model), texts)
     for row, prediction in enumerate(found):
         assert prediction["text"] == texts[row]
         assert not prediction["truncated"]
@@ -39,7 +43,9 @@ def test_guesses_are_those_of_the_signature(exported, ask):
 
 
 def test_a_mask_that_was_cut_off_stays(exported):
-    (prediction,) = predict(exported.saved_model, ["[MASK] " + "a " * 99 + "[MASK]"])
+    (prediction,) = predict(
+        LocalClient(exported.saved_model), ["[MASK] " + "a " * 99 + "[MASK]"]
+    )
     assert prediction["truncated"]
     assert len(prediction["masks"]) == 1
     assert prediction["filled"].endswith("a [MASK]")
@@ -87,12 +93,12 @@ def test_the_highest_version_is_taken(tmp_path):
 
 def test_no_saved_model(tmp_path):
     with pytest.raises(ArtifactError, match="holds no SavedModel"):
-        predict(tmp_path, ["[MASK]"])
+        predict(LocalClient(tmp_path), ["[MASK]"])
     with pytest.raises(ArtifactError, match="there is no such folder"):
-        predict(tmp_path / "x", ["[MASK]"])
+        predict(LocalClient(tmp_path / "x"), ["[MASK]"])
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff")
     with pytest.raises(ArtifactError, match="cannot be loaded as a SavedModel"):
-        predict(tmp_path, ["[MASK]"])
+        predict(LocalClient(tmp_path), ["[MASK]"])
 
 
 def test_a_saved_model_of_something_else(tmp_path):
@@ -100,14 +106,14 @@ def test_a_saved_model_of_something_else(tmp_path):
     endpoint = (lambda x: {"y": x + 1}, [spec])
     write_endpoints(tmp_path, {"serving_default": endpoint})
     with pytest.raises(ArtifactError, match=r"takes \['x'\] and gives \['y'\]"):
-        predict(tmp_path, ["[MASK]"])
+        predict(LocalClient(tmp_path), ["[MASK]"])
 
 
 def test_texts_to_fill_are_needed(exported):
     with pytest.raises(ConfigError, match=r"'plain': there is no \[MASK\] to fill"):
-        predict(exported.saved_model, ["a [MASK]", "plain"])
+        predict(LocalClient(exported.saved_model), ["a [MASK]", "plain"])
     with pytest.raises(ConfigError, match="give --text"):
-        predict(exported.saved_model, [])
+        predict(LocalClient(exported.saved_model), [])
 
 
 @pytest.fixture
@@ -131,7 +137,7 @@ def test_command_in_json(exported, command, capsys):
     printed = capsys.readouterr()
     result = json.loads(printed.out)
     assert result["model"] == str(exported.folder / "saved_model")
-    assert result["predictions"] == predict(exported.saved_model, [text])
+    assert result["predictions"] == predict(LocalClient(exported.saved_model), [text])
     assert text in printed.err
 
 
@@ -176,3 +182,94 @@ def test_a_run_ends_with_its_examples(exported, run_folder):
     result = predict_stage(invocation_of(run_folder))
     texts = [prediction["text"] for prediction in result["predictions"]]
     assert texts == list(TINY.export.examples)
+
+
+@pytest.fixture(scope="module")
+def server(exported):
+    folder = exported.saved_model.parent
+    settings = Settings(models=(ModelSettings("tiny", folder),), port=0, rest_port=0)
+    with in_background(settings) as addresses:
+        yield addresses
+
+
+TEXT = "the [MASK] of a list"
+
+
+@pytest.mark.parametrize("door", ["rest", "grpc"])
+def test_a_server_is_asked_as_the_folder_is(exported, server, capsys, door):
+    address = server.rest if door == "rest" else f"grpc://{server.grpc}"
+    asked = ["predict", "--server", address, "--name", "tiny", "--text", TEXT]
+    assert main([*asked, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["server"], found["model"]) == (address, "tiny")
+    [expected] = predict(LocalClient(exported.saved_model), [TEXT])
+    [prediction] = found["predictions"]
+    assert prediction["filled"] == expected["filled"]
+    pairs = zip(prediction["masks"][0], expected["masks"][0], strict=True)
+    for one, other in pairs:
+        assert one["piece"] == other["piece"]
+        assert one["score"] == pytest.approx(other["score"], rel=1e-5)
+
+
+def test_over_rest_no_tensorflow_is_needed(server):
+    program = (
+        "import sys; from serving.__main__ import main; code = main(sys.argv[1:]); "
+        "assert 'tensorflow' not in sys.modules; sys.exit(code)"
+    )
+    asked = ["predict", "--server", server.rest, "--name", "tiny", "--text", TEXT]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *asked], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert TEXT in done.stdout
+
+
+def test_files_in_and_out(exported, server, tmp_path, capsys):
+    texts = [f"{'a ' * (n % 20)}[MASK] of a list" for n in range(100)]
+    given = tmp_path / "texts.jsonl"
+    given.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    output = tmp_path / "answers.jsonl"
+    files = ["--input", str(given), "--output", str(output)]
+    assert main(["predict", "--server", server.rest, "--name", "tiny", *files]) == 0
+    found = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    assert [one["text"] for one in found] == texts
+    expected = predict(LocalClient(exported.saved_model), texts)
+    assert [one["filled"] for one in found] == [one["filled"] for one in expected]
+    assert f"100 answers in {output}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"text": "a [MASK]"}\n{"txt": "b"}\n', 'texts.jsonl:2: \'{"txt": "b"}\''),
+        ('{"text": "a [MASK]"}\n\nnonsense\n', "texts.jsonl:3: not JSON"),
+        ('{"text": "a", "second_text": 3}\n', "texts.jsonl:1: "),
+        ("\n", "there is no text in it"),
+        ('{"text": "plain"}\n', "plain"),
+    ],
+)
+def test_files_that_cannot_be_asked_about(exported, tmp_path, capsys, lines, message):
+    given = tmp_path / "texts.jsonl"
+    given.write_text(lines)
+    output = tmp_path / "answers.jsonl"
+    command = ["predict", "--model", str(exported.saved_model)]
+    files = ["--input", str(given), "--output", str(output)]
+    assert main([*command, *files]) == 2
+    assert message in capsys.readouterr().err
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "there is nobody to ask: give CONFIG, --model DIR or --server URL"),
+        (["--server", "http://x"], "give the model's name at the server with --name"),
+        (["--server", "x", "--name", "m", "--text", "a"], "'x' is not the address"),
+        (["--model", "x", "--server", "http://x"], "give one of --model and --server"),
+        (["--model", "x", "--input", "f"], "go together"),
+        (["--model", "x", "--input", "f", "--output", "g", "--text", "a"], "give one"),
+    ],
+)
+def test_commands_that_make_no_sense(capsys, arguments, message):
+    assert main(["predict", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -1,10 +1,7 @@
 """Small SavedModels, and servers of them in a thread of the test's process."""
 
-import asyncio
 import http.client
 import json
-import threading
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,8 +13,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from serving.server.background import in_background
 from serving.server.models.catalog import ModelSettings
-from serving.server.run import serving
 from serving.server.settings import Settings
 from tests.serving.server.half_plus import save_half_plus
 
@@ -72,32 +69,12 @@ class Client:
 @contextmanager
 def running(settings):
     """A server in a thread, and a client of it."""
-    ready: Future = Future()
-
-    async def run():
-        stop = asyncio.Event()
-        try:
-            async with serving(settings) as addresses:
-                ready.set_result((addresses, asyncio.get_running_loop(), stop))
-                await stop.wait()
-        except BaseException as error:
-            if ready.done():
-                raise
-            ready.set_exception(error)
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    try:
-        addresses, loop, stop = ready.result(timeout=120)
+    with in_background(settings) as addresses:
         client = Client(addresses)
         try:
             yield client
         finally:
             client.close()
-            loop.call_soon_threadsafe(stop.set)
-    finally:
-        thread.join(timeout=120)
-        assert not thread.is_alive()
 
 
 def settings_for(*folders, **changes):

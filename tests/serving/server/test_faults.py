@@ -107,6 +107,7 @@ METRICS = "/monitoring/prometheus/metrics"
         b"\x00\xff\xfe nonsense",
         b"POST " + b"/" * 100_000 + b" HTTP/1.1\nHost: x",
     ],
+    ids=["negative length", "no number", "version", "nonsense", "long path"],
 )
 def test_what_is_no_http(server, head):
     with raw(server, head) as connection:

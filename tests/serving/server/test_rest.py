@@ -165,6 +165,7 @@ def test_models_and_versions_that_are_not_there(server, path, status, message):
         (b"[" * 100_000, "JSON Parse error: nested more than 64 deep"),
         (b'{"instances": ' + b"[" * 500 + b"1" + b"]" * 500 + b"}", "nested more than"),
     ],
+    ids=lambda value: str(value[:20]),
 )
 def test_bodies_that_cannot_be_read(server, body, message):
     status, answer = server.post(f"{MODEL}:predict", body)
@@ -181,12 +182,18 @@ def test_a_body_in_gzip(server):
 @pytest.mark.parametrize(
     ("body", "encoding", "status", "message"),
     [
-        (gzip.compress(b" " * 2**25), "gzip", 413, "larger than the 16,777,216 bytes"),
-        (gzip.compress(b"{}")[:-9], "gzip", 400, "cut off"),
+        (
+            gzip.compress(b" " * 2**25, mtime=0),
+            "gzip",
+            413,
+            "larger than the 16,777,216 bytes",
+        ),
+        (gzip.compress(b"{}", mtime=0)[:-9], "gzip", 400, "cut off"),
         (b"{}", "gzip", 400, "is not gzip"),
         (b"{}", "br", 415, "Content-Encoding br"),
         (b" " * (2**24 + 1), "identity", 413, "larger than the 16,777,216 bytes"),
     ],
+    ids=["a bomb", "cut off", "no gzip", "another packing", "too large"],
 )
 def test_bodies_that_are_packed_badly(server, body, encoding, status, message):
     found, answer = server.post(

@@ -12,14 +12,16 @@ from configs.errors import ArtifactError
 from configs.objective import SpanQAConfig
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from serving.export import export
-from serving.forms import PhoneModel, ask_saved_model, session_on
+from serving.forms import PhoneModel, ask_saved_model
 from serving.gate.answering import AnsweringJudge
 from serving.gate.parity import require_passed
+from serving.local import LocalClient
 from serving.predict import describe, predict
 from serving.tasks.answering import NEVER, best_spans
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.session import session_on
 from trainer.evaluation import questions
 
 CONTEXTS = [
@@ -98,7 +100,7 @@ def answered_by_keras(trained, context, question):
 def test_it_passed_the_gate(run):
     _, result, _, _ = run
     assert all(row["passed"] for row in result["parity"])
-    assert len(result["parity"]) == 2 * 4 + 1 + 2 * 2
+    assert len(result["parity"]) == 3 * 4 + 2 * 2
     assert set(result["tflite"]) == {"float32", "dynamic_int8"}
 
 
@@ -169,7 +171,9 @@ def test_answers_to_ids_are_keras_s_also_on_phones(run):
 
 def test_predict_takes_the_question_as_second_text(run):
     _, _, ask, folder = run
-    (found,) = predict(folder / "export/saved_model/1", CONTEXTS[:1], QUESTIONS[:1])
+    (found,) = predict(
+        LocalClient(folder / "export/saved_model/1"), CONTEXTS[:1], QUESTIONS[:1]
+    )
     answer = ask(
         "serving_default", {"context": CONTEXTS[:1], "question": QUESTIONS[:1]}
     )

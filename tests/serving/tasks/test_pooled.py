@@ -15,10 +15,11 @@ from configs.objective import (
 )
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from serving.export import export
-from serving.forms import PhoneModel, ask_saved_model, session_on
+from serving.forms import PhoneModel, ask_saved_model
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.session import session_on
 
 LABELS = ("bad", "so so", "good")
 TEXTS = ["a tensor of the same shape", "", "true , raise " * 9, "ünknown 漢字!"]
@@ -97,9 +98,9 @@ def test_all_forms_passed_the_gate(run):
     folder, trained, result = run
     with_labels = hasattr(trained.config.objective, "labels")
     forms = {row["form"] for row in result["parity"]}
-    assert len(forms) == 6
+    assert len(forms) == 7
     assert len(result["parity"]) == (
-        2 * 3 + 1 + 2 * 1 + 2 * 2 if with_labels else 2 * 2 + 1 + 4
+        3 * 3 + 2 * 1 + 2 * 2 if with_labels else 3 * 2 + 2 * 2
     )
     assert all(row["passed"] for row in result["parity"])
     assert all(

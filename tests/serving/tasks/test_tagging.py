@@ -11,13 +11,15 @@ from configs.tags import EntityTags
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.export import export
-from serving.forms import PhoneModel, ask_saved_model, session_on
+from serving.forms import PhoneModel, ask_saved_model
+from serving.local import LocalClient
 from serving.predict import describe, predict
 from serving.tasks.tagging import entities
 from serving.trained import load_trained
 from serving.words import Words
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.session import session_on
 
 ENTITIES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 CASES = {
@@ -67,8 +69,8 @@ def keras_answer(trained, words):
 
 def test_all_forms_passed_the_gate(run):
     _, _, result = run
-    assert len({row["form"] for row in result["parity"]}) == 6
-    assert len(result["parity"]) == 2 * 4 + 1 + 2 * 1 + 2 * 2
+    assert len({row["form"] for row in result["parity"]}) == 7
+    assert len(result["parity"]) == 3 * 4 + 2 * 1 + 2 * 2
     assert all(row["passed"] for row in result["parity"])
 
 
@@ -168,7 +170,7 @@ def test_hostile_texts_and_an_empty_batch(run):
 
 def test_predict_tells_words_and_entities(run):
     folder, trained, _ = run
-    found = predict(folder / "export/saved_model", ["the list", ""])
+    found = predict(LocalClient(folder / "export/saved_model"), ["the list", ""])
     assert [word["word"] for word in found[0]["words"]] == ["the", "list"]
     assert found[1]["words"] == []
     assert ("entities" in found[0]) == (trained.config.objective.labels == ENTITIES)

@@ -17,13 +17,15 @@ from configs.progress import SilentBar
 from configs.sockets import DenseFeedForward, NormalInitializer
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from serving.export import export
-from serving.forms import ask_saved_model, session_on
+from serving.forms import ask_saved_model
 from serving.gate.parity import require_passed
 from serving.gate.writing import WritingJudge
+from serving.local import LocalClient
 from serving.predict import describe, predict
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.session import session_on
 from trainer.evaluation.writing import write_answers
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
@@ -149,9 +151,10 @@ def test_it_passed_the_gate_and_has_no_file_for_phones(run):
     trained, result, _, path = run
     assert {row["form"] for row in result["parity"]} == {
         "SavedModel in Python",
-        "SavedModel in a session",
+        "our server, REST",
+        "our server, gRPC",
     }
-    assert len(result["parity"]) == 11
+    assert len(result["parity"]) == 15
     assert result["tflite"] == {}
     assert not (path.parents[1] / "tflite").exists()
     assert trained.config.export.tflite  # asked for by default
@@ -327,7 +330,9 @@ def test_it_needs_no_python(run, native):
 def test_predict_tells_people_what_was_written(run):
     trained, _, _, path = run
     columns = asked(trained, ["a list"], ["the list"])
-    (found,) = predict(path, columns["text"], columns.get("second_text", ()))
+    (found,) = predict(
+        LocalClient(path), columns["text"], columns.get("second_text", ())
+    )
     answer = ask_saved_model(path)("serving_default", columns)
     assert found["generated_text"].encode() == answer["generated_text"][0]
     assert found["num_tokens"] == answer["length"][0]

@@ -1,0 +1,237 @@
+"""`transbeam predict`: its arguments, whom it asks, and what it prints."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from configs.command import (
+    Invocation,
+    add_run_arguments,
+    at_least_one,
+    read_invocation,
+)
+from configs.console import Console
+from configs.errors import ConfigError
+from configs.export import example_texts
+from configs.quiet import quiet_import
+from configs.run_folder import Stage
+
+if TYPE_CHECKING:  # it brings numpy, which `--help` can do without
+    from serving.client import Client
+
+DESCRIPTION = """\
+Asks an exported model, on raw text: which words it would put in the place of each
+[MASK], of which class a text or a pair is, which number it has, how it goes on.
+
+The model is the SavedModel of a run (CONFIG), another on this machine (--model), or one
+behind a server, ours or TF Serving's (--server):
+
+  transbeam predict configs/demo.yaml --text 'It is a [MASK].'
+  transbeam predict --server http://localhost:8501 --name demo --text 'It is a [MASK].'
+  transbeam predict configs/demo.yaml --input texts.txt --output answers.jsonl
+"""
+
+
+def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what `transbeam predict` takes."""
+    parser.add_argument(
+        "config", metavar="CONFIG", type=Path, nargs="?", help="the YAML file of a run"
+    )
+    add_run_arguments(parser)
+    parser.add_argument(
+        "--text",
+        metavar="TEXT",
+        dest="texts",
+        action="append",
+        default=[],
+        help="a text (with a [MASK] in it for a masked language model); may be given "
+        "again; export.examples of CONFIG if left out",
+    )
+    parser.add_argument(
+        "--second-text",
+        metavar="TEXT",
+        dest="second_texts",
+        action="append",
+        default=[],
+        help="the other half of a pair; once for each --text",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="FILE",
+        type=Path,
+        help='many texts, one a line, or as .jsonl {"text": ..., "second_text": ...}',
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="their answers, as .jsonl"
+    )
+    _add_models(parser.add_argument_group("whom to ask, if not the run's export"))
+
+
+def _add_models(group: Any) -> None:
+    group.add_argument(
+        "--model",
+        metavar="DIR",
+        type=Path,
+        help="another SavedModel: its version folder or the one above",
+    )
+    group.add_argument(
+        "--server",
+        metavar="URL",
+        help="http://HOST:PORT for REST, grpc://HOST:PORT; https and grpcs with TLS",
+    )
+    group.add_argument("--name", help="the model at the server; CONFIG's if left out")
+    group.add_argument(
+        "--token-file", metavar="FILE", type=Path, help="the secret the server asks for"
+    )
+    group.add_argument(
+        "--certificate",
+        metavar="FILE",
+        type=Path,
+        help="PEM of who signed the server's certificate",
+    )
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=at_least_one,
+        default=30,
+        help="that an answer may take, attempts and all; 30 if left out",
+    )
+
+
+def predict_command(arguments: argparse.Namespace) -> int:
+    """Runs `transbeam predict`.
+
+    Args:
+        arguments: Of a parser that went through `add_predict_arguments`.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UserError: There is nobody or nothing to ask, or the answer is a refusal.
+    """
+    _check(arguments)
+    invocation = read_invocation(arguments) if arguments.config else None
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    if arguments.server:
+        name = arguments.name or (invocation.config.name if invocation else "")
+        client = _remote_client(arguments, name)
+        result: dict[str, Any] = {"server": arguments.server, "model": name}
+    else:
+        model = arguments.model or exported_model(invocation)
+        client = local_client(model)
+        result = {"model": str(model)}
+    with client:
+        if arguments.input:
+            result |= _answer_file(arguments, client, console)
+        else:
+            asked = texts_of(invocation, arguments.texts, arguments.second_texts)
+            result["predictions"] = answer(client, *asked, console)
+    console.emit(result)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if not (arguments.config or arguments.model or arguments.server):
+        raise ConfigError(
+            "there is nobody to ask: give CONFIG, --model DIR or --server URL"
+        )
+    if arguments.model and arguments.server:
+        raise ConfigError("give one of --model and --server")
+    if arguments.server and not (arguments.name or arguments.config):
+        raise ConfigError("give the model's name at the server with --name")
+    if (arguments.input is None) != (arguments.output is None):
+        raise ConfigError("--input FILE and --output FILE go together")
+    if arguments.input and arguments.texts:
+        raise ConfigError("give one of --text and --input")
+
+
+def exported_model(invocation: Invocation | None) -> Path:
+    """The SavedModel of a run.
+
+    Args:
+        invocation: The run.
+
+    Raises:
+        ArtifactError: Nothing is exported.
+    """
+    assert invocation is not None
+    stage = Stage(invocation.run_folder, "export", invocation.command("export"))
+    stage.load()
+    return stage.path / "saved_model"
+
+
+def local_client(model: Path) -> "Client":
+    """Who asks a SavedModel on this machine.
+
+    Raises:
+        ArtifactError: There is none.
+    """
+    quiet_import("tensorflow", "tensorflow_text")
+    from serving.local import LocalClient
+
+    return LocalClient(model)
+
+
+def _remote_client(arguments: argparse.Namespace, name: str) -> "Client":
+    from serving.client import connect
+
+    if arguments.server.startswith("grpc"):
+        quiet_import("tensorflow")
+    token = None
+    if arguments.token_file:
+        try:
+            token = arguments.token_file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"{arguments.token_file}: cannot be read: {error}"
+            raise ConfigError(message) from None
+    return connect(
+        arguments.server,
+        name,
+        token=token,
+        certificate=arguments.certificate,
+        timeout=float(arguments.timeout),
+    )
+
+
+def texts_of(
+    invocation: Invocation | None, texts: Sequence[str], second_texts: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """What was given to ask about, or the run's examples."""
+    if texts or second_texts or invocation is None:
+        return texts, second_texts
+    config = invocation.config
+    examples = [
+        example_texts(config.objective, example) for example in config.export.examples
+    ]
+    columns = [*zip(*examples, strict=True), (), ()]
+    return columns[0], columns[1]
+
+
+def answer(
+    client: "Client",
+    texts: Sequence[str],
+    second_texts: Sequence[str],
+    console: Console,
+) -> list[dict[str, Any]]:
+    """Asks, and prints the answers; see `serving.predict.predict`."""
+    from serving import predict
+
+    predictions = predict.predict(client, texts, second_texts)
+    for prediction in predictions:
+        console.say(predict.describe(prediction))
+    return predictions
+
+
+def _answer_file(
+    arguments: argparse.Namespace, client: "Client", console: Console
+) -> dict[str, Any]:
+    from serving import files
+
+    texts = files.read_texts(arguments.input)
+    if not texts:
+        raise ConfigError(f"{arguments.input}: there is no text in it")
+    count = files.answer_file(client, texts, arguments.output, console)
+    console.result(f"{count:,} answers in {arguments.output}")
+    return {"answers": count, "output": str(arguments.output)}

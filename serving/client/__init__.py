@@ -1,0 +1,53 @@
+"""Asks a model server, ours or TF Serving's, over REST or gRPC.
+
+Example:
+    >>> from serving.client import connect  # doctest: +SKIP
+    >>> with connect("http://localhost:8501", "demo") as client:  # doctest: +SKIP
+    ...     client.ask("serving_default", {"text": ["It is a [MASK]."]})["fills"]
+"""
+
+from pathlib import Path
+
+from configs.errors import ConfigError
+from serving.client.interface import Client, Signature
+
+__all__ = ["Client", "Signature", "connect"]
+
+
+def connect(
+    address: str,
+    model: str,
+    *,
+    version: int | None = None,
+    token: str | None = None,
+    certificate: Path | None = None,
+    timeout: float = 30.0,
+) -> Client:
+    """A client of one model.
+
+    Args:
+        address: `http://HOST:PORT` or `https://…` for REST, `grpc://HOST:PORT` or
+            `grpcs://…` for gRPC; the one with an s speaks TLS.
+        model: Its name at the server.
+        version: The latest if left out.
+        token: That the server asks for.
+        certificate: PEM file of who signed the server's certificate, if it is none that
+            this machine trusts.
+        timeout: Seconds that an answer may take, attempts and all.
+
+    Raises:
+        ConfigError: The address is none of these.
+    """
+    scheme, _, place = address.partition("://")
+    if scheme in ("http", "https") and place:
+        from serving.client.rest import RestClient
+
+        return RestClient(address, model, version, token, certificate, timeout)
+    if scheme in ("grpc", "grpcs") and place:
+        from serving.client.rpc import RpcClient
+
+        return RpcClient(address, model, version, token, certificate, timeout)
+    raise ConfigError(
+        f"{address!r} is not the address of a server; expected http://HOST:PORT for "
+        "REST, or grpc://HOST:PORT"
+    )

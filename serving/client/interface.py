@@ -1,0 +1,73 @@
+"""What a client can do, whichever way it talks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from configs.errors import UserError
+
+Inputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
+
+
+class ServerError(UserError):
+    """A server that does not answer, or refuses.
+
+    Attributes:
+        code: gRPC's name for it, such as `NOT_FOUND`.
+        again: Whether it may go better another time.
+    """
+
+    def __init__(self, code: str, message: str, *, again: bool = False):
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.again = again
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a signature takes and gives.
+
+    Attributes:
+        inputs: Their types, such as `DT_STRING`, by name.
+        outputs: The same.
+    """
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+class Client(Protocol):
+    """Asks one model of a server. Several threads may share one."""
+
+    def signatures(self) -> dict[str, Signature]:
+        """What the model can be asked.
+
+        Raises:
+            ServerError: The server does not answer, or has no such model.
+        """
+        ...
+
+    def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
+        """Asks a signature.
+
+        Args:
+            signature: Its name.
+            inputs: All that it takes.
+
+        Returns:
+            An array for each output; of texts, UTF-8 as `bytes`.
+
+        Raises:
+            ServerError: The server does not answer, or refuses.
+        """
+        ...
+
+    def close(self) -> None:
+        """Hangs up."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...

@@ -1,0 +1,176 @@
+"""A client over REST. It needs no TensorFlow."""
+
+import base64
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import numpy as np
+import urllib3
+
+from serving.client.interface import Inputs, ServerError, Signature
+from serving.client.retries import with_retries
+
+_CONNECTIONS = 64
+_CODES: dict[int, str] = {
+    HTTPStatus.BAD_REQUEST: "INVALID_ARGUMENT",
+    HTTPStatus.UNAUTHORIZED: "UNAUTHENTICATED",
+    HTTPStatus.FORBIDDEN: "PERMISSION_DENIED",
+    HTTPStatus.NOT_FOUND: "NOT_FOUND",
+    HTTPStatus.TOO_MANY_REQUESTS: "RESOURCE_EXHAUSTED",
+    HTTPStatus.NOT_IMPLEMENTED: "UNIMPLEMENTED",
+    HTTPStatus.SERVICE_UNAVAILABLE: "UNAVAILABLE",
+    HTTPStatus.GATEWAY_TIMEOUT: "DEADLINE_EXCEEDED",
+}
+_AGAIN = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+_TYPES = {
+    "DT_FLOAT": np.float32,
+    "DT_DOUBLE": np.float64,
+    "DT_INT8": np.int8,
+    "DT_INT16": np.int16,
+    "DT_INT32": np.int32,
+    "DT_INT64": np.int64,
+    "DT_UINT8": np.uint8,
+    "DT_UINT32": np.uint32,
+    "DT_UINT64": np.uint64,
+    "DT_BOOL": np.bool_,
+}
+
+
+class RestClient:
+    """See `serving.client.Client` and, for the arguments, `connect`."""
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        version: int | None,
+        token: str | None,
+        certificate: Path | None,
+        timeout: float,
+    ):
+        self._model = f"{address.rstrip('/')}/v1/models/{quote(model, safe='')}"
+        if version is not None:
+            self._model += f"/versions/{version}"
+        self._address = address
+        self._timeout = timeout
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._pool = urllib3.PoolManager(
+            maxsize=_CONNECTIONS,
+            retries=False,
+            ca_certs=None if certificate is None else str(certificate),
+        )
+        self._known: dict[str, Signature] | None = None
+
+    def signatures(self) -> dict[str, Signature]:
+        found = self._send("GET", f"{self._model}/metadata")
+        definitions = found["metadata"]["signature_def"]["signature_def"]
+        return {
+            name: Signature(_types(of["inputs"]), _types(of["outputs"]))
+            for name, of in sorted(definitions.items())
+            if not name.startswith("__")
+        }
+
+    def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
+        if self._known is None:
+            self._known = self.signatures()
+        body = {
+            "signature_name": signature,
+            "inputs": {name: _jsonable(values) for name, values in inputs.items()},
+        }
+        answer = self._send("POST", f"{self._model}:predict", body)["outputs"]
+        if signature not in self._known:  # another version answers by now
+            self._known = self.signatures()
+        types = self._known[signature].outputs
+        if len(types) == 1:
+            answer = dict.fromkeys(types, answer)
+        return {name: _array(answer[name], types[name]) for name in types}
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _send(self, method: str, url: str, body: Any = None) -> dict[str, Any]:
+        text = None if body is None else json.dumps(body).encode()
+        return with_retries(
+            lambda left: self._attempt(method, url, text, left), self._timeout
+        )
+
+    def _attempt(
+        self, method: str, url: str, body: bytes | None, left: float
+    ) -> dict[str, Any]:
+        try:
+            response = self._pool.request(
+                method, url, body=body, headers=self._headers, timeout=left
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unanswered(error) from None
+        try:
+            answer = json.loads(response.data)
+        except ValueError:
+            answer = None
+        if response.status == HTTPStatus.OK and isinstance(answer, dict):
+            return answer
+        reason = answer.get("error") if isinstance(answer, dict) else None
+        raise ServerError(
+            _CODES.get(response.status, "INTERNAL"),
+            reason or f"{url} answered with status {response.status}, and no reason",
+            again=response.status in _AGAIN,
+        )
+
+    def _unanswered(self, error: urllib3.exceptions.HTTPError) -> ServerError:
+        late = isinstance(error, urllib3.exceptions.TimeoutError)
+        # Nobody there is a kind of lateness to urllib3.
+        if late and not isinstance(error, urllib3.exceptions.NewConnectionError):
+            message = f"{self._address} did not answer within {self._timeout:g} s"
+            return ServerError("DEADLINE_EXCEEDED", message)
+        message = f"{self._address} does not answer: {error}"
+        return ServerError("UNAVAILABLE", message, again=True)
+
+
+def _types(tensors: Mapping[str, Any]) -> dict[str, str]:
+    return {name: tensor["dtype"] for name, tensor in sorted(tensors.items())}
+
+
+def _jsonable(values: Any) -> Any:
+    """Texts as they are, bytes that are none as base64."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, list | tuple):
+        return [_jsonable(value) for value in values]
+    if isinstance(values, bytes):
+        try:
+            return values.decode()
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(values).decode()}
+    return values
+
+
+def _array(values: Any, dtype: str) -> np.ndarray:
+    if dtype != "DT_STRING":
+        return np.array(values, _TYPES[dtype])
+    shape = []
+    leaves = values
+    while isinstance(leaves, list):
+        shape.append(len(leaves))
+        if not leaves:
+            break
+        leaves = leaves[0]
+    flat = values if shape else [values]
+    for _ in shape[1:]:
+        flat = [leaf for row in flat for leaf in row]
+    array = np.empty(len(flat), object)
+    array[:] = [_bytes(leaf) for leaf in flat]
+    return array.reshape(shape)
+
+
+def _bytes(leaf: Any) -> bytes:
+    return base64.b64decode(leaf["b64"]) if isinstance(leaf, dict) else leaf.encode()

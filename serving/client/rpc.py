@@ -1,0 +1,111 @@
+"""A client over gRPC, with TF Serving's stubs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    model_pb2,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from serving.client.interface import Inputs, ServerError, Signature
+from serving.client.retries import with_retries
+
+_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
+class RpcClient:
+    """See `serving.client.Client` and, for the arguments, `connect`."""
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        version: int | None,
+        token: str | None,
+        certificate: Path | None,
+        timeout: float,
+    ):
+        scheme, _, place = address.partition("://")
+        # An answer may be larger than the 4 MB that gRPC takes by default.
+        options = [("grpc.max_receive_message_length", -1)]
+        if scheme == "grpcs":
+            roots = None if certificate is None else certificate.read_bytes()
+            credentials = grpc.ssl_channel_credentials(roots)
+            self._channel = grpc.secure_channel(place, credentials, options)
+        else:
+            self._channel = grpc.insecure_channel(place, options)
+        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._spec = model_pb2.ModelSpec(name=model)
+        if version is not None:
+            self._spec.version.value = version
+        self._timeout = timeout
+        self._metadata = [("authorization", f"Bearer {token}")] if token else []
+        self._known: dict[str, Signature] | None = None
+
+    def signatures(self) -> dict[str, Signature]:
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=self._spec, metadata_field=["signature_def"]
+        )
+        response = self._call(self._stub.GetModelMetadata, request)
+        found = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(found)
+        return {
+            name: Signature(_types(of.inputs), _types(of.outputs))
+            for name, of in sorted(found.signature_def.items())
+            if not name.startswith("__")
+        }
+
+    def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
+        if self._known is None:
+            self._known = self.signatures()
+        known = self._known.get(signature, Signature({}, {})).inputs
+        request = predict_pb2.PredictRequest(model_spec=self._spec)
+        request.model_spec.signature_name = signature
+        for name, values in inputs.items():
+            dtype = types_pb2.DataType.Value(known[name]) if name in known else None
+            try:
+                tensor = tf.make_tensor_proto(values, dtype)
+            except (TypeError, ValueError) as error:
+                raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
+            request.inputs[name].CopyFrom(tensor)
+        response = self._call(self._stub.Predict, request)
+        return {
+            name: tf.make_ndarray(proto) for name, proto in response.outputs.items()
+        }
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _call(self, method: Callable[..., Any], request: Any) -> Any:
+        def attempt(left: float) -> Any:
+            try:
+                return method(request, left, metadata=self._metadata)
+            except grpc.RpcError as error:
+                found: Any = error  # it is a call, too
+                code = found.code()
+                raise ServerError(
+                    code.name, found.details(), again=code in _AGAIN
+                ) from None
+
+        return with_retries(attempt, self._timeout)
+
+
+def _types(tensors: Any) -> dict[str, str]:
+    return {
+        name: types_pb2.DataType.Name(tensor.dtype)
+        for name, tensor in sorted(tensors.items())
+    }
