@@ -43,6 +43,7 @@ and does nothing if it is done:
   transbeam export configs/demo.yaml        SavedModel and TFLite, checked to agree
   transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
   transbeam serve configs/demo.yaml         answer over REST and gRPC, like TF Serving
+  transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
 
 Ask the exported model about every document of a corpus:
 
@@ -89,6 +90,7 @@ ROOMS = {
     "export": "serving",
     "predict": "serving",
     "serve": "serving",
+    "loadtest": "serving",
 }
 STAGES = ("data", "train", "export", "predict")
 # What a model of each kind can be asked about: a text, or both of a pair.

@@ -1,4 +1,4 @@
-"""`transbeam export`, `predict` and `serve`; also `python -m serving`."""
+"""`transbeam export`, `predict`, `serve`, `loadtest`; also `python -m serving`."""
 
 import argparse
 import sys
@@ -24,7 +24,10 @@ from serving.asking import (
     predict_command,
     texts_of,
 )
-from serving.server.command import DESCRIPTION, add_serve_arguments, serve
+from serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
+from serving.loadtest.command import add_loadtest_arguments, loadtest
+from serving.server.command import DESCRIPTION as ABOUT_SERVE
+from serving.server.command import add_serve_arguments, serve
 
 
 def export(invocation: Invocation) -> dict[str, Any]:
@@ -73,6 +76,9 @@ def _main(argv: Sequence[str]) -> int:
     if arguments.command == "serve":
         serve(arguments)
         return 0
+    if arguments.command == "loadtest":
+        loadtest(arguments)
+        return 0
     if arguments.command == "predict":
         return predict_command(arguments)
     # What is exported brings its model along.
@@ -107,11 +113,19 @@ def _parser() -> argparse.ArgumentParser:
     serving = commands.add_parser(
         "serve",
         help="answer questions over REST and gRPC",
-        description=DESCRIPTION,
+        description=ABOUT_SERVE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add_serve_arguments(serving)
+    testing = commands.add_parser(
+        "loadtest",
+        help="find out how much a server bears",
+        description=ABOUT_LOADTEST,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_loadtest_arguments(testing)
     return parser
 
 

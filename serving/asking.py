@@ -16,6 +16,7 @@ from configs.errors import ConfigError
 from configs.export import example_texts
 from configs.quiet import quiet_import
 from configs.run_folder import Stage
+from serving.secrets import read_token
 
 if TYPE_CHECKING:  # it brings numpy, which `--help` can do without
     from serving.client import Client
@@ -179,17 +180,10 @@ def _remote_client(arguments: argparse.Namespace, name: str) -> "Client":
 
     if arguments.server.startswith("grpc"):
         quiet_import("tensorflow")
-    token = None
-    if arguments.token_file:
-        try:
-            token = arguments.token_file.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            message = f"{arguments.token_file}: cannot be read: {error}"
-            raise ConfigError(message) from None
     return connect(
         arguments.server,
         name,
-        token=token,
+        token=read_token(arguments.token_file),
         certificate=arguments.certificate,
         timeout=float(arguments.timeout),
     )

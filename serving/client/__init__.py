@@ -9,7 +9,7 @@ Example:
 from pathlib import Path
 
 from configs.errors import ConfigError
-from serving.client.interface import Client, Signature
+from serving.client.interface import Client, Connection, Signature
 
 __all__ = ["Client", "Signature", "connect"]
 
@@ -22,6 +22,7 @@ def connect(
     token: str | None = None,
     certificate: Path | None = None,
     timeout: float = 30.0,
+    retry: bool = True,
 ) -> Client:
     """A client of one model.
 
@@ -34,19 +35,29 @@ def connect(
         certificate: PEM file of who signed the server's certificate, if it is none that
             this machine trusts.
         timeout: Seconds that an answer may take, attempts and all.
+        retry: Whether to ask again where a server is busy or not there.
 
     Raises:
         ConfigError: The address is none of these.
     """
+    connection = Connection(
+        address=address,
+        model=model,
+        version=version,
+        token=token,
+        certificate=certificate,
+        timeout=timeout,
+        retry=retry,
+    )
     scheme, _, place = address.partition("://")
     if scheme in ("http", "https") and place:
         from serving.client.rest import RestClient
 
-        return RestClient(address, model, version, token, certificate, timeout)
+        return RestClient(connection)
     if scheme in ("grpc", "grpcs") and place:
         from serving.client.rpc import RpcClient
 
-        return RpcClient(address, model, version, token, certificate, timeout)
+        return RpcClient(connection)
     raise ConfigError(
         f"{address!r} is not the address of a server; expected http://HOST:PORT for "
         "REST, or grpc://HOST:PORT"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, Self
 
 import numpy as np
@@ -36,6 +37,19 @@ class Signature:
 
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Which model is asked, where and how; see `serving.client.connect`."""
+
+    address: str
+    model: str
+    version: int | None = None
+    token: str | None = None
+    certificate: Path | None = None
+    timeout: float = 30.0
+    retry: bool = True
 
 
 class Client(Protocol):

@@ -4,14 +4,13 @@ import base64
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
 import numpy as np
 import urllib3
 
-from serving.client.interface import Inputs, ServerError, Signature
+from serving.client.interface import Connection, Inputs, ServerError, Signature
 from serving.client.retries import with_retries
 
 _CONNECTIONS = 64
@@ -41,22 +40,19 @@ _TYPES = {
 
 
 class RestClient:
-    """See `serving.client.Client` and, for the arguments, `connect`."""
+    """See `serving.client.Client`.
 
-    def __init__(
-        self,
-        address: str,
-        model: str,
-        version: int | None,
-        token: str | None,
-        certificate: Path | None,
-        timeout: float,
-    ):
-        self._model = f"{address.rstrip('/')}/v1/models/{quote(model, safe='')}"
-        if version is not None:
-            self._model += f"/versions/{version}"
-        self._address = address
-        self._timeout = timeout
+    Args:
+        connection: To whom.
+    """
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+        place = connection.address.rstrip("/")
+        self._model = f"{place}/v1/models/{quote(connection.model, safe='')}"
+        if connection.version is not None:
+            self._model += f"/versions/{connection.version}"
+        token, certificate = connection.token, connection.certificate
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._pool = urllib3.PoolManager(
             maxsize=_CONNECTIONS,
@@ -101,7 +97,7 @@ class RestClient:
     def _send(self, method: str, url: str, body: Any = None) -> dict[str, Any]:
         text = None if body is None else json.dumps(body).encode()
         return with_retries(
-            lambda left: self._attempt(method, url, text, left), self._timeout
+            lambda left: self._attempt(method, url, text, left), self._connection
         )
 
     def _attempt(
@@ -130,9 +126,9 @@ class RestClient:
         late = isinstance(error, urllib3.exceptions.TimeoutError)
         # Nobody there is a kind of lateness to urllib3.
         if late and not isinstance(error, urllib3.exceptions.NewConnectionError):
-            message = f"{self._address} did not answer within {self._timeout:g} s"
+            message = f"{self._model} did not answer in time"
             return ServerError("DEADLINE_EXCEEDED", message)
-        message = f"{self._address} does not answer: {error}"
+        message = f"{self._connection.address} does not answer: {error}"
         return ServerError("UNAVAILABLE", message, again=True)
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from serving.client.interface import ServerError
+from serving.client.interface import Connection, ServerError
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ _LONGEST = 2.0
 
 def with_retries(
     attempt: Callable[[float], T],
-    timeout: float,
+    connection: Connection,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
     """Attempts something until it goes well, is refused for good, or time is up.
@@ -25,20 +25,21 @@ def with_retries(
 
     Args:
         attempt: Is given the seconds that are left.
-        timeout: Seconds for all attempts.
+        connection: Has the seconds for all attempts, and whether there is a second.
         sleep: Waits.
 
     Raises:
         ServerError: The last one, if none went well.
     """
-    end = time.monotonic() + timeout
+    end = time.monotonic() + connection.timeout
     pause = _FIRST
     while True:
         try:
             return attempt(max(end - time.monotonic(), 0.001))
         except ServerError as error:
             wait = pause * random.uniform(0.5, 1.0)
-            if not error.again or time.monotonic() + wait >= end:
+            last = not (error.again and connection.retry)
+            if last or time.monotonic() + wait >= end:
                 raise
         sleep(wait)
         pause = min(2 * pause, _LONGEST)

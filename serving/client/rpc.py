@@ -1,7 +1,6 @@
 """A client over gRPC, with TF Serving's stubs."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Self
 
 import grpc
@@ -15,25 +14,23 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serving.client.interface import Inputs, ServerError, Signature
+from serving.client.interface import Connection, Inputs, ServerError, Signature
 from serving.client.retries import with_retries
 
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 class RpcClient:
-    """See `serving.client.Client` and, for the arguments, `connect`."""
+    """See `serving.client.Client`.
 
-    def __init__(
-        self,
-        address: str,
-        model: str,
-        version: int | None,
-        token: str | None,
-        certificate: Path | None,
-        timeout: float,
-    ):
-        scheme, _, place = address.partition("://")
+    Args:
+        connection: To whom.
+    """
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+        certificate, token = connection.certificate, connection.token
+        scheme, _, place = connection.address.partition("://")
         # An answer may be larger than the 4 MB that gRPC takes by default.
         options = [("grpc.max_receive_message_length", -1)]
         if scheme == "grpcs":
@@ -43,10 +40,9 @@ class RpcClient:
         else:
             self._channel = grpc.insecure_channel(place, options)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._spec = model_pb2.ModelSpec(name=model)
-        if version is not None:
-            self._spec.version.value = version
-        self._timeout = timeout
+        self._spec = model_pb2.ModelSpec(name=connection.model)
+        if connection.version is not None:
+            self._spec.version.value = connection.version
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
         self._known: dict[str, Signature] | None = None
 
@@ -101,7 +97,7 @@ class RpcClient:
                     code.name, found.details(), again=code in _AGAIN
                 ) from None
 
-        return with_retries(attempt, self._timeout)
+        return with_retries(attempt, self._connection)
 
 
 def _types(tensors: Any) -> dict[str, str]:

@@ -11,6 +11,7 @@ from configs.console import Console
 from configs.errors import ConfigError
 from configs.quiet import quiet_import
 from configs.run_folder import Stage
+from serving.secrets import read_token
 
 DESCRIPTION = """\
 Answers questions about the exported model of a run, or about any SavedModels, over REST
@@ -130,7 +131,7 @@ def serve(arguments: argparse.Namespace) -> None:
         )
     invocation = read_invocation(arguments) if arguments.config else None
     folder = None if invocation is None else _exported(invocation)
-    token = _token(arguments.token_file)
+    token = read_token(arguments.token_file)
     if (arguments.certificate is None) != (arguments.key is None):
         raise ConfigError("TLS needs both --certificate FILE and --key FILE")
     for file in (arguments.certificate, arguments.key):
@@ -197,18 +198,6 @@ def _folder_above(folder: Path) -> tuple[Path, Any]:
     if (folder / "saved_model.pb").is_file() and folder.name.isdecimal():
         return folder.parent, Policy(specific=frozenset({int(folder.name)}))
     return folder, Policy()
-
-
-def _token(file: Path | None) -> str | None:
-    if file is None:
-        return None
-    try:
-        token = file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: cannot be read: {error}") from None
-    if not token:
-        raise ConfigError(f"{file}: is empty; expected the token, in one line")
-    return token
 
 
 def _log_to(console: Console) -> None:

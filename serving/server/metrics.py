@@ -12,6 +12,7 @@ from prometheus_client import (
     CollectorRegistry,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -35,6 +36,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, time, open files
         self._requests: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self.registry.register(self)  # type: ignore[arg-type] (it collects)

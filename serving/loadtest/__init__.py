@@ -1,0 +1,1 @@
+"""How much a model server bears, ours or TF Serving's: `transbeam loadtest`."""

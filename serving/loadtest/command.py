@@ -1,0 +1,227 @@
+"""`transbeam loadtest`: its arguments, and what it leaves."""
+
+import argparse
+import csv
+import io
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from configs.command import at_least_one
+from configs.console import Console
+from configs.errors import ConfigError
+from configs.files import write_atomically, write_json
+from configs.quiet import quiet_import
+from serving.secrets import read_token
+
+if TYPE_CHECKING:  # they bring numpy, which `--help` can do without
+    from serving.client import Client
+    from serving.loadtest.load import Ask, Sample
+    from serving.loadtest.summary import Stage
+
+DESCRIPTION = """\
+Asks a model server, ours or TF Serving's, as many do at once, and tells how long they
+wait: percentiles from the moment a request was due, answers a second, errors, and what
+the server says of its queue, its batches and its memory.
+
+  transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
+  transbeam loadtest grpc://localhost:8500 --name demo --clients 1 8 --input texts.txt
+  transbeam loadtest http://localhost:8501 --name demo --rate 50 100 --text 'A [MASK].'
+
+Clients ask again when they are answered (a closed loop); with --rate requests come by
+chance, whatever the server does (an open loop).
+"""
+
+
+def add_loadtest_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what `transbeam loadtest` takes."""
+    parser.add_argument("server", metavar="URL", help="http://…, or grpc://HOST:PORT")
+    parser.add_argument("--name", required=True, help="the model at the server")
+    parser.add_argument(
+        "--signature", default="serving_default", help="serving_default if left out"
+    )
+    parser.add_argument(
+        "--text",
+        metavar="TEXT",
+        dest="texts",
+        action="append",
+        default=[],
+        help="what to ask about, for signatures that take a text; may be given again, "
+        "and is asked in turn",
+    )
+    parser.add_argument(
+        "--input", metavar="FILE", type=Path, help="many texts, one a line"
+    )
+    parser.add_argument(
+        "--rows",
+        metavar="N",
+        type=at_least_one,
+        default=1,
+        help="texts in a request; 1 if left out",
+    )
+    parser.add_argument(
+        "--clients",
+        metavar="N",
+        type=at_least_one,
+        nargs="+",
+        default=[1, 8, 32],
+        help="at once, one stage each; 1 8 32 if left out",
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="R",
+        type=_positive,
+        nargs="+",
+        help="requests a second, one stage each, instead of --clients",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=_positive,
+        default=10.0,
+        help="of a stage; 10 if left out",
+    )
+    parser.add_argument(
+        "--warm-up",
+        metavar="S",
+        type=_positive,
+        default=2.0,
+        help="seconds of the first load that do not count; 2 if left out",
+    )
+    parser.add_argument(
+        "--token-file", metavar="FILE", type=Path, help="the secret the server asks for"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="gets report.json, requests.csv and latency.png",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print the table alone")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def loadtest(arguments: argparse.Namespace) -> None:
+    """Runs `transbeam loadtest`.
+
+    Args:
+        arguments: Of a parser that went through `add_loadtest_arguments`.
+
+    Raises:
+        UserError: There is nothing to ask, or nobody answers.
+    """
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    texts = _texts(arguments)
+    token = read_token(arguments.token_file)
+    if arguments.server.startswith("grpc"):
+        quiet_import("tensorflow")
+    from serving.client import connect
+    from serving.loadtest.summary import table
+
+    address = arguments.server
+    with connect(address, arguments.name, token=token, retry=False) as client:
+        ask = _asking(client, arguments.signature, texts, arguments.rows)
+        ask(0)  # who cannot be asked once is not asked a thousand times
+        stages, samples = _stages(arguments, ask, token, console)
+    console.show(table(stages))
+    if arguments.output:
+        _leave(arguments.output, arguments, stages, samples)
+        made = "report.json, requests.csv and latency.png"
+        console.result(f"{made} in {arguments.output}")
+    console.emit({"stages": [stage.as_json() for stage in stages]})
+
+
+def _stages(
+    arguments: argparse.Namespace, ask: "Ask", token: str | None, console: Console
+) -> "tuple[list[Stage], dict[str, list[Sample]]]":
+    from serving.loadtest.load import closed_loop, open_loop
+    from serving.loadtest.server_side import read_counts
+    from serving.loadtest.summary import summarize
+
+    loads: list[tuple[str, Callable[[float], list[Sample]]]]
+    if arguments.rate:
+        loads = [
+            (f"{rate:g}/s", lambda seconds, rate=rate: open_loop(ask, rate, seconds))
+            for rate in arguments.rate
+        ]
+    else:
+        loads = [
+            (f"{count} clients", lambda seconds, n=count: closed_loop(ask, n, seconds))
+            for count in arguments.clients
+        ]
+    console.say(f"warming up for {arguments.warm_up:g} s")
+    loads[0][1](arguments.warm_up)
+    stages, samples = [], {}
+    for load, run in loads:
+        console.say(f"{load} for {arguments.seconds:g} s")
+        before = read_counts(arguments.server, arguments.name, token)
+        began = time.perf_counter()
+        samples[load] = run(arguments.seconds)
+        seconds = time.perf_counter() - began
+        after = read_counts(arguments.server, arguments.name, token)
+        stages.append(summarize(load, samples[load], seconds, before, after))
+    return stages, samples
+
+
+def _asking(client: "Client", signature: str, texts: Sequence[str], rows: int) -> "Ask":
+    known = client.signatures().get(signature)
+    if known is None or set(known.inputs) != {"text"}:
+        takes = sorted(known.inputs) if known else "nothing: there is none"
+        raise ConfigError(
+            f"the signature {signature} takes {takes}; expected one that takes a text"
+        )
+
+    def ask(number: int) -> object:
+        asked = [texts[(number * rows + row) % len(texts)] for row in range(rows)]
+        return client.ask(signature, {"text": asked})
+
+    return ask
+
+
+def _texts(arguments: argparse.Namespace) -> list[str]:
+    texts = list(arguments.texts)
+    if arguments.input:
+        from serving.files import read_texts
+
+        texts += [text for text, _ in read_texts(arguments.input)]
+    if not texts:
+        raise ConfigError("there is no text to ask about: give --text or --input")
+    return texts
+
+
+def _leave(
+    folder: Path,
+    arguments: argparse.Namespace,
+    stages: "Sequence[Stage]",
+    samples: "dict[str, list[Sample]]",
+) -> None:
+    from serving.loadtest.plot import plot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    told: dict[str, Any] = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in vars(arguments).items()
+        if name not in ("texts", "token_file", "command")
+    }
+    report = {"arguments": told, "stages": [stage.as_json() for stage in stages]}
+    write_json(folder / "report.json", report)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["load", "due", "seconds", "error"])
+    for load, requests in samples.items():
+        for one in requests:
+            row = [load, f"{one.due:.6f}", f"{one.seconds:.6f}", one.error]
+            writer.writerow(row)
+    write_atomically(folder / "requests.csv", text.getvalue())
+    plot(stages, folder / "latency.png", f"{arguments.name} at {arguments.server}")
+
+
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number

@@ -1,0 +1,40 @@
+"""The stages as a picture: what the server does, and how long clients wait for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from serving.loadtest.summary import Stage
+
+
+def plot(stages: Sequence[Stage], file: Path, title: str) -> None:
+    """Draws answers a second, and latencies on a logarithmic axis.
+
+    Args:
+        stages: At least one.
+        file: The `.png`.
+        title: Above it.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    loads = [stage.load for stage in stages]
+    places = range(len(stages))
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4))
+    left.bar(places, [stage.answers_per_second for stage in stages], color="#4477aa")
+    left.set_title("answers per second")
+    colors = ("#4477aa", "#228833", "#ccbb44", "#ee6677")
+    for name, color in zip(stages[0].milliseconds, colors, strict=True):
+        values = [stage.milliseconds[name] or float("nan") for stage in stages]
+        right.plot(places, values, marker="o", color=color, label=name)
+    right.set_yscale("log")
+    right.set_title("milliseconds until the answer")
+    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.set_xticks(places, loads)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,66 @@
+"""What the server itself tells of a test: its metrics before and after.
+
+Only a server with Prometheus's page can be asked: ours has one, TF Serving's with
+`--monitoring_config_file`.
+"""
+
+from dataclasses import dataclass
+
+import urllib3
+from prometheus_client.parser import text_string_to_metric_families
+
+_PAGE = "/monitoring/prometheus/metrics"
+_PREFIX = ":tensorflow:serving:"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Sums since the server began.
+
+    Attributes:
+        batches: That were run.
+        rows: In them.
+        queued: Seconds that the first request of each batch waited.
+        computed: Seconds that TensorFlow took.
+        memory: Bytes of the process, now.
+    """
+
+    batches: float = 0.0
+    rows: float = 0.0
+    queued: float = 0.0
+    computed: float = 0.0
+    memory: float = 0.0
+
+
+def read_counts(address: str, model: str, token: str | None = None) -> Counts | None:
+    """Reads a server's metrics.
+
+    Args:
+        address: Of its REST API.
+        model: Whose counts.
+        token: That the server asks for.
+
+    Returns:
+        The counts; nothing if the server does not tell.
+    """
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        url = address.rstrip("/") + _PAGE
+        response = urllib3.request("GET", url, headers=headers, timeout=10)
+    except urllib3.exceptions.HTTPError:
+        return None
+    if response.status != 200:
+        return None
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(response.data.decode()):
+        for sample in family.samples:
+            if sample.labels.get("model_name", model) == model:
+                name = sample.name.removeprefix(_PREFIX)
+                found[name] = found.get(name, 0.0) + sample.value
+    return Counts(
+        batches=found.get("batching_session:processed_batch_size_count", 0.0),
+        rows=found.get("batching_session:processed_batch_size_sum", 0.0),
+        queued=found.get("batching_session:queuing_latency_sum", 0.0) / 1e6,
+        computed=found.get("runtime_latency_sum", 0.0) / 1e6,
+        memory=found.get("process_resident_memory_bytes", 0.0),
+    )
