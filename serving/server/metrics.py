@@ -32,7 +32,12 @@ disable_created_metrics()
 
 
 class Metrics:
-    """Counts and times of one server."""
+    """Counts and times of one server.
+
+    Attributes:
+        registry: What Prometheus reads.
+        in_flight: Requests that are being answered.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -40,6 +45,11 @@ class Metrics:
         self._requests: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self.registry.register(self)  # type: ignore[arg-type] (it collects)
+        self.in_flight = Gauge(
+            "transbeam_requests_in_flight",
+            "Requests that are being answered.",
+            registry=self.registry,
+        )
         self._latency = self._histogram(
             "request_latency",
             "Microseconds a request took in the server.",

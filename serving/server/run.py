@@ -159,6 +159,7 @@ class _Server(uvicorn.Server):
                 http="httptools",
                 loop="asyncio",
                 lifespan="off",
+                log_config=None,  # its own would be for the whole process
                 log_level=logging.ERROR,
                 access_log=False,
                 server_header=False,

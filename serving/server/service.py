@@ -65,6 +65,7 @@ class Service:
         status = "OK"
         # Names that clients make up must not fill the metrics.
         known = model if self.catalog.model(model) else ""
+        self.metrics.in_flight.inc()
         try:
             yield
         except Failure as failure:
@@ -77,6 +78,7 @@ class Service:
             status = StatusCode.INTERNAL.name
             raise
         finally:
+            self.metrics.in_flight.dec()
             seconds = time.perf_counter() - began
             self.metrics.request(known, api, entrypoint, status, seconds)
 

@@ -298,12 +298,12 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     (line,) = re.findall(r"^  transbeam (predict .*)", capsys.readouterr().out, re.M)
     asked = []
 
-    def predict(invocation, texts, model, *, second_texts):
-        assert invocation.config.objective.kind == kind
-        asked.append((*texts, *second_texts))
-        return {}
+    def predict_command(arguments):
+        assert arguments.config == file
+        asked.append((*arguments.texts, *arguments.second_texts))
+        return 0
 
-    monkeypatch.setattr(serving_main, "predict", predict)
+    monkeypatch.setattr(serving_main, "predict_command", predict_command)
     assert serving_main.main(shlex.split(line)) == 0
     ((first, *others),) = asked
     two = kind.startswith("pair_") or kind in ("text_to_text", "span_qa")

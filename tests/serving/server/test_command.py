@@ -57,8 +57,10 @@ def test_told_to_stop_it_answers_what_it_began(half_plus_two, number):
         asking = threading.Thread(target=lambda: answers.append(ask(address, body)))
         asking.start()
         metrics = f"{address}/monitoring/prometheus/metrics"
-        time.sleep(0.3)  # it has begun, and takes three times as long
-        assert urllib.request.urlopen(metrics, timeout=10).status == 200
+        under_way = b"\ntransbeam_requests_in_flight 1.0"
+        while under_way not in urllib.request.urlopen(metrics, timeout=10).read():
+            assert asking.is_alive()
+            time.sleep(0.01)
         process.send_signal(number)
         asking.join(60)
         assert answers == [{"predictions": [A_WHILE]}]

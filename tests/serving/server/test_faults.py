@@ -60,7 +60,7 @@ def test_a_poisoned_request_fails_alone(half_plus_two):
 
 
 def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
-    limits = Limits(body_seconds=1.0)
+    limits = Limits(body_seconds=2.0)
     with running(settings_for(half_plus_two, limits=limits)) as client:
         head = HEAD + b"\nContent-Length: 100"
         with raw(client, head, b'{"inst') as connection:
@@ -69,7 +69,7 @@ def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
             while b"}" not in answer:
                 answer += connection.recv(2**16)
         assert answer.startswith(b"HTTP/1.1 408 ")
-        assert b"did not come within 1 s" in answer
+        assert b"did not come within 2 s" in answer
         assert client.post(PREDICT, GOOD) == ANSWER
 
 
@@ -133,12 +133,14 @@ def test_a_full_queue_refuses_and_recovers(half_plus_two):
 
 
 def test_an_answer_that_takes_too_long(half_plus_two):
-    limits = Limits(answer_seconds=0.2)
+    limits = Limits(answer_seconds=1.0)
     with running(settings_for(half_plus_two, limits=limits)) as client:
-        status, answer = client.post(PREDICT, slow())
+        status, answer = client.post(PREDICT, slow(100 * A_WHILE))
         assert status == 504
-        assert "no answer within 0.2 s" in answer["error"]
-        request = predict_request(signature="slow", turns=np.array([A_WHILE], np.int32))
+        assert "no answer within 1 s" in answer["error"]
+        request = predict_request(
+            signature="slow", turns=np.array([100 * A_WHILE], np.int32)
+        )
         with pytest.raises(grpc.RpcError) as caught:
             client.prediction.Predict(request, 30.0)
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
