@@ -6,7 +6,6 @@ a call that takes too long is stopped, and it costs a fraction of what the signa
 Python function does.
 """
 
-import gc
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -136,11 +135,14 @@ class Servable:
             return call
 
     def close(self) -> None:
-        """Gives its memory back; nothing may be running."""
+        """Lets everything go; nothing may be running.
+
+        The session's memory is free at once. The graph in Python is full of circles,
+        and waits for the garbage collector.
+        """
         self._prepared.clear()
         self._session.close()
         self._session = self._graph = None
-        gc.collect()  # a graph is full of circles
 
 
 def _array(value: Any) -> np.ndarray:

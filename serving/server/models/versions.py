@@ -6,6 +6,7 @@ ones let go, after their last request. A version that cannot be loaded leaves ev
 as it was, and its state says why.
 """
 
+import gc
 import logging
 import re
 import threading
@@ -229,6 +230,8 @@ class Model:
         def close() -> None:
             if loaded is not None:
                 loaded.close()
+                if not at_once:  # a process that ends needs not tidy up
+                    gc.collect()
             with self._lock:
                 version.state = State.END
                 version.attempts = 0
