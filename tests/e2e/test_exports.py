@@ -42,9 +42,6 @@ CASES = {
         "kind: token_classification, labels: [O, B-odd, I-odd]",
     ),
 }
-# The signatures of all have quick tests in tests/serving, and the commands of the
-# documentation go the whole way.
-SLOW = CASES.keys()
 
 
 def rows() -> list[dict]:
@@ -61,13 +58,10 @@ def rows() -> list[dict]:
     ]
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ())
-        for kind in CASES
-    ],
-)
+# The signatures of all have quick tests in tests/serving, and the commands of the
+# documentation go the whole way.
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
 def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     columns, objective = CASES[kind]
