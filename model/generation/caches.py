@@ -57,3 +57,83 @@ def add_slots(cache: dict[str, Any], number: Any) -> dict[str, Any]:
         return cache
     room = ((0, 0), (0, 0), (0, number), (0, 0))
     return {name: ops.pad(x, room) for name, x in cache.items()}
+
+
+def move_slots(cache: Any, places: Any, slots: Any) -> Any:
+    """A cache of a model's steps whose tokens stand further to the right.
+
+    What a row keeps of its tokens does not depend on the column where they stand, only
+    on how many there are before them in the same row.
+
+    Args:
+        cache: As `Steps.prefill` gives it.
+        places: How far; to the left if negative, where nothing but padding may stand.
+        slots: How many slots there are afterwards.
+    """
+    if not isinstance(cache, dict):
+        return cache
+    moved = dict(cache)
+    moved["padding_mask"] = move_columns(cache["padding_mask"], places, slots, 1, 1)
+    moved["layers"] = tuple(
+        {name: move_columns(x, places, slots, axis=2) for name, x in layer.items()}
+        if has_slots(layer)
+        else layer
+        for layer in cache["layers"]
+    )
+    if "hidden" in cache:
+        moved["hidden"] = move_columns(cache["hidden"], places, slots, axis=1)
+    return moved
+
+
+def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> Any:
+    """The same further to the right, 0 before it and `fill` behind it.
+
+    Example:
+    >>> x = ops.array([[1, 2, 3]])
+    >>> ops.convert_to_numpy(move_columns(x, 1, 5, axis=1, fill=9))
+    array([[0, 1, 2, 3, 9]], dtype=int32)
+    >>> ops.convert_to_numpy(move_columns(x, -1, 2, axis=1))
+    array([[2, 3]], dtype=int32)
+    """
+    smaller, larger = (min, max) if _known(places, size) else (ops.minimum, ops.maximum)
+    shape = ops.shape(x)
+    first, before = larger(-places, 0), larger(places, 0)
+    kept = smaller(shape[axis] - first, size - before)
+    lead = [0] * len(shape)
+    lead[axis] = first
+    x = ops.slice(x, lead, (*shape[:axis], kept, *shape[axis + 1 :]))
+    paddings = [(0, 0)] * len(shape)
+    paddings[axis] = (before, 0)
+    x = ops.pad(x, paddings)
+    paddings[axis] = (0, size - before - kept)
+    return ops.pad(x, paddings, constant_values=fill)
+
+
+def join_rows(first: Any, second: Any) -> Any:
+    """The rows of one cache, then those of another with as many slots."""
+
+    def join(one, other):
+        return keras.tree.map_structure(
+            lambda x, y: ops.concatenate([x, y], axis=0), one, other
+        )
+
+    if not isinstance(first, dict) or CONTEXT not in first:
+        return join(first, second)
+    widths = [ops.shape(part[CONTEXT]["padding_mask"])[1] for part in (first, second)]
+    known = all(isinstance(width, int) for width in widths)
+    widest = max(widths) if known else ops.maximum(*widths)
+    return join(*(_with_wide_context(part, widest) for part in (first, second)))
+
+
+def _with_wide_context(cache, width):
+    context = cache[CONTEXT]
+    layers = tuple(
+        {name: move_columns(x, 0, width, axis=2) for name, x in layer.items()}
+        for layer in context["layers"]
+    )
+    mask = move_columns(context["padding_mask"], 0, width, axis=1)
+    return {**cache, CONTEXT: {"padding_mask": mask, "layers": layers}}
+
+
+def _known(*sizes):
+    return all(isinstance(size, int) for size in sizes)

@@ -23,7 +23,7 @@ def random_bits(
 
     Args:
         seeds: int `(B,)`, one for each row.
-        position: int or int32 scalar tensor: which new token of the text.
+        position: int or int32 tensor, scalar or `(B,)`: which new token of the text.
         purpose: What the numbers are for, such as `CHOICE`.
         size: How many numbers for each row; None for a single one.
 

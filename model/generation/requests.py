@@ -104,7 +104,7 @@ def write_requests(
     rules = Rules(config, logits.shape[-1])
 
     def extend(logits, history, closed, finished, lengths):
-        token = _choose(logits, requests, history.num_new)
+        token = choose(logits, requests, history.num_new)
         token = ops.where(closed, pad_token_id, token)
         open_rows = ops.logical_not(closed)
         lengths = lengths + ops.cast(open_rows, "int32")
@@ -133,8 +133,15 @@ def write_requests(
     return Written(new, lengths, finished)
 
 
-def _choose(logits: Any, requests: Requests, place: Any) -> Any:
-    """The next token of each row: int32 `(B,)`."""
+def choose(logits: Any, requests: Requests, place: Any) -> Any:
+    """The next token of each row: int32 `(B,)`.
+
+    Args:
+        logits: float32 `(B, V)`.
+        requests: What each row asks for.
+        place: Which new token it is, counted from 0; int32 scalar, or `(B,)` where rows
+            began at different times.
+    """
     drawn = requests.temperature > 0
 
     def any_draw():

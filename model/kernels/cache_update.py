@@ -7,7 +7,7 @@ itself. So on TensorFlow without XLA, inside `loop_with_cache` and nowhere else,
 rows are written into the cache's own memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -141,6 +141,17 @@ def _tensorflow_loop(condition, body, state, cache):
 def _with_shape(tensor, shape):
     tensor.set_shape(shape)
     return tensor
+
+
+@contextmanager
+def updating_in_place() -> Iterator[None]:
+    """What is traced in here writes into the caches that it is given.
+
+    A cache is used up by it: only the new one is to be looked at, and the same one must
+    not be given again. Outside of TensorFlow's graphs nothing is written into.
+    """
+    with _updates_in_place(in_tensorflow_graph()):
+        yield
 
 
 @contextmanager
