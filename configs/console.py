@@ -52,6 +52,10 @@ class Console:
         """What the command was asked to print: no narrative, so `--quiet` keeps it."""
         print(text, file=self._stream, flush=True)
 
+    def part(self, text: str) -> None:
+        """The next piece of what `show` would print whole; the line goes on."""
+        print(text, end="", file=self._stream, flush=True)
+
     def warn(self, text: str) -> None:
         """Something the user should know even with `--quiet`."""
         print(f"warning: {text}", file=sys.stderr, flush=True)

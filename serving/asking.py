@@ -19,7 +19,7 @@ from configs.run_folder import Stage
 from serving.secrets import read_token
 
 if TYPE_CHECKING:  # it brings numpy, which `--help` can do without
-    from serving.client import Client
+    from serving.client import Client, RemoteClient
 
 DESCRIPTION = """\
 Asks an exported model, on raw text: which words it would put in the place of each
@@ -31,6 +31,7 @@ behind a server, ours or TF Serving's (--server):
   transbeam predict configs/demo.yaml --text 'It is a [MASK].'
   transbeam predict --server http://localhost:8501 --name demo --text 'It is a [MASK].'
   transbeam predict configs/demo.yaml --input texts.txt --output answers.jsonl
+  transbeam predict --server http://localhost:8501 --name lm --text 'The' --stream
 """
 
 
@@ -98,6 +99,11 @@ def _add_models(group: Any) -> None:
         default=30,
         help="that an answer may take, attempts and all; 30 if left out",
     )
+    group.add_argument(
+        "--stream",
+        action="store_true",
+        help="print what a model of `transbeam serve` writes while it does",
+    )
 
 
 def predict_command(arguments: argparse.Namespace) -> int:
@@ -115,22 +121,35 @@ def predict_command(arguments: argparse.Namespace) -> int:
     _check(arguments)
     invocation = read_invocation(arguments) if arguments.config else None
     console = Console(quiet=arguments.quiet, json=arguments.json)
+    asked = texts_of(invocation, arguments.texts, arguments.second_texts)
     if arguments.server:
         name = arguments.name or (invocation.config.name if invocation else "")
-        client = _remote_client(arguments, name)
         result: dict[str, Any] = {"server": arguments.server, "model": name}
+        with _remote_client(arguments, name) as remote:
+            if arguments.stream:
+                from serving import predict
+
+                result["predictions"] = predict.stream(remote, *asked, console.part)
+            else:
+                result |= _answers(arguments, remote, asked, console)
     else:
         model = arguments.model or exported_model(invocation)
-        client = local_client(model)
-        result = {"model": str(model)}
-    with client:
-        if arguments.input:
-            result |= _answer_file(arguments, client, console)
-        else:
-            asked = texts_of(invocation, arguments.texts, arguments.second_texts)
-            result["predictions"] = answer(client, *asked, console)
+        with local_client(model) as local:
+            result = {"model": str(model)}
+            result |= _answers(arguments, local, asked, console)
     console.emit(result)
     return 0
+
+
+def _answers(
+    arguments: argparse.Namespace,
+    client: "Client",
+    asked: tuple[Sequence[str], Sequence[str]],
+    console: Console,
+) -> dict[str, Any]:
+    if arguments.input:
+        return _answer_file(arguments, client, console)
+    return {"predictions": answer(client, *asked, console)}
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -144,6 +163,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ConfigError("give the model's name at the server with --name")
     if (arguments.input is None) != (arguments.output is None):
         raise ConfigError("--input FILE and --output FILE go together")
+    if arguments.stream and (arguments.input or not arguments.server):
+        raise ConfigError("--stream goes with --server and --text")
     if arguments.input and arguments.texts:
         raise ConfigError("give one of --text and --input")
 
@@ -175,7 +196,7 @@ def local_client(model: Path) -> "Client":
     return LocalClient(model)
 
 
-def _remote_client(arguments: argparse.Namespace, name: str) -> "Client":
+def _remote_client(arguments: argparse.Namespace, name: str) -> "RemoteClient":
     from serving.client import connect
 
     if arguments.server.startswith("grpc"):

@@ -4,12 +4,14 @@ Nothing of the Keras model is used here: what is printed is what TF Serving woul
 answer. What kind of model it is, its signature says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from configs.errors import ArtifactError, ConfigError
 from serving.answers import choosing, filling, locating, tagging, writing
-from serving.client import Client
+from serving.client import Client, RemoteClient
+from serving.streamed import Whole
 
 # What --text is, and --second-text.
 _INPUTS = (("text",), ("text", "second_text"), ("context", "question"))
@@ -45,11 +47,7 @@ def predict(
         ConfigError: There is no text, or one that the model cannot be asked about.
         ServerError: A server does not answer, or refuses.
     """
-    if not texts:
-        raise ConfigError(
-            "there is no text to ask about: give --text 'A text', or put some under "
-            "export.examples"
-        )
+    _check_any(texts)
     names, outputs = _kind_of(client)
     _check_columns(texts, second_texts, len(names))
     if outputs == filling.OUTPUTS:
@@ -67,6 +65,49 @@ def predict(
         truncated = bool(answer.get("truncated", False))
         said = _read(text, answer, outputs)
         found.append({"text": text, **pair, **said, "truncated": truncated})
+    return found
+
+
+def stream(
+    client: RemoteClient,
+    texts: Sequence[str],
+    second_texts: Sequence[str],
+    listen: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Has texts written one after the other, and listens meanwhile.
+
+    Args:
+        client: Of a server of ours.
+        texts: What to write on from, or to answer.
+        second_texts: As in `predict`.
+        listen: Is given each text, and each part of what is written.
+
+    Returns:
+        As `predict`.
+
+    Raises:
+        ArtifactError: The model does not write.
+        ConfigError: As `predict`.
+        ServerError: As `predict`.
+    """
+    _check_any(texts)
+    names, outputs = _kind_of(client)
+    if outputs != writing.OUTPUTS:
+        raise ArtifactError(
+            "the model writes no texts, so there is nothing to listen to; expected a "
+            "model trained for causal, seq2seq or text_to_text. Ask without --stream"
+        )
+    _check_columns(texts, second_texts, len(names))
+    found = []
+    for row in zip(*(texts, second_texts)[: len(names)], strict=True):
+        named = dict(zip(names, row, strict=True))
+        listen("\n".join(row) + "\n  → ")
+        for part in client.stream(named):
+            if isinstance(part, Whole):
+                found.append({**named, **asdict(part)})
+            else:
+                listen(part.text)
+        listen("\n" if found[-1]["finished"] else " …\n")
     return found
 
 
@@ -106,6 +147,14 @@ def describe(prediction: dict[str, Any]) -> str:
     if "filled" in prediction:
         lines.append(f"  → {prediction['filled']}")
     return "\n".join(lines)
+
+
+def _check_any(texts: Sequence[str]) -> None:
+    if not texts:
+        raise ConfigError(
+            "there is no text to ask about: give --text 'A text', or put some under "
+            "export.examples"
+        )
 
 
 def _check_columns(

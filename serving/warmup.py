@@ -19,6 +19,7 @@ from pipeline.tokenizers.vocabulary import MASK
 from serving.buckets import widths
 from serving.tasks.interface import Endpoint, Task
 from serving.tasks.masked import FillMask
+from serving.tasks.streaming import STATE
 from serving.warming import FILE, MOST, Inputs
 
 _LETTER = "a"
@@ -45,6 +46,8 @@ def warm_up_inputs(task: Task) -> Iterator[tuple[str, Inputs]]:
     """
     texts = _texts(task)
     for name, endpoint in task.endpoints().items():
+        if any(str(spec.name).startswith(STATE) for spec in endpoint.inputs):
+            continue  # only a server that has a state can ask these
         for width, text in texts.items():
             yield name, _inputs(endpoint, width, text)
 

@@ -9,9 +9,9 @@ Example:
 from pathlib import Path
 
 from configs.errors import ConfigError
-from serving.client.interface import Client, Connection, Signature
+from serving.client.interface import Client, Connection, RemoteClient, Signature
 
-__all__ = ["Client", "Signature", "connect"]
+__all__ = ["Client", "RemoteClient", "Signature", "connect"]
 
 
 def connect(
@@ -23,7 +23,7 @@ def connect(
     certificate: Path | None = None,
     timeout: float = 30.0,
     retry: bool = True,
-) -> Client:
+) -> RemoteClient:
     """A client of one model.
 
     Args:

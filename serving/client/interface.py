@@ -1,13 +1,14 @@
 """What a client can do, whichever way it talks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from configs.errors import UserError
+from serving.streamed import Part, Whole
 
 Inputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 
@@ -85,3 +86,24 @@ class Client(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
+
+
+class RemoteClient(Client, Protocol):
+    """Asks one model of a server that may be elsewhere."""
+
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+        """Has a text written, and gets it while it is. Of our server only.
+
+        Asked again only as long as nothing has come.
+
+        Args:
+            wishes: The model's texts, such as `text`, and any of `max_new_tokens`,
+                `temperature`, `top_k`, `top_p`, `seed` and `stop`, a list of strings.
+
+        Yields:
+            The parts, then the whole.
+
+        Raises:
+            ServerError: The server does not answer, or refuses.
+        """
+        ...

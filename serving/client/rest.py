@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import quote
@@ -12,6 +13,7 @@ import urllib3
 
 from serving.client.interface import Connection, Inputs, ServerError, Signature
 from serving.client.retries import with_retries
+from serving.streamed import Part, Whole
 
 _CONNECTIONS = 64
 _CODES: dict[int, str] = {
@@ -85,6 +87,25 @@ class RestClient:
             answer = dict.fromkeys(types, answer)
         return {name: _array(answer[name], types[name]) for name in types}
 
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+        body = json.dumps(_jsonable(dict(wishes))).encode()
+        response = with_retries(
+            lambda left: self._opened(f"{self._model}:stream", body, left),
+            self._connection,
+        )
+        try:
+            for kind, told in _events(response):
+                if kind == "error":
+                    raise ServerError("INTERNAL", told["error"])
+                yield Whole(**told) if kind == "done" else Part(**told)
+                if kind == "done":
+                    return
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unanswered(error) from None
+        finally:
+            response.close()
+        raise ServerError("UNAVAILABLE", f"{self._model} broke off amid a text")
+
     def close(self) -> None:
         self._pool.clear()
 
@@ -109,18 +130,28 @@ class RestClient:
             )
         except urllib3.exceptions.HTTPError as error:
             raise self._unanswered(error) from None
+        answer = _document(response.data)
+        if response.status != HTTPStatus.OK or answer is None:
+            raise _refusal(url, response.status, answer)
+        return answer
+
+    def _opened(self, url: str, body: bytes, left: float) -> Any:
+        """An answer that is still to come."""
         try:
-            answer = json.loads(response.data)
-        except ValueError:
-            answer = None
-        if response.status == HTTPStatus.OK and isinstance(answer, dict):
-            return answer
-        reason = answer.get("error") if isinstance(answer, dict) else None
-        raise ServerError(
-            _CODES.get(response.status, "INTERNAL"),
-            reason or f"{url} answered with status {response.status}, and no reason",
-            again=response.status in _AGAIN,
-        )
+            response = self._pool.request(
+                "POST",
+                url,
+                body=body,
+                headers=self._headers,
+                timeout=left,
+                preload_content=False,
+            )
+            if response.status == HTTPStatus.OK:
+                return response
+            with closing(response):
+                raise _refusal(url, response.status, _document(response.read()))
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unanswered(error) from None
 
     def _unanswered(self, error: urllib3.exceptions.HTTPError) -> ServerError:
         late = isinstance(error, urllib3.exceptions.TimeoutError)
@@ -130,6 +161,43 @@ class RestClient:
             return ServerError("DEADLINE_EXCEEDED", message)
         message = f"{self._connection.address} does not answer: {error}"
         return ServerError("UNAVAILABLE", message, again=True)
+
+
+def _document(content: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _refusal(url: str, status: int, answer: dict[str, Any] | None) -> ServerError:
+    reason = (answer or {}).get("error")
+    return ServerError(
+        _CODES.get(status, "INTERNAL"),
+        reason or f"{url} answered with status {status}, and no reason",
+        again=status in _AGAIN,
+    )
+
+
+def _events(response: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The kind of each server-sent event, and what it tells."""
+    kind = ""
+    for line in _lines(response):
+        name, _, value = line.partition(": ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            yield kind, json.loads(value)
+            kind = ""
+
+
+def _lines(response: Any) -> Iterator[str]:
+    rest = b""
+    # What has come is given at once, and not when there is much of it.
+    while chunk := response.read1():
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode() for line in whole)
 
 
 def _types(tensors: Mapping[str, Any]) -> dict[str, str]:

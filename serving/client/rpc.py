@@ -1,6 +1,6 @@
 """A client over gRPC, with TF Serving's stubs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import grpc
@@ -16,7 +16,18 @@ from tensorflow_serving.apis import (
 
 from serving.client.interface import Connection, Inputs, ServerError, Signature
 from serving.client.retries import with_retries
+from serving.streamed import Part, Whole
 
+# Ours; TF Serving's stubs do not have it.
+_STREAMED = "/tensorflow.serving.PredictionService/PredictStreamed"
+# The types of what is no text.
+_WISHES = {
+    "max_new_tokens": tf.int32,
+    "temperature": tf.float32,
+    "top_k": tf.int32,
+    "top_p": tf.float32,
+    "seed": tf.int32,
+}
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
@@ -40,6 +51,11 @@ class RpcClient:
         else:
             self._channel = grpc.insecure_channel(place, options)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._streamed = self._channel.unary_stream(
+            _STREAMED,
+            request_serializer=predict_pb2.PredictRequest.SerializeToString,
+            response_deserializer=predict_pb2.PredictResponse.FromString,
+        )
         self._spec = model_pb2.ModelSpec(name=connection.model)
         if connection.version is not None:
             self._spec.version.value = connection.version
@@ -77,6 +93,25 @@ class RpcClient:
             name: tf.make_ndarray(proto) for name, proto in response.outputs.items()
         }
 
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+        request = predict_pb2.PredictRequest(model_spec=self._spec)
+        for name, value in wishes.items():
+            request.inputs[name].CopyFrom(_wish(name, value))
+        call, first = self._call(self._begin, request)
+        try:
+            yield _part(first)
+            for response in call:
+                yield _part(response)
+        except grpc.RpcError as error:
+            raise _refusal(error) from None
+        finally:
+            call.cancel()
+
+    def _begin(self, request: Any, left: float, metadata: Any) -> tuple[Any, Any]:
+        """A call of which something has come, and that."""
+        call = self._streamed(request, left, metadata=metadata)
+        return call, next(call)
+
     def close(self) -> None:
         self._channel.close()
 
@@ -91,13 +126,30 @@ class RpcClient:
             try:
                 return method(request, left, metadata=self._metadata)
             except grpc.RpcError as error:
-                found: Any = error  # it is a call, too
-                code = found.code()
-                raise ServerError(
-                    code.name, found.details(), again=code in _AGAIN
-                ) from None
+                raise _refusal(error) from None
 
         return with_retries(attempt, self._connection)
+
+
+def _refusal(error: grpc.RpcError) -> ServerError:
+    found: Any = error  # it is a call, too
+    code = found.code()
+    return ServerError(code.name, found.details(), again=code in _AGAIN)
+
+
+def _wish(name: str, value: Any) -> Any:
+    try:
+        return tf.make_tensor_proto(value, _WISHES.get(name, tf.string))
+    except (TypeError, ValueError) as error:
+        raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
+
+
+def _part(response: predict_pb2.PredictResponse) -> Part | Whole:
+    told = {name: tf.make_ndarray(of).item() for name, of in response.outputs.items()}
+    for name in ("text", "generated_text"):
+        if name in told:
+            told[name] = told[name].decode()
+    return Whole(**told) if "generated_text" in told else Part(**told)
 
 
 def _types(tensors: Any) -> dict[str, str]:

@@ -17,6 +17,7 @@ from serving.forms import PhoneModel, ask_saved_model
 from serving.gate.judge import Judge
 from serving.gate.rows import Row
 from serving.gate.served import our_server, stock_server
+from serving.gate.writing import WritingJudge
 
 
 def check_parity(
@@ -40,10 +41,13 @@ def check_parity(
         # requests of its warm-up before it lets anybody in.
         with (
             _failing_as_row(server.__name__.replace("_", " "), rows),
-            server(saved_model) as asks,
+            server(saved_model) as served,
         ):
-            for form, ask in asks.items():
+            for form, ask in served.asks.items():
                 rows += judge.saved_model_rows(form, ask)
+            if isinstance(judge, WritingJudge):
+                for form, ask in served.streams.items():
+                    rows += judge.written_rows(form, ask)
     for variant, file in tflite.items():
         for delegate, how in ((True, "XNNPACK"), (False, "builtin kernels")):
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:

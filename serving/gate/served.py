@@ -6,13 +6,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from configs.errors import ArtifactError
-from serving.client import Client, connect
+from serving.client import Client, RemoteClient, connect
 from serving.client.interface import ServerError
 from serving.forms import AskTexts, Texts
 from serving.server.background import in_background
@@ -20,6 +22,8 @@ from serving.server.models.catalog import ModelSettings
 from serving.server.models.versions import Policy
 from serving.server.run import Addresses
 from serving.server.settings import Limits, Settings
+from serving.server.streaming.requests import BEGIN
+from serving.streamed import Part, Whole
 
 # The stock server, if this machine has one.
 STOCK_SERVER = "TENSORFLOW_MODEL_SERVER"
@@ -29,8 +33,22 @@ _SECONDS = 600.0  # for an answer: all texts are asked about at once
 _PATIENCE = 120.0  # for a server to become ready
 
 
+class Served(NamedTuple):
+    """How to ask a model behind a server.
+
+    Attributes:
+        asks: Through each door.
+        streams: The same for what `generate` answers, each text asked for by itself
+            and sent while it is written; none where the server or the model has no
+            streams.
+    """
+
+    asks: dict[str, AskTexts]
+    streams: dict[str, AskTexts]
+
+
 @contextmanager
-def our_server(saved_model: Path) -> Iterator[dict[str, AskTexts]]:
+def our_server(saved_model: Path) -> Iterator[Served]:
     """A SavedModel behind `transbeam serve`.
 
     Args:
@@ -48,12 +66,17 @@ def our_server(saved_model: Path) -> Iterator[dict[str, AskTexts]]:
         rest_port=0,
         limits=Limits(answer_seconds=_SECONDS, body_bytes=2**30),
     )
-    with in_background(settings) as addresses, _asked(addresses) as asks:
-        yield {f"our server, {door}": ask for door, ask in asks.items()}
+    with in_background(settings) as addresses, _asked(addresses) as clients:
+        asks, streams = {}, {}
+        for door, client in clients.items():
+            asks[f"our server, {door}"] = _as_texts(client)
+            if BEGIN in client.signatures():
+                streams[f"our server, streamed over {door}"] = _streamed(client)
+        yield Served(asks, streams)
 
 
 @contextmanager
-def stock_server(saved_model: Path) -> Iterator[dict[str, AskTexts]]:
+def stock_server(saved_model: Path) -> Iterator[Served]:
     """The same behind TF Serving's own binary, where `STOCK_SERVER` names one.
 
     Args:
@@ -67,7 +90,7 @@ def stock_server(saved_model: Path) -> Iterator[dict[str, AskTexts]]:
     """
     binary = os.environ.get(STOCK_SERVER)
     if not binary:
-        yield {}
+        yield Served({}, {})
         return
     ports = _free_port(), _free_port()
     command = [
@@ -87,8 +110,10 @@ def stock_server(saved_model: Path) -> Iterator[dict[str, AskTexts]]:
             raise ArtifactError(message) from None
         try:
             _wait_for(process, addresses)
-            with _asked(addresses) as asks:
-                yield {f"TF Serving, {door}": ask for door, ask in asks.items()}
+            with _asked(addresses) as clients:
+                named = clients.items()
+                asks = {f"TF Serving, {door}": _as_texts(of) for door, of in named}
+                yield Served(asks, {})
         finally:
             process.kill()
             process.wait()
@@ -100,12 +125,12 @@ def _one_version(saved_model: Path) -> ModelSettings:
 
 
 @contextmanager
-def _asked(addresses: Addresses) -> Iterator[dict[str, AskTexts]]:
+def _asked(addresses: Addresses) -> Iterator[dict[str, RemoteClient]]:
     with (
         connect(addresses.rest, _NAME, timeout=_SECONDS) as rest,
         connect(f"grpc://{addresses.grpc}", _NAME, timeout=_SECONDS) as rpc,
     ):
-        yield {"REST": _as_texts(rest), "gRPC": _as_texts(rpc)}
+        yield {"REST": rest, "gRPC": rpc}
 
 
 def _as_texts(client: Client) -> AskTexts:
@@ -113,6 +138,48 @@ def _as_texts(client: Client) -> AskTexts:
         return client.ask(signature, {name: list(of) for name, of in texts.items()})
 
     return ask
+
+
+def _streamed(client: RemoteClient) -> AskTexts:
+    """All texts at once, so that they are written side by side."""
+
+    def ask(_: str, texts: Texts) -> Mapping[str, np.ndarray]:
+        rows = [
+            dict(zip(texts, row, strict=True))
+            for row in zip(*texts.values(), strict=True)
+        ]
+        with ThreadPoolExecutor(len(rows)) as pool:
+            return _in_columns(list(pool.map(lambda row: _written(client, row), rows)))
+
+    return ask
+
+
+def _written(client: RemoteClient, wishes: dict[str, Any]) -> tuple[list[int], Whole]:
+    """The tokens of a text, and the text, which is what its parts are."""
+    *parts, whole = client.stream({**wishes, "stop": []})
+    told = [part for part in parts if isinstance(part, Part)]
+    if not isinstance(whole, Whole):
+        raise ArtifactError(f"a text has no end: {wishes}")
+    together = "".join(part.text for part in told)
+    return [part.token_id for part in told], Whole(
+        together, whole.num_tokens, whole.finished, whole.truncated
+    )
+
+
+def _in_columns(
+    written: list[tuple[list[int], Whole]],
+) -> Mapping[str, np.ndarray]:
+    lengths = [len(tokens) for tokens, _ in written]
+    ids = np.zeros((len(written), max(lengths)), np.int32)
+    for row, (tokens, _) in enumerate(written):
+        ids[row, : len(tokens)] = tokens
+    texts = [whole.generated_text.encode() for _, whole in written]
+    return {
+        "token_ids": ids,
+        "length": np.array(lengths),
+        "finished": np.array([whole.finished for _, whole in written]),
+        "generated_text": np.array(texts, object),
+    }
 
 
 def _wait_for(process: subprocess.Popen[bytes], addresses: Addresses) -> None:

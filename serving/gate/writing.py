@@ -69,8 +69,18 @@ class WritingJudge:
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
         columns = self._columns(self.expected)
         tokens = dict(ask("tokenize", columns))
+        ids = [one.ids for one in self.expected]
+        return [
+            tokens_row(form, tokens, ids),
+            *self.written_rows(form, ask),
+            self._score_row(form, ask),
+        ]
+
+    def written_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        """Comparisons with what `generate` answers."""
+        columns = self._columns(self.expected)
         answers = ask("generate", {**columns, **self._wishes()})
-        lost, off, badly_ended, other_text = 0.0, 0.0, 0, 0
+        lost, badly_ended, other_text = 0.0, 0, 0
         for row, one in enumerate(self.expected):
             length = answers["length"][row]
             new = answers["token_ids"][row, :length]
@@ -80,12 +90,15 @@ class WritingJudge:
             badly_ended += self._is_badly_ended(new, bool(answers["finished"][row]))
             other_text += answers["generated_text"][row] != self._text(one, new)
         limit = self.tolerance.saved_model
-        rows = [
-            tokens_row(form, tokens, [one.ids for one in self.expected]),
+        return [
             at_most(form, "log-probability below the best token's", lost, limit),
             at_most(form, "ends, texts that differ", badly_ended, 0),
             at_most(form, "texts of the same tokens that differ", other_text, 0),
         ]
+
+    def _score_row(self, form: str, ask: AskTexts) -> Row:
+        columns = self._columns(self.expected)
+        off, limit = 0.0, self.tolerance.saved_model
         target = {} if self.is_causal else {"target_text": self._targets()}
         found = ask("score", {**columns, **target})
         for row, one in enumerate(self.expected):
@@ -94,7 +107,7 @@ class WritingJudge:
             wrong_count = found["num_tokens"][row] != count
             off = max(off, float("inf") if wrong_count else 0.0)
         what = "log-likelihood a token, largest difference"
-        return [*rows, at_most(form, what, off, limit)]
+        return at_most(form, what, off, limit)
 
     def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
         raise NotImplementedError("no TFLite file is made of a model that writes")

@@ -1,13 +1,14 @@
 """The door for HTTP: TF Serving's REST API.
 
 https://www.tensorflow.org/tfx/serving/api_rest. Beside it `/livez`, which says that the
-process is there, `/readyz`, which says that every model answers, and the metrics.
+process is there, `/readyz`, which says that every model answers, the metrics, and
+`/v1/models/NAME:stream` for texts that are sent while they are written.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
@@ -29,10 +30,12 @@ from serving.server.contract.json_answers import (
 )
 from serving.server.contract.json_requests import read_predict
 from serving.server.contract.json_text import error_text
-from serving.server.contract.paths import Look, Question, malformed, parse
+from serving.server.contract.paths import Look, Question, Target, malformed, parse
+from serving.server.events import EventStream
 from serving.server.failures import Failure
 from serving.server.service import Service
 from serving.server.settings import Limits
+from serving.server.streaming.requests import read_stream
 from serving.server.tokens import check_token
 
 # Reading or writing more than so many bytes or numbers would keep the others waiting.
@@ -43,6 +46,8 @@ _CORS = {
     "Access-Control-Allow-Methods": "POST, GET",
     "Access-Control-Allow-Headers": "Content-Type",
 }
+
+_Answer = TypeVar("_Answer")
 
 _log = logging.getLogger("transbeam.serve")
 
@@ -123,14 +128,27 @@ class RestApi:
             case Look(target, metadata):
                 return self._look(target, metadata)
             case Question() as question:
+                if question.method == "stream":
+                    return await self._stream(question.target, request)
                 with self._service.counted(
                     question.target.name, question.method.title(), "REST"
                 ):
-                    body = await read_body(
-                        request, self._limits.body_bytes, self._limits.body_seconds
-                    )
+                    body = await self._body(request)
                     return await _unless_gone(request, self._answer(question, body))
         raise malformed(request.method, path)
+
+    async def _body(self, request: Request) -> bytes:
+        limits = self._limits
+        return await read_body(request, limits.body_bytes, limits.body_seconds)
+
+    async def _stream(self, target: Target, request: Request) -> Response:
+        body = await self._body(request)
+        parts = self._service.stream(
+            target, "REST", lambda signature: read_stream(body, signature)
+        )
+        # What cannot be written is refused with a status of its own.
+        first = await _unless_gone(request, anext(parts))
+        return EventStream(first, parts)
 
     def _look(self, target: Any, metadata: bool) -> Response:
         if metadata:
@@ -175,18 +193,20 @@ async def _aside(large: bool, work: Callable[[], Any]) -> Any:
     return await asyncio.to_thread(work) if large else work()
 
 
-async def _unless_gone(request: Request, answer: Awaitable[Response]) -> Response:
+async def _unless_gone(
+    request: Request, answer: Coroutine[Any, Any, _Answer]
+) -> _Answer:
     """The answer, or nothing of it if the client does not wait for it anymore.
 
     Raises:
-        ClientDisconnect: It went away.
+        Failure: It went away.
     """
     working = asyncio.ensure_future(answer)
     leaving = asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise ClientDisconnect
+            raise Failure(StatusCode.CANCELLED, "The client went away")
         return working.result()
     finally:
         working.cancel()

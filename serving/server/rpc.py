@@ -5,10 +5,13 @@ https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import asdict
 from typing import Any
 
 import grpc
+import tensorflow as tf
 from grpc import StatusCode
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -23,8 +26,13 @@ from configs.errors import ConfigError
 from serving.server.contract.tensors import to_array, to_proto
 from serving.server.failures import Failure, invalid
 from serving.server.models.config_files import models_of
+from serving.server.models.signature import Signature
 from serving.server.service import Service, model_spec, target_of
+from serving.server.streaming.requests import StreamRequest, stream_request
 from serving.server.tokens import check_token
+from serving.streamed import Part, Whole
+
+SERVICE, STREAMED = "tensorflow.serving.PredictionService", "PredictStreamed"
 
 _log = logging.getLogger("transbeam.serve")
 
@@ -99,6 +107,30 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
         return await answered(context, self._token, answer)
 
+    async def PredictStreamed(
+        self, request: Any, context: Any
+    ) -> AsyncIterator[predict_pb2.PredictResponse]:
+        """Ours: a text while it is written, each response a part of it.
+
+        The inputs are the model's texts and what there is of the wishes; the outputs
+        are `text` and `token_id`, and of the last one the fields of `Whole`.
+        """
+        spec = request.model_spec
+
+        def read(signature: Signature) -> StreamRequest:
+            given = request.inputs.items()
+            arrays = {name: to_array(name, proto) for name, proto in given}
+            return stream_request(arrays, signature)
+
+        stream = self._service.stream(target_of(spec), "GRPC", read)
+        async with aclosing(stream) as parts:
+
+            async def following() -> Part | Whole | None:
+                return await anext(parts, None)
+
+            while part := await answered(context, self._token, following):
+                yield _response(part)
+
     async def _ask(
         self, context: Any, api: str, name: str, answer: Callable[[], Awaitable[Any]]
     ) -> Any:
@@ -165,6 +197,23 @@ async def answered(
     await context.abort(code, message)
 
 
+def _response(part: Part | Whole) -> predict_pb2.PredictResponse:
+    response = predict_pb2.PredictResponse()
+    for name, value in asdict(part).items():
+        response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+    return response
+
+
+def _streaming(service: PredictionService) -> grpc.GenericRpcHandler:
+    """The method that TF Serving's stubs do not know."""
+    method = grpc.unary_stream_rpc_method_handler(
+        service.PredictStreamed,
+        request_deserializer=predict_pb2.PredictRequest.FromString,
+        response_serializer=predict_pb2.PredictResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(SERVICE, {STREAMED: method})
+
+
 async def start_rpc(
     service: Service,
     address: str,
@@ -194,9 +243,11 @@ async def start_rpc(
         ("grpc.so_reuseport", 0),
     ]
     server = grpc.aio.server(options=options)
+    predictions = PredictionService(service, token)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-        PredictionService(service, token), server
+        predictions, server
     )
+    server.add_generic_rpc_handlers((_streaming(predictions),))
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(
         ModelService(service, token), server
     )

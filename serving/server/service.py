@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,9 @@ from serving.server.models.loaded import Loaded
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.versions import State, Version
+from serving.server.streaming.batch import Stream
+from serving.server.streaming.requests import StreamRequest, begin_signature
+from serving.streamed import Part, Whole
 
 _METADATA = "signature_def"
 
@@ -71,7 +74,7 @@ class Service:
         except Failure as failure:
             status = failure.code.name
             raise
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             status = StatusCode.CANCELLED.name
             raise
         except Exception:
@@ -124,6 +127,48 @@ class Service:
             names = found.choose_outputs(output_filter)
             outputs = await self._run(loaded, found, inputs, names)
             return Predicted(version, found.name, outputs)
+
+    async def stream(
+        self,
+        target: Target,
+        entrypoint: str,
+        read: Callable[[Signature], StreamRequest],
+    ) -> AsyncGenerator[Part | Whole]:
+        """Writes a text, and tells each part of it.
+
+        Args:
+            target: The model.
+            entrypoint: The door, for the metrics.
+            read: Reads what is asked, by the signature that it has to fit.
+
+        Yields:
+            The parts, then the whole.
+
+        Raises:
+            Failure: There is no such thing, it cannot be written, or nothing comes.
+        """
+        loop = asyncio.get_running_loop()
+        told: asyncio.Queue[Part | Whole | Failure] = asyncio.Queue()
+
+        def deliver(item: Part | Whole | Failure) -> None:
+            with suppress(RuntimeError):  # the loop has ended, and all listeners
+                loop.call_soon_threadsafe(told.put_nowait, item)
+
+        with (
+            self.counted(target.name, "Stream", entrypoint),
+            self.catalog.use(target) as (_, loaded),
+        ):
+            stream = Stream(read(begin_signature(loaded.signatures)), deliver)
+            loaded.write(stream)
+            try:
+                item: Part | Whole | Failure | None = None
+                while not isinstance(item, Whole):
+                    item = await self._waited_for(told.get())
+                    if isinstance(item, Failure):
+                        raise item
+                    yield item
+            finally:
+                stream.cancel()
 
     async def classify(
         self, target: Target, signature: str, examples: input_pb2.Input

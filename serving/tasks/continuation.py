@@ -1,5 +1,6 @@
 """How a text goes on: the signatures of a causal language model."""
 
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ from serving.encoding import right_padded
 from serving.prompts import Prompts, beginnings
 from serving.tasks.interface import TEXT, Endpoint, ids_spec
 from serving.tasks.scoring import log_likelihood
+from serving.tasks.streaming import Prepared, Streaming
 from serving.tasks.wishes import SPECS, STOP, Wishes
 from serving.tasks.writing import Writer
 from serving.trained import Trained
@@ -42,6 +44,7 @@ class Continuation:
     - `logits_ids`: `token_ids` and `padding_mask` int32 (B, T) → `logits` float32
       (B, T, V), of what comes after each token.
     - `tokenize`: `text` → `token_ids`, `length`, the beginning of a document.
+    - `stream_…`: see `Streaming`.
 
     Args:
         trained: The tokenizer and the model.
@@ -60,8 +63,14 @@ class Continuation:
         default = min(wanted or min(_MOST, self.max_length // 2), self.most)
         self.writer = Writer(trained.tokenizer, config.evaluation, default, config.seed)
 
+    @cached_property
+    def streaming(self) -> Streaming:
+        """Writes a token at a time."""
+        return Streaming(self.writer, [TEXT], self.most, self._prepared, self._example)
+
     def endpoints(self) -> dict[str, Endpoint]:
         return {
+            **self.streaming.endpoints(),
             "serving_default": Endpoint(self.go_on, [TEXT]),
             "generate": Endpoint(self.generate, [TEXT, *SPECS, STOP]),
             "generate_ids": Endpoint(self.generate_ids, [*_IDS, *SPECS]),
@@ -139,3 +148,12 @@ class Continuation:
     def _prompts(self, tokens: tf.RaggedTensor, number: tf.Tensor) -> Prompts:
         most = self.max_length - number
         return Prompts.of(tokens, most, self.max_length, self.tokenizer.special.pad)
+
+    def _prepared(self, texts: Any, number: tf.Tensor) -> Prepared:
+        prompts = self._prompts(self._beginnings(*texts), number)
+        return Prepared(decoder_steps(self.model), prompts, prompts.truncated)
+
+    def _example(self, rows: int, width: int) -> Prepared:
+        tokens = _Ragged.from_tensor(tf.ones([rows, width], tf.int32))
+        prompts = Prompts.of(tokens, tf.fill([rows], width), width, 0)
+        return Prepared(decoder_steps(self.model), prompts, prompts.truncated)

@@ -1,5 +1,6 @@
 """What a sequence-to-sequence model writes in answer to a text."""
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from model.generation.steps import seq2seq_steps
 from serving.encoding import right_padded
 from serving.tasks.interface import SECOND_TEXT, TEXT, Endpoint, ids_spec
 from serving.tasks.scoring import log_likelihood
+from serving.tasks.streaming import Prepared, Streaming
 from serving.tasks.wishes import SPECS, STOP, Wishes
 from serving.tasks.writing import Writer
 from serving.trained import Trained
@@ -60,6 +62,7 @@ class Translation:
       `decoder_token_ids` and `decoder_padding_mask` int32 (B, T) → `logits` float32
       (B, T, V), of what comes after each token of the decoder's.
     - `tokenize`: a text as above → `token_ids` int32 (B, S), `length`, `truncated`.
+    - `stream_…`: see `Streaming`.
 
     Args:
         trained: The tokenizer and the model.
@@ -92,8 +95,16 @@ class Translation:
         """The inputs that are text, in their order."""
         return [_FIELDS[name] for name in asked_texts(self.objective)]
 
+    @cached_property
+    def streaming(self) -> Streaming:
+        """Writes a token at a time."""
+        return Streaming(
+            self.writer, self.texts, self.most, self._prepared, self._example
+        )
+
     def endpoints(self) -> dict[str, Endpoint]:
         return {
+            **self.streaming.endpoints(),
             "serving_default": Endpoint(self.answer, self.texts),
             "generate": Endpoint(self.generate, [*self.texts, *SPECS, STOP]),
             "generate_ids": Endpoint(self.generate_ids, [*_IDS, *SPECS]),
@@ -201,3 +212,11 @@ class Translation:
             tf.zeros([0], tf.int32), tf.zeros([rows], tf.int64)
         )
         return Begun(first, tf.ones_like(first), nothing)
+
+    def _prepared(self, texts: Any, number: tf.Tensor) -> Prepared:
+        ids, length, truncated = self._sources(texts)
+        return Prepared(self._steps(ids, length), self._begun(ids), truncated)
+
+    def _example(self, rows: int, width: int) -> Prepared:
+        ids, length = tf.ones([rows, width], tf.int32), tf.fill([rows], width)
+        return Prepared(self._steps(ids, length), self._begun(ids), length > width)

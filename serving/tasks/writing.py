@@ -132,7 +132,7 @@ class Writer:
             start = history.prompt_length + first
             new = history.token_ids[:, start : history.length]
             lengths = tf.fill(tf.shape(new)[:1], history.length - start)
-            return stops.are_in(self._text(prompts, _rows(new, lengths)))
+            return stops.are_in(self.text(prompts.tokens, _rows(new, lengths)))
 
         def ends(history: History) -> tf.Tensor:
             nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
@@ -140,13 +140,13 @@ class Writer:
 
         return ends
 
-    def _text(self, prompts: Prompted, new: tf.RaggedTensor) -> tf.Tensor:
-        """What new tokens add to the text of their prompts: string (B,).
+    def text(self, before: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
+        """What new tokens add to the text of those before them: string (B,).
 
         A piece may stand for other bytes at the beginning of a text than inside it,
         so they are read together with the last ones before them.
         """
-        before = without_special(prompts.tokens, self.tokenizer)[:, -_CONTEXT:]
+        before = without_special(before, self.tokenizer)[:, -_CONTEXT:]
         new = without_special(new, self.tokenizer)
         whole = self.tokenizer.detokenize(tf.concat([before, new], axis=1))
         beginning = tf.strings.length(self.tokenizer.detokenize(before))
@@ -163,7 +163,7 @@ class Writer:
         finished: tf.Tensor,
         stops: Stops | None,
     ) -> Texts:
-        text = self._text(prompts, _rows(ids, lengths))
+        text = self.text(prompts.tokens, _rows(ids, lengths))
         if stops is not None:
             text = tf.strings.substr(text, tf.zeros_like(lengths), stops.find(text))
         return Texts(as_utf8(text), ids, lengths, finished)

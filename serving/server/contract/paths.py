@@ -6,16 +6,14 @@ case, and decodes `%2f` and its like in the names of models and labels only.
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import unquote_to_bytes
 
 from serving.server.failures import Failure, invalid
 
-Method = Literal["classify", "regress", "predict"]
-
 _FLAGS = re.IGNORECASE | re.ASCII
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"
-_QUESTION = re.compile(_MODEL + r":(classify|regress|predict)", _FLAGS)
+# `stream` is ours: TF Serving has no API for texts while they are written.
+_QUESTION = re.compile(_MODEL + r":(classify|regress|predict|stream)", _FLAGS)
 _LOOK = re.compile(
     r"/v1/models(?:/([^/:]+))?(?:/versions/(\d+)|/labels/([^/:]+))?(?:/(metadata))?",
     _FLAGS,

@@ -15,6 +15,8 @@ from serving.server.models.batching import Batcher, BatchingParameters, Timing
 from serving.server.models.rows import Answer, Arrays
 from serving.server.models.servable import Servable
 from serving.server.models.signature import DEFAULT, Signature
+from serving.server.streaming.batch import ContinuousBatch, Stream, go_round
+from serving.server.streaming.requests import BEGIN, can_stream
 from serving.warming import FILE, MOST, read_warm_up
 
 
@@ -41,11 +43,13 @@ class Loaded:
         self._servable = Servable(folder)
         self._seconds = seconds
         try:
-            _warm_up(self._servable, seconds)
+            self._warm_up()
         except BaseException:
             self._servable.close()
             raise
-        self._batcher = Batcher(self._run, batching, observe)
+        self._batching = batching
+        self._batcher = Batcher(self._run_kind, batching, observe)
+        self._streams: ContinuousBatch | None = None
         self._users = 0
         self._changed = threading.Condition()
 
@@ -68,6 +72,14 @@ class Loaded:
         if _in_rows(signature, inputs):
             return self._batcher.submit(kind, inputs)
         return self._batcher.submit_alone(kind, inputs)
+
+    def write(self, stream: Stream) -> None:
+        """Begins to write a text; see `ContinuousBatch.submit`."""
+        with self._changed:
+            if self._streams is None:
+                most = self._batching.max_batch_size, self._batching.most_rows
+                self._streams = ContinuousBatch(self._run, *most)
+        self._streams.submit(stream)
 
     def run_tensors(
         self, fed: tuple[str, ...], values: Sequence[np.ndarray], fetched: Sequence[str]
@@ -98,12 +110,43 @@ class Loaded:
             while self._users and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)
         self._batcher.close()
+        if self._streams is not None:
+            self._streams.close()
         self._servable.close()
 
-    def _run(self, kind: tuple[str, ...], inputs: Arrays) -> dict[str, np.ndarray]:
+    def _run_kind(self, kind: tuple[str, ...], inputs: Arrays) -> dict[str, np.ndarray]:
         name, *outputs = kind
         signature = self.signatures[name]
         return self._servable.run(signature, inputs, outputs, self._seconds)
+
+    def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
+        outputs = sorted(self.signatures[name].definition.outputs)
+        return self._run_kind((name, *outputs), inputs)
+
+    def _warm_up(self) -> None:
+        """Runs the requests that the SavedModel brings, as if clients asked."""
+        requests = enumerate(read_warm_up(self._servable.folder), start=1)
+        number = 0
+        try:
+            # Reading the next may fail as well as running it.
+            while following := next(requests, None):
+                number, (name, inputs) = following
+                if number > MOST:
+                    raise invalid(f"more than {MOST:,} requests to warm up with")
+                signature = self.signatures.get(name or DEFAULT)
+                if signature is None:
+                    raise invalid(f"there is no signature {name!r}")
+                if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
+                    raise invalid(f"there is no input {unknown[0]!r}")
+                found = self._run(signature.name, inputs)
+                if signature.name == BEGIN and can_stream(self.signatures):
+                    go_round(self._run, found)
+        except Failure as failure:
+            place = f"{self._servable.folder / FILE}, request {number}"
+            raise Failure(failure.code, f"{place}: {failure.message}") from None
+        except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
+            place = f"{self._servable.folder / FILE}, request {number + 1}"
+            raise invalid(f"{place}: {type(error).__name__}: {error}") from None
 
 
 def _in_rows(signature: Signature, inputs: Arrays) -> bool:
@@ -111,28 +154,3 @@ def _in_rows(signature: Signature, inputs: Arrays) -> bool:
     counts = {len(values) if values.ndim else 0 for values in inputs.values()}
     free = all((signature.shape(name) or [None])[:1] == [None] for name in inputs)
     return free and len(counts) == 1 and 0 not in counts
-
-
-def _warm_up(servable: Servable, seconds: float) -> None:
-    """Runs the requests that the SavedModel brings, prepared as a client's would be."""
-    requests = enumerate(read_warm_up(servable.folder), start=1)
-    number = 0
-    try:
-        # Reading the next may fail as well as running it.
-        while following := next(requests, None):
-            number, (name, inputs) = following
-            if number > MOST:
-                raise invalid(f"more than {MOST:,} requests to warm up with")
-            signature = servable.signatures.get(name or DEFAULT)
-            if signature is None:
-                raise invalid(f"there is no signature {name!r}")
-            if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
-                raise invalid(f"there is no input {unknown[0]!r}")
-            outputs = sorted(signature.definition.outputs)
-            servable.run(signature, inputs, outputs, seconds)
-    except Failure as failure:
-        place = f"{servable.folder / FILE}, request {number}"
-        raise Failure(failure.code, f"{place}: {failure.message}") from None
-    except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
-        place = f"{servable.folder / FILE}, request {number + 1}"
-        raise invalid(f"{place}: {type(error).__name__}: {error}") from None

@@ -35,9 +35,10 @@ def binary(folder, text):
 
 
 def test_our_server_is_asked_over_both_doors(saved_model):
-    with our_server(saved_model) as asks:
-        assert list(asks) == ["our server, REST", "our server, gRPC"]
-        for ask in asks.values():
+    with our_server(saved_model) as served:
+        assert list(served.asks) == ["our server, REST", "our server, gRPC"]
+        assert served.streams == {}  # it writes no texts
+        for ask in served.asks.values():
             assert ask("serving_default", {"x": [1.0]})["y"].tolist() == [2.5]
 
 
@@ -52,15 +53,15 @@ def test_a_model_that_cannot_be_loaded(tmp_path):
 
 def test_without_a_stock_server_there_is_nobody_to_ask(saved_model, monkeypatch):
     monkeypatch.delenv("TENSORFLOW_MODEL_SERVER", raising=False)
-    with stock_server(saved_model) as asks:
-        assert asks == {}
+    with stock_server(saved_model) as served:
+        assert served.asks == served.streams == {}
 
 
 def test_the_stock_server_is_asked_over_both_doors(saved_model, tmp_path, monkeypatch):
     monkeypatch.setenv("TENSORFLOW_MODEL_SERVER", binary(tmp_path, STAND_IN))
-    with stock_server(saved_model) as asks:
-        assert list(asks) == ["TF Serving, REST", "TF Serving, gRPC"]
-        for ask in asks.values():
+    with stock_server(saved_model) as served:
+        assert list(served.asks) == ["TF Serving, REST", "TF Serving, gRPC"]
+        for ask in served.asks.values():
             assert ask("serving_default", {"x": [1.0]})["y"].tolist() == [2.5]
 
 

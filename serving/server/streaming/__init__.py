@@ -1,0 +1,1 @@
+"""Texts that are sent while they are written, many of them side by side."""
