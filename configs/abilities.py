@@ -12,6 +12,7 @@ from configs.tokenizer import PretrainedConfig, WordPieceConfig
 
 EXPORTED = (
     "masked",
+    "sentence_pairs",
     "classification",
     "pair_classification",
     "regression",
@@ -23,7 +24,7 @@ EXPORTED = (
     "text_to_text",
 )
 # Of models that write, there is no TFLite file so far.
-ON_PHONES = EXPORTED[:7]
+ON_PHONES = EXPORTED[:8]
 
 
 def phone_variants(run: RunConfig) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from configs.objective import (
     Objective,
     PairClassificationConfig,
     PairRegressionConfig,
+    SentencePairsConfig,
     SpanQAConfig,
     TextToTextConfig,
 )
@@ -44,6 +45,10 @@ class ExportConfig:
 
     version: int = option("Version folder TF Serving reads.", default=1, minimum=1)
     top_k: int = option("Guesses returned for each [MASK].", default=5, minimum=1)
+    normalize_embeddings: bool = option(
+        "Vectors of length 1, so that the product of two is their cosine.",
+        default=False,
+    )
     tflite: tuple[Literal["float32", "dynamic_int8"], ...] = option(
         "TFLite files to make.", default=("float32", "dynamic_int8")
     )
@@ -83,7 +88,9 @@ def asked_texts(objective: Objective) -> tuple[str, ...]:
     ('text', 'second_text')
     """
     match objective:
-        case PairClassificationConfig() | PairRegressionConfig():
+        case (
+            PairClassificationConfig() | PairRegressionConfig() | SentencePairsConfig()
+        ):
             return ("text", "second_text")
         case SpanQAConfig():
             return ("context", "question")

@@ -5,6 +5,7 @@ from pathlib import Path
 from configs.objective import (
     CausalConfig,
     MaskedConfig,
+    SentencePairsConfig,
     Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,
@@ -16,6 +17,7 @@ from serving.gate.masked import MaskedJudge
 from serving.gate.pooled import PooledJudge
 from serving.gate.tagging import TaggingJudge
 from serving.gate.writing import WritingJudge
+from serving.tasks.sentence_pairs import as_classifier
 from serving.trained import Trained
 
 
@@ -29,6 +31,8 @@ def judge_of(trained: Trained, run_folder: Path) -> Judge:
     match trained.config.objective:
         case MaskedConfig():
             return MaskedJudge.of(trained, run_folder)
+        case SentencePairsConfig():
+            return PooledJudge.of(as_classifier(trained), run_folder)
         case TokenClassificationConfig():
             return TaggingJudge.of(trained, run_folder)
         case SpanQAConfig():

@@ -122,6 +122,7 @@ class _Reader:
         self.tokenizer = trained.tokenizer
         self.model, self.body = trained.model, body_of(trained.model)
         self.room = trained.config.model.max_sequence_length - 2
+        self.normalize = trained.config.export.normalize_embeddings
 
     def expect(self, text: str) -> Expected:
         token_ids = self._framed(self.tokenizer.tokenize_with_masks([text]))
@@ -131,13 +132,16 @@ class _Reader:
         inputs = {**_alone(token_ids), "masked_positions": positions}
         logits = self.model(_batch(inputs), training=False)["logits"]
         vectors = self.body(_batch(_alone(plain_ids)), training=False)
+        embedding = np.asarray(vectors["sequence_output"])[0].mean(axis=0)
+        if self.normalize:
+            embedding /= np.linalg.norm(embedding)
         return Expected(
             text=text,
             token_ids=token_ids,
             positions=positions,
             log_probabilities=log_softmax(np.asarray(logits)[0]),
             plain_ids=plain_ids,
-            embedding=np.asarray(vectors["sequence_output"])[0].mean(axis=0),
+            embedding=embedding,
         )
 
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:

@@ -6,6 +6,7 @@ from configs.objective import (
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
+    SentencePairsConfig,
     Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,
@@ -17,6 +18,7 @@ from serving.tasks.continuation import Continuation
 from serving.tasks.interface import Task
 from serving.tasks.masked import FillMask
 from serving.tasks.regression import Regression
+from serving.tasks.sentence_pairs import as_classifier
 from serving.tasks.tagging import Tagging
 from serving.tasks.translation import Translation
 from serving.trained import Trained
@@ -27,6 +29,8 @@ def task_of(trained: Trained) -> Task:
     match trained.config.objective:
         case ClassificationConfig() | PairClassificationConfig():
             return Classification(trained)
+        case SentencePairsConfig():
+            return Classification(as_classifier(trained))
         case RegressionConfig() | PairRegressionConfig():
             return Regression(trained)
         case TokenClassificationConfig():

@@ -37,6 +37,7 @@ class FillMask:
         export = trained.config.export
         self.top_k = min(export.top_k, self.tokenizer.vocabulary_size)
         self.phone_masks = export.tflite_masks
+        self.normalize = export.normalize_embeddings
 
     def endpoints(self) -> dict[str, Endpoint]:
         ids = [ids_spec(name) for name in (*_SEQUENCE, "masked_positions")]
@@ -116,7 +117,8 @@ class FillMask:
             text: string (B,), any bytes.
 
         Returns:
-            `embedding`: float32 (B, D). `truncated`: bool (B,).
+            `embedding`: float32 (B, D), of length 1 if `export.normalize_embeddings`
+            says so. `truncated`: bool (B,).
         """
         encoded = self.encoder.text(self.tokenizer.tokenize(text))
         vectors = self.embed_ids(encoded.token_ids, encoded.padding_mask)
@@ -130,6 +132,8 @@ class FillMask:
         vectors = self.body(inputs, training=False)["sequence_output"]  # (B, T, D)
         weights = tf.expand_dims(tf.cast(padding_mask, tf.float32), axis=2)
         total = tf.reduce_sum(tf.cast(vectors, tf.float32) * weights, axis=1)
+        if self.normalize:
+            return {"embedding": tf.math.l2_normalize(total, axis=1)}
         return {"embedding": total / tf.reduce_sum(weights, axis=1)}
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:

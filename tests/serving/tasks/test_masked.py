@@ -1,9 +1,13 @@
 """What the signatures of the exported SavedModel answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from serving.gate.masked import MaskedJudge
+from serving.tasks.masked import FillMask
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY
 
@@ -198,3 +202,17 @@ def test_any_bytes_get_a_finite_answer(ask):
     assert np.isfinite(answer["scores"]).all()
     assert (answer["scores"].sum(axis=-1) <= 1 + 1e-5).all()
     assert np.isfinite(ask("embed", texts)["embedding"]).all()
+
+
+def test_embeddings_of_length_one(ask, trained):
+    export = replace(trained.config.export, normalize_embeddings=True)
+    config = replace(trained.config, export=export)
+    task = FillMask(replace(trained, config=config))
+    texts = ["returns a tensor", "the quick brown fox", ""]
+    found = task.embed(tf.constant(texts))["embedding"].numpy()
+    means = ask("embed", texts)["embedding"]
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, means / lengths, atol=1e-5)
+    expected = MaskedJudge(replace(trained, config=config), texts[:1]).expected[0]
+    np.testing.assert_allclose(expected.embedding, found[0], atol=1e-5)

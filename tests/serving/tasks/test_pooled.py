@@ -7,15 +7,18 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from configs.export import asked_texts
 from configs.objective import (
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
+    SentencePairsConfig,
 )
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from serving.export import export
 from serving.forms import PhoneModel, ask_saved_model
+from serving.tasks.sentence_pairs import as_classifier
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
@@ -32,13 +35,15 @@ CASES = {
         PairClassificationConfig(labels=LABELS),
         ByteBPEConfig(vocabulary_size=300, specials="roberta"),
     ),
+    "sentence_pairs": (SentencePairsConfig(task="sentence_order"), TINY.tokenizer),
     "regression": (
         RegressionConfig(),
         UnigramConfig(vocabulary_size=60, specials="albert"),
     ),
     "pair_regression": (PairRegressionConfig(), TINY.tokenizer),
 }
-QUICK = ("pair_classification", "regression")
+# Models of sentence pairs are classifiers of pairs, and more.
+QUICK = ("sentence_pairs", "regression")
 
 
 @pytest.fixture(
@@ -51,7 +56,7 @@ QUICK = ("pair_classification", "regression")
 def run(request, tmp_path_factory):
     """A run of each kind, exported."""
     objective, tokenizer = CASES[request.param]
-    is_pair = objective.kind.startswith("pair_")
+    is_pair = len(asked_texts(objective)) == 2
     example = "a list\tthe list" if is_pair else "a list"
     config = replace(
         TINY,
@@ -62,11 +67,14 @@ def run(request, tmp_path_factory):
     )
     folder = make_run(tmp_path_factory.mktemp("pooled") / "run", config)
     result = export(invocation_of(folder, config))
-    return folder, load_trained(folder), result
+    trained = load_trained(folder)
+    if request.param == "sentence_pairs":
+        trained = as_classifier(trained)
+    return folder, trained, result
 
 
 def asked(trained, texts=TEXTS, second=SECOND):
-    is_pair = trained.config.objective.kind.startswith("pair_")
+    is_pair = len(asked_texts(trained.config.objective)) == 2
     return {"text": texts, "second_text": second} if is_pair else {"text": texts}
 
 
@@ -130,10 +138,11 @@ def test_answers_to_texts_are_keras_s(run):
         if "score" in found:
             np.testing.assert_allclose(found["score"][row], answer, atol=2e-5)
             continue
+        labels = trained.config.objective.labels
         probabilities = np.exp(answer) / np.exp(answer).sum()
         np.testing.assert_allclose(found["scores"][row], probabilities, atol=2e-6)
-        assert found["classes"][row].tolist() == [label.encode() for label in LABELS]
-        assert found["label"][row].decode() == LABELS[answer.argmax()]
+        assert found["classes"][row].tolist() == [label.encode() for label in labels]
+        assert found["label"][row].decode() == labels[answer.argmax()]
     assert found["truncated"].tolist() == [False, False, True, False]
 
 
