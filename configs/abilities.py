@@ -8,7 +8,7 @@ from pathlib import Path
 
 from configs.errors import ConfigError
 from configs.run import RunConfig
-from configs.tokenizer import PretrainedConfig, WordPieceConfig
+from configs.tokenizer import PretrainedConfig
 
 EXPORTED = (
     "masked",
@@ -35,8 +35,6 @@ def phone_variants(run: RunConfig) -> tuple[str, ...]:
 def check_export(run: RunConfig) -> None:
     """Refuses a run whose model cannot be exported yet.
 
-    What a tokenizer that is brought along is, only its files say; `serving` looks.
-
     Raises:
         ConfigError: With the key that stands in the way.
     """
@@ -45,14 +43,6 @@ def check_export(run: RunConfig) -> None:
         raise ConfigError(
             f"objective.kind={kind}: this version of Transbeam exports only models of "
             f"the kinds {', '.join(EXPORTED)}"
-        )
-    wordpiece = isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig)
-    if kind == "masked" and not wordpiece:
-        raise ConfigError(
-            f"tokenizer.kind={run.tokenizer.kind}: this version of Transbeam exports "
-            "only masked language models with a WordPiece tokenizer. Write `kind: "
-            "wordpiece`; or take the other stages one by one, `transbeam data` and "
-            "`transbeam train`"
         )
 
 

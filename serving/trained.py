@@ -11,14 +11,12 @@ import numpy as np
 from configs.abilities import check_export
 from configs.errors import ArtifactError
 from configs.fitting import WITH_SEGMENTS
-from configs.language_modelling import MaskedConfig
 from configs.load import flatten, load_run
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from model.build import build_model
 from pipeline.tokenizers.artifact import load_tokenizer, tokenizer_fingerprint
 from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 TOKENIZER = "data/tokenizer"
 WEIGHTS = "training/model.weights.h5"
@@ -63,13 +61,6 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
     training_record(run_folder, config)
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
-    masked = isinstance(config.objective, MaskedConfig)
-    if masked and not isinstance(tokenizer, WordPieceTokenizer):
-        raise ArtifactError(
-            f"{run_folder / TOKENIZER}: is no WordPiece tokenizer, the only kind whose "
-            "masked language models can be exported so far. Train with "
-            "tokenizer.kind=wordpiece"
-        )
     model = build_model(
         config.model,
         config.objective,

@@ -5,11 +5,9 @@ from pathlib import Path
 
 from configs.abilities import check_export
 from configs.errors import ConfigError
-from configs.language_modelling import MaskedConfig
 from configs.run import RunConfig
 from configs.supervised import ImageClassificationConfig
 from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 
 def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:
@@ -18,8 +16,6 @@ def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:
         check_export(config)
     except ConfigError:
         return False
-    if isinstance(config.objective, MaskedConfig):
-        return isinstance(tokenizer, WordPieceModel)
     return tokenizer is not None
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.forms import AskTexts, PhoneModel
 from serving.gate.rows import (
     Row,
@@ -20,6 +19,7 @@ from serving.gate.rows import (
     tokens_row,
 )
 from serving.gate.texts import masked_texts
+from serving.masks import answer_pieces, tokenize_with_masks
 from serving.tasks.masked import body_of
 from serving.trained import Trained
 
@@ -57,9 +57,8 @@ class MaskedJudge:
     """
 
     def __init__(self, trained: Trained, texts: Sequence[str]):
-        assert isinstance(trained.tokenizer, WordPieceTokenizer)
         self.tolerance = trained.config.export.tolerance
-        self.pieces = [piece.encode() for piece in trained.tokenizer.vocabulary]
+        self.pieces = answer_pieces(trained.tokenizer)
         reader = _Reader(trained)
         self.expected = [reader.expect(text) for text in texts]
 
@@ -118,16 +117,17 @@ class _Reader:
     """Asks the Keras model about texts, each alone."""
 
     def __init__(self, trained: Trained):
-        assert isinstance(trained.tokenizer, WordPieceTokenizer)
         self.tokenizer = trained.tokenizer
         self.model, self.body = trained.model, body_of(trained.model)
         self.room = trained.config.model.max_sequence_length - 2
         self.normalize = trained.config.export.normalize_embeddings
 
     def expect(self, text: str) -> Expected:
-        token_ids = self._framed(self.tokenizer.tokenize_with_masks([text]))
+        token_ids = self._framed(
+            tokenize_with_masks(self.tokenizer, tf.constant([text]))
+        )
         plain_ids = self._framed(self.tokenizer.tokenize([text]))
-        is_mask = token_ids == self.tokenizer.mask_id
+        is_mask = token_ids == self.tokenizer.special.mask
         positions = np.flatnonzero(is_mask).astype(np.int32)
         inputs = {**_alone(token_ids), "masked_positions": positions}
         logits = self.model(_batch(inputs), training=False)["logits"]
@@ -147,8 +147,8 @@ class _Reader:
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
         """`[CLS] … [SEP]` for one text, cut to what the model can read."""
         content = tokens.numpy()[0][: self.room]
-        ends = self.tokenizer.cls_id, self.tokenizer.sep_id
-        return np.array([ends[0], *content, ends[1]], np.int32)
+        special = self.tokenizer.special
+        return np.array([special.begin, *content, special.end], np.int32)
 
 
 def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:
@@ -176,7 +176,9 @@ def _fills_difference(
     Each guess is looked up in Keras's answer, and the row of scores is held against
     Keras's best ones: equal probabilities may change places, nothing else may.
     """
-    id_of = {piece: number for number, piece in enumerate(pieces)}
+    ids_of: dict[bytes, list[int]] = {}
+    for number, piece in enumerate(pieces):
+        ids_of.setdefault(piece, []).append(number)
     differences = [0.0]
     for fills, scores, one in zip(
         answers["fills"], answers["scores"], expected, strict=True
@@ -186,8 +188,12 @@ def _fills_difference(
             return math.inf  # not as many answers as masks
         found = np.log(np.maximum(scores[:masks], _TINY), dtype=np.float64)
         reference = np.maximum(one.log_probabilities, np.log(_TINY))
-        ids = [id_of[piece] for piece in fills[:masks].ravel()]
-        looked_up = reference[np.arange(masks).repeat(guesses), ids]
+        looked_up = [
+            # Pieces that are no whole characters may be written alike.
+            min(reference[mask, ids_of[piece]], key=lambda found: abs(found - score))
+            for mask, row in enumerate(zip(fills, found, strict=False))
+            for piece, score in zip(*row, strict=True)
+        ]
         best = -np.sort(-reference, axis=-1)[:, :guesses]
         differences += [largest(found.ravel() - looked_up), largest(found - best)]
     return float(np.max(differences))  # unlike `max`, it does not lose a NaN

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.encoding import TextEncoder
+from serving.masks import answer_pieces, tokenize_with_masks
 from serving.tasks.interface import TEXT, Endpoint, ids_spec
 from serving.trained import Trained
 
@@ -28,7 +28,6 @@ class FillMask:
     methods = {}
 
     def __init__(self, trained: Trained):
-        assert isinstance(trained.tokenizer, WordPieceTokenizer)
         self.tokenizer = trained.tokenizer
         self.model = trained.model
         self.body = body_of(trained.model)
@@ -36,6 +35,7 @@ class FillMask:
         self.encoder = TextEncoder(self.tokenizer, self.max_length)
         export = trained.config.export
         self.top_k = min(export.top_k, self.tokenizer.vocabulary_size)
+        self.pieces = answer_pieces(self.tokenizer)
         self.phone_masks = export.tflite_masks
         self.normalize = export.normalize_embeddings
 
@@ -71,8 +71,9 @@ class FillMask:
             has no place in M. Texts with fewer than M masks have `""` and 0 in the
             places left over.
         """
-        encoded = self.encoder.text(self.tokenizer.tokenize_with_masks(text))
-        positions = _positions(encoded.token_ids == self.tokenizer.mask_id)
+        tokens = tokenize_with_masks(self.tokenizer, text)
+        encoded = self.encoder.text(tokens)
+        positions = _positions(encoded.token_ids == self.tokenizer.special.mask)
         logits = self.fill_mask(
             encoded.token_ids, encoded.padding_mask, positions.to_tensor()
         )["logits"]  # (B, M, V)
@@ -80,7 +81,7 @@ class FillMask:
         real = tf.expand_dims(
             tf.sequence_mask(positions.row_lengths(), tf.shape(logits)[1]), axis=2
         )
-        fills = tf.gather(tf.constant(self.tokenizer.vocabulary), ids)
+        fills = tf.gather(tf.constant(self.pieces), ids)
         return {
             "fills": tf.where(real, fills, ""),
             "scores": tf.where(real, scores, 0.0),
@@ -110,8 +111,8 @@ class FillMask:
     def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """One vector for each text: the mean of its tokens' last vectors.
 
-        `[CLS]` and `[SEP]` count as tokens of the text, so that the empty text has a
-        vector, too.
+        The pieces that frame a text (`[CLS]`, `[SEP]`) count as tokens, so that the
+        empty text has a vector, too.
 
         Args:
             text: string (B,), any bytes.

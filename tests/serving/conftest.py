@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,9 +33,9 @@ from pipeline.tokenizers.artifact import (
     tokenizer_fingerprint,
 )
 from pipeline.tokenizers.making import learn_model
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.export import export
 from serving.forms import ask_saved_model
+from serving.masks import tokenize_with_masks
 from serving.tasks.masked import body_of
 from serving.trained import load_trained
 from serving.warming import read_warm_up
@@ -123,16 +124,16 @@ def write_validation_record(folder: Path, tokenizer_folder: Path) -> None:
     """
     documents = ("the [MASK] of a list", "a tensor", "[MASK] true , raise")
     tokenizer = load_tokenizer(tokenizer_folder)
-    masked = isinstance(tokenizer, WordPieceTokenizer)
-    tokenize = tokenizer.tokenize_with_masks if masked else tokenizer.tokenize
     special = tokenizer.special
+    masked = special.mask is not None
+    tokenize = partial(tokenize_with_masks, tokenizer) if masked else tokenizer.tokenize
     framed = [
         [
             special.end if special.begin is None else special.begin,
             *document,
             special.end,
         ]
-        for document in tokenize(documents).to_list()
+        for document in tokenize(tf.constant(documents)).to_list()
     ]
     arrays = np.full((3, LENGTH), special.pad)
     token_ids, document_ids, segment_ids = arrays

@@ -10,7 +10,7 @@ import pytest
 
 from configs.attention import KernelAttention
 from configs.errors import ArtifactError, ConfigError
-from configs.objective import SentencePairsConfig
+from configs.objective import SpanCorruptionConfig
 from model.build import build_model
 from pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
 from serving.trained import load_trained
@@ -107,8 +107,8 @@ def test_weights_of_another_model_are_told_apart_by_layer(
 
 
 def test_an_objective_that_has_no_signatures_yet(run):
-    config = replace(TINY, objective=SentencePairsConfig())
-    with pytest.raises(ConfigError, match=r"objective\.kind=sentence_pairs: this ver"):
+    config = replace(TINY, objective=SpanCorruptionConfig())
+    with pytest.raises(ConfigError, match=r"objective\.kind=span_corruption: this ver"):
         load_trained(run, config)
 
 

@@ -262,8 +262,9 @@ def test_what_to_type_next(
     assert Path(run, "training").exists()
 
 
-def test_what_to_type_next_with_another_tokenizer(tmp_path):
-    config = parse_run("name: x\ndata: {source: {kind: text, path: x}}\n", "f")
+def test_what_to_type_next_where_nothing_can_be_exported():
+    text = "name: x\ndata: {source: {kind: text, path: x}}\nobjective: {kind: prefix}\n"
+    config = parse_run(text, "f")
     model = ByteBPEModel(pieces=(), merges=())
     told = next_step(config, model, Path("runs/x/run.yaml"), Path("runs/x"))
     assert told.startswith(
