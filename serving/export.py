@@ -19,6 +19,8 @@ from serving.gate import judge_of
 from serving.gate.judge import Judge
 from serving.gate.parity import check_parity, require_passed
 from serving.gate.rows import Row
+from serving.golden import write_golden
+from serving.questions import golden_questions
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
 from serving.tflite import file_name, write_tflite
@@ -115,7 +117,9 @@ def _build(
     saved_model = building / SAVED_MODEL / str(export.version)
     write_saved_model(trained, saved_model)
     with output_held_back():  # oneDNN tells of what this processor lacks
-        write_warm_up(saved_model, task_of(trained))
+        task = task_of(trained)
+        write_warm_up(saved_model, task)
+        write_golden(saved_model, list(golden_questions(task)))
     tflite = {}
     if variants := phone_variants(trained.config):
         say(f"converting to TFLite: {', '.join(variants)}")

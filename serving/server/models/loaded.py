@@ -7,17 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
-from google.protobuf.message import DecodeError
 
-from serving.server.failures import Failure, invalid
 from serving.server.models.batching import Batcher, BatchingParameters, Timing
+from serving.server.models.readiness import make_ready
 from serving.server.models.rows import Answer, Arrays
 from serving.server.models.servable import Servable
-from serving.server.models.signature import DEFAULT, Signature
-from serving.server.streaming.batch import ContinuousBatch, Stream, go_round
-from serving.server.streaming.requests import BEGIN, can_stream
-from serving.warming import FILE, MOST, read_warm_up
+from serving.server.models.signature import Signature
+from serving.server.streaming.batch import ContinuousBatch, Stream
 
 
 class Loaded:
@@ -43,7 +39,7 @@ class Loaded:
         self._servable = Servable(folder)
         self._seconds = seconds
         try:
-            self._warm_up()
+            make_ready(folder, self.signatures, self._run)
         except BaseException:
             self._servable.close()
             raise
@@ -122,31 +118,6 @@ class Loaded:
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
         outputs = sorted(self.signatures[name].definition.outputs)
         return self._run_kind((name, *outputs), inputs)
-
-    def _warm_up(self) -> None:
-        """Runs the requests that the SavedModel brings, as if clients asked."""
-        requests = enumerate(read_warm_up(self._servable.folder), start=1)
-        number = 0
-        try:
-            # Reading the next may fail as well as running it.
-            while following := next(requests, None):
-                number, (name, inputs) = following
-                if number > MOST:
-                    raise invalid(f"more than {MOST:,} requests to warm up with")
-                signature = self.signatures.get(name or DEFAULT)
-                if signature is None:
-                    raise invalid(f"there is no signature {name!r}")
-                if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
-                    raise invalid(f"there is no input {unknown[0]!r}")
-                found = self._run(signature.name, inputs)
-                if signature.name == BEGIN and can_stream(self.signatures):
-                    go_round(self._run, found)
-        except Failure as failure:
-            place = f"{self._servable.folder / FILE}, request {number}"
-            raise Failure(failure.code, f"{place}: {failure.message}") from None
-        except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
-            place = f"{self._servable.folder / FILE}, request {number + 1}"
-            raise invalid(f"{place}: {type(error).__name__}: {error}") from None
 
 
 def _in_rows(signature: Signature, inputs: Arrays) -> bool:

@@ -1,0 +1,95 @@
+"""What a version has to do before it answers: get warm, and answer what is known."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from grpc import StatusCode
+
+from serving.golden import FILE as GOLDEN
+from serving.golden import read_golden
+from serving.server.failures import Failure, invalid
+from serving.server.models.rows import Arrays
+from serving.server.models.signature import DEFAULT, Signature
+from serving.server.streaming.batch import go_round
+from serving.server.streaming.requests import BEGIN, can_stream
+from serving.warming import FILE, MOST, read_warm_up
+
+# Runs a signature: its name, and its inputs.
+Run = Callable[[str, Arrays], dict[str, np.ndarray]]
+
+
+def make_ready(folder: Path, signatures: Mapping[str, Signature], run: Run) -> None:
+    """Runs what a SavedModel brings along for that, as if clients asked.
+
+    Args:
+        folder: The version folder.
+        signatures: What can be asked.
+        run: Runs them.
+
+    Raises:
+        Failure: A request fails, or a question is answered otherwise than it was when
+            the model was exported.
+    """
+    with _placed(folder / FILE, "request") as counted:
+        for number, (name, inputs) in counted(read_warm_up(folder)):
+            if number > MOST:
+                raise invalid(f"more than {MOST:,} requests to warm up with")
+            signature = _known(signatures, name or DEFAULT)
+            if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
+                raise invalid(f"there is no input {unknown[0]!r}")
+            found = run(signature.name, inputs)
+            if signature.name == BEGIN and can_stream(signatures):
+                go_round(run, found)
+    with _placed(folder / GOLDEN, "question") as counted:
+        for _, golden in counted(read_golden(folder)):
+            signature = _known(signatures, golden.signature)
+            wrong = golden.difference(run(signature.name, golden.inputs))
+            if wrong:
+                raise Failure(
+                    StatusCode.DATA_LOSS,
+                    f"{signature.name} does not answer as it did when it was exported: "
+                    f"{wrong}. Copy the version again, or export it again",
+                )
+
+
+def _known(signatures: Mapping[str, Signature], name: str) -> Signature:
+    if name not in signatures:
+        raise invalid(f"there is no signature {name!r}")
+    return signatures[name]
+
+
+@contextmanager
+def _placed(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
+    """Says of failures at which record of a file they are.
+
+    Args:
+        file: The file.
+        what: What its records are.
+
+    Yields:
+        Counts records from 1 while they are read.
+    """
+    number, reading = 0, True
+
+    def counted(records: Iterator) -> Iterator:
+        nonlocal number, reading
+        while True:
+            reading = True
+            record = next(records, None)
+            if record is None:
+                return
+            number, reading = number + 1, False
+            yield number, record
+
+    try:
+        yield counted
+    except Failure as failure:
+        message = f"{file}, {what} {number}: {failure.message}"
+        raise Failure(failure.code, message) from None
+    except (tf.errors.OpError, DecodeError, ValueError, TypeError, KeyError) as error:
+        place = f"{file}, {what} {number + reading}"
+        raise invalid(f"{place}: {type(error).__name__}: {error}") from None
