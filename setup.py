@@ -22,7 +22,10 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=[f"{x}{end}" for x in ROOMS for end in ("", ".*")]),
     py_modules=["transbeam"],
-    package_data={"configs": ["*.yaml", "*/*.yaml"]},
+    package_data={
+        "configs": ["*.yaml", "*/*.yaml"],
+        "serving.deploy": ["templates/*", "templates/*/*"],
+    },
     entry_points={"console_scripts": ["transbeam = transbeam:main"]},
     # Why each of them: docs/adr/0002-dependencies.md. Exact versions: constraints.txt.
     install_requires=[
@@ -34,7 +37,9 @@ setup(
         "pyyaml>=6",
         "ai-edge-litert>=2.3",
         "google-crc32c>=1.5",
-        "grpcio>=1.70",
+        "grpcio>=1.81",
+        "grpcio-health-checking>=1.81",
+        "grpcio-reflection>=1.81",
         "httptools>=0.6",
         "h5py>=3.14",
         "matplotlib>=3.10",
@@ -68,6 +73,8 @@ setup(
         "test": [
             *EVALUATION,
             *LANGUAGES,
+            # The schema of docker-compose.yml.
+            "check-jsonschema",
             # An S3 server for the tests; `moto[server]` would bring all of AWS.
             "flask",
             "flask-cors",
@@ -76,6 +83,8 @@ setup(
             "import-linter",
             # The second backend that `model/` is tested on.
             "jax",
+            # The schemas of Kubernetes, all in the wheel: 72 MB.
+            "kubernetes-validate",
             "pyright[nodejs]",
             "pytest",
             "pytest-randomly",

@@ -44,6 +44,7 @@ and does nothing if it is done:
   transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
   transbeam serve configs/demo.yaml         answer over REST and gRPC, like TF Serving
   transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
+  transbeam deploy configs/demo.yaml        files for TF Serving in production
 
 Ask the exported model about every document of a corpus:
 
@@ -91,11 +92,13 @@ ROOMS = {
     "predict": "serving",
     "serve": "serving",
     "loadtest": "serving",
+    "deploy": "serving",
 }
 STAGES = ("data", "train", "export", "predict")
 # What a model of each kind can be asked about: a text, or both of a pair.
 QUESTIONS = {
     "masked": ("It returns a [MASK].",),
+    "sentence_pairs": ("It was late.", "They went home."),
     "classification": ("A quiet film that stays with you.",),
     "regression": ("A quiet film that stays with you.",),
     "pair_classification": ("Two dogs run in a park.", "An animal is outside."),

@@ -1,4 +1,4 @@
-"""`transbeam export`, `predict`, `serve`, `loadtest`; also `python -m serving`."""
+"""`transbeam export`, `predict`, `serve` and so on; also `python -m serving`."""
 
 import argparse
 import sys
@@ -24,6 +24,8 @@ from serving.asking import (
     predict_command,
     texts_of,
 )
+from serving.deploy.command import DESCRIPTION as ABOUT_DEPLOY
+from serving.deploy.command import add_deploy_arguments, deploy
 from serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
 from serving.loadtest.command import add_loadtest_arguments, loadtest
 from serving.server.command import DESCRIPTION as ABOUT_SERVE
@@ -67,7 +69,7 @@ def predict(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `export CONFIG`, `predict CONFIG` or `serve CONFIG`."""
+    """Runs one of the commands, such as `export CONFIG`."""
     return run_main(_main, argv)
 
 
@@ -78,6 +80,9 @@ def _main(argv: Sequence[str]) -> int:
         return 0
     if arguments.command == "loadtest":
         loadtest(arguments)
+        return 0
+    if arguments.command == "deploy":
+        deploy(arguments)
         return 0
     if arguments.command == "predict":
         return predict_command(arguments)
@@ -126,6 +131,14 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_loadtest_arguments(testing)
+    deploying = commands.add_parser(
+        "deploy",
+        help="write what runs the exported model with TF Serving",
+        description=ABOUT_DEPLOY,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_deploy_arguments(deploying)
     return parser
 
 

@@ -33,6 +33,9 @@ _WISHES = {
     "seed": 0,
     "stop": "stop",
 }
+# A state has parts without rows. TF Serving's batching takes all outputs apart by rows,
+# so it would fail at them and not load the model: it is asked for this one alone.
+_ASKED_FOR = {"stream_begin": "token_id"}
 
 
 def warm_up_inputs(task: Task) -> Iterator[tuple[str, Inputs]]:
@@ -132,6 +135,8 @@ def _log(
         request = log.predict_log.request
         for name, value in inputs.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+        if signature in _ASKED_FOR:
+            request.output_filter.append(_ASKED_FOR[signature])
     else:
         request = getattr(log, f"{method}_log").request
         examples = request.input.example_list.examples

@@ -1,0 +1,43 @@
+"""What warms a model up is answered by TF Serving with batching, too.
+
+It takes every output apart by its rows, and a model whose warm-up fails is not loaded:
+tensorflow/serving, batching/batching_session.cc, `SplitOutputTensors`.
+"""
+
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from serving.tasks import task_of
+from serving.trained import load_trained
+from serving.warming import FILE
+from serving.warmup import write_warm_up
+from tests.serving.conftest import make_run
+from tests.serving.tasks.test_writing import config_of
+
+
+def requests_of(folder):
+    """The first request for each signature: its inputs, and the outputs it asks for."""
+    first = {}
+    for record in tf.data.TFRecordDataset(str(folder / FILE)):
+        request = prediction_log_pb2.PredictionLog.FromString(
+            record.numpy()
+        ).predict_log.request
+        first.setdefault(request.model_spec.signature_name, request)
+    return first
+
+
+@pytest.mark.parametrize("kind", ["causal", "text_to_text"])
+def test_every_output_has_a_row_for_each_text(tmp_path, kind):
+    trained = load_trained(make_run(tmp_path / "run", config_of(kind)))
+    task = task_of(trained)
+    write_warm_up(tmp_path, task)
+    requests = requests_of(tmp_path)
+    assert {"serving_default", "generate", "stream_begin"} <= set(requests)
+    for name, request in requests.items():
+        endpoint = task.endpoints()[name]
+        given = [tf.make_ndarray(request.inputs[s.name]) for s in endpoint.inputs]
+        (rows,) = {value.shape[0] for value in given}
+        answer = endpoint.function(*map(tf.constant, given))
+        for output in request.output_filter or answer:
+            assert answer[output].shape[:1] == [rows], (name, output)
