@@ -74,7 +74,10 @@ def write_endpoints(
         archive.track(resource)
     with plain():
         for name, (function, inputs) in endpoints.items():
-            archive.add_endpoint(name, function, inputs)
+            traced = archive.add_endpoint(name, function, inputs)
+            # The archive would trace it for its variables, and TensorFlow once more
+            # while it is saved. What is traced already, both take as it is.
+            setattr(archive._tf_trackable, name, traced.get_concrete_function())
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
     try:
