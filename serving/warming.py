@@ -10,6 +10,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
+from serving.server.contract.examples import serialized_examples
+from serving.server.failures import Failure
+
 FILE = "assets.extra/tf_serving_warmup_requests"
 # More of them TF Serving does not read.
 MOST = 1000
@@ -26,6 +29,9 @@ def read_warm_up(folder: Path) -> Iterator[tuple[str, Inputs]]:
     Yields:
         The signature's name, empty for the default one, and its inputs. Requests of
         other APIs than Predict, Classify and Regress are passed over.
+
+    Raises:
+        ValueError: A request has no examples, or too many for their context.
     """
     file = folder / FILE
     if not file.is_file():
@@ -39,7 +45,8 @@ def read_warm_up(folder: Path) -> Iterator[tuple[str, Inputs]]:
         if kind == "predict_log":
             inputs = {n: tf.make_ndarray(value) for n, value in request.inputs.items()}
         else:
-            examples = request.input.example_list.examples
-            serialized = [example.SerializeToString() for example in examples]
-            inputs = {"inputs": np.array(serialized, object)}
+            try:
+                inputs = {"inputs": serialized_examples(request.input)}
+            except Failure as failure:
+                raise ValueError(failure.message) from None
         yield request.model_spec.signature_name, inputs

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     _add_doors(parser.add_argument_group("where"))
     _add_ways(parser.add_argument_group("how"))
+    _add_log(
+        parser.add_argument_group(
+            "what is written down",
+            "Nothing, unless it is asked for: what people send is private.",
+        )
+    )
 
 
 def _add_doors(where: Any) -> None:
@@ -113,6 +120,22 @@ def _add_ways(how: Any) -> None:
     )
 
 
+def _add_log(written: Any) -> None:
+    written.add_argument(
+        "--log-requests",
+        metavar="FOLDER",
+        type=Path,
+        help="write requests and their answers, texts included, into TFRecord files of "
+        "TF Serving's PredictionLogs; streams are left out",
+    )
+    written.add_argument(
+        "--log-sample",
+        metavar="SHARE",
+        type=_share,
+        help="of the requests to write, drawn by chance: 0 to 1, all if left out",
+    )
+
+
 def serve(arguments: argparse.Namespace) -> None:
     """Serves what the arguments ask for, until it is told to stop.
 
@@ -132,11 +155,7 @@ def serve(arguments: argparse.Namespace) -> None:
     invocation = read_invocation(arguments) if arguments.config else None
     folder = None if invocation is None else _exported(invocation)
     token = read_token(arguments.token_file)
-    if (arguments.certificate is None) != (arguments.key is None):
-        raise ConfigError("TLS needs both --certificate FILE and --key FILE")
-    for file in (arguments.certificate, arguments.key):
-        if file is not None and not file.is_file():
-            raise ConfigError(f"{file}: there is no such file")
+    _check_together(arguments)
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
@@ -171,6 +190,7 @@ def serve(arguments: argparse.Namespace) -> None:
         certificate=arguments.certificate,
         key=arguments.key,
         cors=arguments.cors,
+        log=_log_settings(arguments),
     )
     _log_to(console)
 
@@ -178,11 +198,32 @@ def serve(arguments: argparse.Namespace) -> None:
         name = models[0].name
         console.say(f"REST  {addresses.rest}/v1/models/{name}")
         console.say(f"gRPC  {addresses.grpc}")
+        if settings.log is not None:
+            console.say(f"Requests are written to {arguments.log_requests}")
         console.say("Stop with Ctrl-C.")
         console.emit({"rest": addresses.rest, "grpc": addresses.grpc})
 
     run(settings, announce)
     console.say("All requests are answered. Stopped.")
+
+
+def _check_together(arguments: argparse.Namespace) -> None:
+    if (arguments.certificate is None) != (arguments.key is None):
+        raise ConfigError("TLS needs both --certificate FILE and --key FILE")
+    for file in (arguments.certificate, arguments.key):
+        if file is not None and not file.is_file():
+            raise ConfigError(f"{file}: there is no such file")
+    if arguments.log_sample is not None and arguments.log_requests is None:
+        raise ConfigError("--log-sample SHARE needs --log-requests FOLDER")
+
+
+def _log_settings(arguments: argparse.Namespace) -> Any:
+    from serving.server.recording.settings import LogSettings
+
+    if arguments.log_requests is None:
+        return None
+    share = 1.0 if arguments.log_sample is None else arguments.log_sample
+    return LogSettings(f"{arguments.log_requests}{os.sep}", share)
 
 
 def _exported(invocation: Invocation) -> Path:
@@ -222,3 +263,13 @@ def _port(text: str) -> int:
     if not 0 <= number < 2**16:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return number
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share: 0 to 1")
+    return share

@@ -4,12 +4,13 @@ https://www.tensorflow.org/tfx/serving/serving_config#monitoring_configuration. 
 are in microseconds, in the stock server's buckets, so that its dashboards fit.
 """
 
+import collections
 import threading
-from collections import Counter
 from collections.abc import Iterable
 
 from prometheus_client import (
     CollectorRegistry,
+    Counter,
     Gauge,
     Histogram,
     ProcessCollector,
@@ -37,17 +38,24 @@ class Metrics:
     Attributes:
         registry: What Prometheus reads.
         in_flight: Requests that are being answered.
+        logged: Requests that were to be written down, by what became of them.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # memory, time, open files
-        self._requests: Counter[tuple[str, str]] = Counter()
+        self._requests: collections.Counter[tuple[str, str]] = collections.Counter()
         self._lock = threading.Lock()
         self.registry.register(self)  # type: ignore[arg-type] (it collects)
         self.in_flight = Gauge(
             "transbeam_requests_in_flight",
             "Requests that are being answered.",
+            registry=self.registry,
+        )
+        self.logged = Counter(
+            "transbeam_logged_requests",
+            "Requests that were to be written down: `written`, or `dropped`.",
+            ["model_name", "outcome"],
             registry=self.registry,
         )
         self._latency = self._histogram(

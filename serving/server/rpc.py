@@ -1,4 +1,4 @@
-"""The door for gRPC: TF Serving's PredictionService and ModelService.
+"""The door for gRPC: TF Serving's PredictionService and ModelService, and gRPC's own.
 
 https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 """
@@ -23,11 +23,15 @@ from tensorflow_serving.apis import (
 )
 
 from configs.errors import ConfigError
+from serving.server.contract.specs import model_spec, target_of
 from serving.server.contract.tensors import to_array, to_proto
 from serving.server.failures import Failure, invalid
+from serving.server.health import add_health
+from serving.server.models.catalog import ModelSettings
 from serving.server.models.config_files import models_of
 from serving.server.models.signature import Signature
-from serving.server.service import Service, model_spec, target_of
+from serving.server.reflection import add_reflection
+from serving.server.service import Service
 from serving.server.streaming.requests import StreamRequest, stream_request
 from serving.server.tokens import check_token
 from serving.streamed import Part, Whole
@@ -167,12 +171,24 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 wanted = models_of(request.config)
             except ConfigError as error:
                 raise invalid(str(error)) from None
+            for model in wanted:
+                self._check_log(model)
             await asyncio.to_thread(self._service.catalog.configure, wanted)
             response = model_management_pb2.ReloadConfigResponse()
             response.status.SetInParent()
             return response
 
         return await answered(context, self._token, answer)
+
+    def _check_log(self, model: ModelSettings) -> None:
+        """Others' texts go where who started the server says, and not a client."""
+        log = self._service.log
+        known = None if log is None else log.settings(model.name)
+        if model.log not in (None, known):
+            raise invalid(
+                f"{model.name}: logging_config: what is written down is said when the "
+                "server is started, in its model.config or by --log-requests"
+            )
 
 
 async def answered(
@@ -227,7 +243,7 @@ async def start_rpc(
         service: Knows the answers.
         address: `HOST:PORT`; any free port for 0.
         most_bytes: Of a request.
-        token: That clients must show.
+        token: That clients must show; not for health.
         credentials: For TLS.
 
     Returns:
@@ -251,6 +267,8 @@ async def start_rpc(
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(
         ModelService(service, token), server
     )
+    add_health(server, service)
+    add_reflection(server, token)
     try:
         if credentials is None:
             port = server.add_insecure_port(address)

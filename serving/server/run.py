@@ -19,6 +19,7 @@ from serving.server.failures import Failure
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
 from serving.server.models.loaded import Loaded
+from serving.server.recording.request_log import RequestLog
 from serving.server.rest import rest_app
 from serving.server.rpc import start_rpc
 from serving.server.service import Service
@@ -49,7 +50,7 @@ def run(settings: Settings, announce: Callable[[Addresses], None]) -> None:
         announce: Is told the addresses when everything can be asked.
 
     Raises:
-        ArtifactError: A model cannot be loaded.
+        ArtifactError: A model cannot be loaded, or a log cannot be written.
         ConfigError: A name or an address cannot be used.
     """
 
@@ -76,7 +77,8 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
 
     catalog = Catalog(load, settings.poll_seconds)
     metrics.watch(catalog)
-    service = Service(catalog, metrics, settings.limits.answer_seconds)
+    log = _request_log(settings, metrics)
+    service = Service(catalog, metrics, settings.limits.answer_seconds, log)
     try:
         await asyncio.to_thread(_bring_up, catalog, settings)
         catalog.start()
@@ -87,7 +89,16 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
             yield Addresses(rest_address, grpc_address)
             service.draining = True
     finally:
+        if log is not None:
+            await asyncio.to_thread(log.close)
         await asyncio.to_thread(catalog.close)
+
+
+def _request_log(settings: Settings, metrics: Metrics) -> RequestLog | None:
+    wanted = {model.name: model.log for model in settings.models if model.log}
+    if not wanted and settings.log is None:
+        return None
+    return RequestLog(wanted, settings.log, metrics)
 
 
 def _bring_up(catalog: Catalog, settings: Settings) -> None:

@@ -15,13 +15,13 @@ from tensorflow_serving.apis import (
     get_model_status_pb2,
     inference_pb2,
     input_pb2,
-    model_pb2,
     regression_pb2,
 )
 
 from serving.server import inference
 from serving.server.contract.examples import serialized_examples
 from serving.server.contract.paths import Target
+from serving.server.contract.specs import asked_spec, model_spec, target_of
 from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
@@ -29,6 +29,13 @@ from serving.server.models.loaded import Loaded
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.versions import State, Version
+from serving.server.recording.entries import (
+    Entry,
+    examples_entry,
+    multi_inference_entry,
+    predict_entry,
+)
+from serving.server.recording.request_log import RequestLog
 from serving.server.streaming.batch import Stream
 from serving.server.streaming.requests import StreamRequest, begin_signature
 from serving.streamed import Part, Whole
@@ -52,11 +59,19 @@ class Service:
         catalog: The models.
         metrics: Is told of each request.
         timeout: Seconds that an answer may take, for clients that name no other.
+        log: Is offered what was answered, streams excepted.
     """
 
-    def __init__(self, catalog: Catalog, metrics: Metrics, timeout: float = 30.0):
+    def __init__(
+        self,
+        catalog: Catalog,
+        metrics: Metrics,
+        timeout: float = 30.0,
+        log: RequestLog | None = None,
+    ):
         self.catalog = catalog
         self.metrics = metrics
+        self.log = log
         # Set when the server is told to stop: who balances the load should know first.
         self.draining = False
         self._timeout = timeout
@@ -126,7 +141,17 @@ class Service:
             found.check_inputs(inputs)
             names = found.choose_outputs(output_filter)
             outputs = await self._run(loaded, found, inputs, names)
-            return Predicted(version, found.name, outputs)
+        self._offer(
+            target,
+            lambda: predict_entry(
+                asked_spec(target, signature),
+                inputs,
+                output_filter,
+                model_spec(target.name, version, found.name),
+                outputs,
+            ),
+        )
+        return Predicted(version, found.name, outputs)
 
     async def stream(
         self,
@@ -161,12 +186,13 @@ class Service:
             stream = Stream(read(begin_signature(loaded.signatures)), deliver)
             loaded.write(stream)
             try:
-                item: Part | Whole | Failure | None = None
-                while not isinstance(item, Whole):
-                    item = await self._waited_for(told.get())
+                while True:
+                    item: Part | Whole | Failure = await self._waited_for(told.get())
                     if isinstance(item, Failure):
                         raise item
                     yield item
+                    if isinstance(item, Whole):
+                        return
             finally:
                 stream.cancel()
 
@@ -186,10 +212,15 @@ class Service:
         predicted, count = await self._ask_examples(
             target, signature, examples, inference.CLASSIFY
         )
-        return classification_pb2.ClassificationResponse(
+        response = classification_pb2.ClassificationResponse(
             model_spec=model_spec(target.name, predicted.version, predicted.signature),
             result=inference.classification(predicted.outputs, count),
         )
+        asked = asked_spec(target, signature)
+        self._offer(
+            target, lambda: examples_entry("classify_log", asked, examples, response)
+        )
+        return response
 
     async def regress(
         self, target: Target, signature: str, examples: input_pb2.Input
@@ -198,10 +229,15 @@ class Service:
         predicted, count = await self._ask_examples(
             target, signature, examples, inference.REGRESS
         )
-        return regression_pb2.RegressionResponse(
+        response = regression_pb2.RegressionResponse(
             model_spec=model_spec(target.name, predicted.version, predicted.signature),
             result=inference.regression(predicted.outputs, count),
         )
+        asked = asked_spec(target, signature)
+        self._offer(
+            target, lambda: examples_entry("regress_log", asked, examples, response)
+        )
+        return response
 
     async def multi_inference(
         self, request: inference_pb2.MultiInferenceRequest
@@ -244,6 +280,8 @@ class Service:
                 else:
                     numbers = inference.regression(outputs, len(examples))
                     result.regression_result.CopyFrom(numbers)
+        answered = model_spec(target.name, version)
+        self._offer(target, lambda: multi_inference_entry(answered, request, response))
         return response
 
     def metadata(
@@ -297,6 +335,10 @@ class Service:
             _add_status(response, version)
         return response
 
+    def _offer(self, target: Target, entry: Callable[[], Entry]) -> None:
+        if self.log is not None:
+            self.log.offer(target.name, entry)
+
     async def _ask_examples(
         self, target: Target, name: str, examples: input_pb2.Input, method: str
     ) -> tuple[Predicted, int]:
@@ -327,25 +369,6 @@ class Service:
                 StatusCode.DEADLINE_EXCEEDED,
                 f"Timed out: no answer within {self._timeout:g} s",
             ) from None
-
-
-def model_spec(
-    name: str, version: int, signature: str | None = None
-) -> model_pb2.ModelSpec:
-    """Who answered."""
-    spec = model_pb2.ModelSpec(name=name, signature_name=signature)
-    spec.version.value = version
-    return spec
-
-
-def target_of(spec: model_pb2.ModelSpec) -> Target:
-    """Which model a message means."""
-    choice = spec.WhichOneof("version_choice")
-    return Target(
-        spec.name,
-        spec.version.value if choice == "version" else None,
-        spec.version_label if choice == "version_label" else None,
-    )
 
 
 def _check_tasks(tasks: Sequence[inference_pb2.InferenceTask]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
+from serving.server.recording.settings import LogSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ class Settings:
         certificate: PEM file; with `key`, both doors speak TLS.
         key: PEM file.
         cors: Whether pages of other origins may ask.
+        log: Where requests are written down, of models that do not say it themselves.
     """
 
     models: tuple[ModelSettings, ...]
@@ -53,3 +55,4 @@ class Settings:
     certificate: Path | None = None
     key: Path | None = None
     cors: bool = False
+    log: LogSettings | None = None

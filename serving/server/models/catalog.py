@@ -12,6 +12,7 @@ from serving.server.contract.paths import Target
 from serving.server.failures import invalid
 from serving.server.models.loaded import Loaded
 from serving.server.models.versions import Model, Policy, not_found
+from serving.server.recording.settings import LogSettings
 
 # What ends up in paths, metrics and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -28,12 +29,14 @@ class ModelSettings:
         folder: Has its version folders.
         policy: Which versions should answer.
         labels: Other names of versions.
+        log: Where its requests are written down, if it says so.
     """
 
     name: str
     folder: Path
     policy: Policy = field(default_factory=Policy)
     labels: Mapping[str, int] = field(default_factory=dict)
+    log: LogSettings | None = None
 
 
 class Catalog:

@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf import text_format
+from tensorflow_serving.config import logging_config_pb2
 from tensorflow_serving.config import model_server_config_pb2 as config_pb2
 
 from configs.errors import ConfigError
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.versions import Policy
+from serving.server.recording.settings import LogSettings
 
 _FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
 _PADDING = "pad_variable_length_inputs"
+# TF Serving knows collectors by names, and comes without any.
+_COLLECTOR = "tfrecord"
 
 
 def read_models(file: Path) -> list[ModelSettings]:
@@ -67,9 +71,37 @@ def _settings(model: config_pb2.ModelConfig) -> ModelSettings:
             f"{model.name}: model_platform is {model.model_platform!r}; expected "
             "'tensorflow'"
         )
-    return ModelSettings(
-        model.name, Path(model.base_path), _policy(model), dict(model.version_labels)
-    )
+    try:
+        log = _log(model.logging_config) if model.HasField("logging_config") else None
+    except ConfigError as error:
+        raise ConfigError(f"{model.name}: logging_config: {error}") from None
+    labels = dict(model.version_labels)
+    return ModelSettings(model.name, Path(model.base_path), _policy(model), labels, log)
+
+
+def _log(config: logging_config_pb2.LoggingConfig) -> LogSettings:
+    collector, sampling = config.log_collector_config, config.sampling_config
+    if collector.type not in ("", _COLLECTOR):
+        raise ConfigError(
+            f"log_collector_config has the type {collector.type!r}; expected "
+            f"{_COLLECTOR!r}, which writes PredictionLogs into files"
+        )
+    if not collector.filename_prefix:
+        raise ConfigError(
+            "log_collector_config has no filename_prefix, such as '/logs/requests'"
+        )
+    if config.HasField("custom_logging_config") or sampling.per_task_sampling_configs:
+        raise ConfigError(
+            "only log_collector_config, and sampling_config with a sampling_rate, are "
+            "known here"
+        )
+    # Without one TF Serving takes 0, and writes nothing: that cannot be meant.
+    if not config.HasField("sampling_config") or not 0 <= sampling.sampling_rate <= 1:
+        raise ConfigError(
+            "expected a sampling_config with a sampling_rate from 0 to 1, the share of "
+            "requests to write"
+        )
+    return LogSettings(collector.filename_prefix, sampling.sampling_rate)
 
 
 def _policy(model: config_pb2.ModelConfig) -> Policy:

@@ -46,7 +46,7 @@ def make_ready(folder: Path, signatures: Mapping[str, Signature], run: Run) -> N
                 go_round(run, found)
     with _placed(folder / GOLDEN, "question") as counted:
         for _, golden in counted(read_golden(folder)):
-            signature = _known(signatures, golden.signature)
+            signature = _known(signatures, golden.signature or DEFAULT)
             wrong = golden.difference(run(signature.name, golden.inputs))
             if wrong:
                 raise Failure(

@@ -108,6 +108,11 @@ ANSWER = {"predictions": [2.5]}
         (["--model", "{folder}", "--token-file", "none"], "none: cannot be read"),
         (["--model-config-file", "none"], "none: cannot be read"),
         (["--model", "{folder}", "--host", "203.0.113.1"], "cannot listen on 203.0"),
+        (["--model", "{folder}", "--log-sample", "1"], "needs --log-requests FOLDER"),
+        (
+            ["--model", "{folder}", "--log-requests", "{folder}/123/saved_model.pb"],
+            "saved_model.pb: cannot be written: a file is in the way",
+        ),
     ],
 )
 def test_what_cannot_be_served(half_plus_two, capsys, arguments, message):
@@ -119,6 +124,16 @@ def test_what_cannot_be_served(half_plus_two, capsys, arguments, message):
     assert told.splitlines()[-1].startswith("error: ")
     assert message in told
     assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("share", ["2", "-0.1", "nan", "some", ""])
+def test_a_share_that_is_none(capsys, share):
+    from serving.__main__ import main
+
+    arguments = ["serve", "--model", "x", "--log-requests", "x", "--log-sample", share]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert f"{share!r} is not a share: 0 to 1" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(half_plus_two, capsys):
@@ -161,3 +176,10 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise():
     parser = argparse.ArgumentParser()
     add_serve_arguments(parser)
     assert parser.parse_args([]).host == "127.0.0.1"
+
+
+def test_it_writes_nothing_down_unless_told_otherwise():
+    parser = argparse.ArgumentParser()
+    add_serve_arguments(parser)
+    assert parser.parse_args([]).log_requests is None
+    assert "what people send is private" in " ".join(parser.format_help().split())

@@ -8,6 +8,7 @@ from configs.errors import ConfigError
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.config_files import read_batching, read_models
 from serving.server.models.versions import Policy
+from serving.server.recording.settings import LogSettings
 
 MODELS = """
 # Two of them.
@@ -55,6 +56,62 @@ def test_models(write, text, policy, labels):
     assert (first.policy, first.labels) == (policy, labels)
     assert (second.name, second.folder) == ("b", Path("/models/b"))
     assert (second.policy, second.labels) == (Policy(), {})
+
+
+def log_config(collector="filename_prefix: '/logs/a'", sampling="sampling_rate: 0.5"):
+    return (
+        f"logging_config {{ log_collector_config {{ {collector} }} "
+        f"sampling_config {{ {sampling} }} }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "log"),
+    [
+        ("", None),
+        (log_config(), LogSettings("/logs/a", 0.5)),
+        (log_config(sampling="sampling_rate: 1"), LogSettings("/logs/a", 1.0)),
+        (log_config(sampling=""), LogSettings("/logs/a", 0.0)),
+        (
+            log_config("type: 'tfrecord' filename_prefix: 'logs/'"),
+            LogSettings("logs/", 0.5),
+        ),
+    ],
+)
+def test_what_is_written_down_of_a_model(write, text, log):
+    first, second = read_models(write(MODELS % text))
+    assert (first.log, second.log) == (log, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (log_config("type: 'x'"), "has the type 'x'; expected 'tfrecord'"),
+        (log_config("type: 'tfrecord'"), "has no filename_prefix"),
+        (log_config(""), "has no filename_prefix"),
+        ("logging_config {}", "has no filename_prefix"),
+        (
+            "logging_config { log_collector_config { filename_prefix: '/logs/a' } }",
+            "expected a sampling_config with a sampling_rate from 0 to 1",
+        ),
+        (log_config(sampling="sampling_rate: 1.5"), "a sampling_rate from 0 to 1"),
+        (log_config(sampling="sampling_rate: -1"), "a sampling_rate from 0 to 1"),
+        (log_config(sampling="sampling_rate: nan"), "a sampling_rate from 0 to 1"),
+        (
+            log_config(sampling="sampling_rate: 1 per_task_sampling_configs {}"),
+            "are known here",
+        ),
+        (
+            "logging_config { custom_logging_config {} log_collector_config "
+            "{ filename_prefix: '/logs/a' } sampling_config { sampling_rate: 1 } }",
+            "are known here",
+        ),
+    ],
+)
+def test_logs_that_there_are_not(write, text, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        read_models(write(MODELS % text))
+    assert "file.config: a: logging_config: " in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from serving.server.models.batching import BatchingParameters
 from serving.server.models.loaded import Loaded
 from serving.server.models.servable import Servable
 from serving.warming import FILE
+from tests.serving.server.counting import save_counting, warm_up
 
 PATIENCE = 60
 SECONDS = 60.0
@@ -65,13 +66,19 @@ def predict(signature, **inputs):
     return log
 
 
-def regress(x):
+def examples(signature, *values, of="example_list"):
     log = prediction_log_pb2.PredictionLog()
     request = log.regress_log.request
-    request.model_spec.signature_name = "regress_x_to_y"
-    example = request.input.example_list.examples.add()
-    example.features.feature["x"].float_list.value.append(x)
+    request.model_spec.signature_name = signature
+    for x in values:
+        example = getattr(request.input, of).examples.add()
+        if x is not None:
+            example.features.feature["x"].float_list.value.append(x)
     return log
+
+
+def regress(x):
+    return examples("regress_x_to_y", x)
 
 
 def write(folder, *records):
@@ -106,6 +113,33 @@ def test_its_requests_are_run_before_anybody_gets_in(folder, ran):
     assert ran[1][1]["text"].tolist() == [b"good"]
 
 
+def test_examples_with_what_they_share(folder, ran):
+    log = examples("regress_x_to_y", None, 8.0, of="example_list_with_context")
+    context = log.regress_log.request.input.example_list_with_context.context
+    context.features.feature["x"].float_list.value.append(80.0)
+    write(folder, log)
+    load(folder).close()
+    [(_, inputs)] = ran
+    found = [tf.train.Example.FromString(row) for row in inputs["inputs"]]
+    values = [row.features.feature["x"].float_list.value[0] for row in found]
+    assert values == [80.0, 8.0]
+
+
+def test_where_a_stream_begins_it_goes_on_until_all_is_warm(tmp_path, ran):
+    folder = save_counting(tmp_path / "1")
+    warm_up(folder)
+    loaded = load(folder)
+    rows = [(name, len(next(iter(inputs.values())))) for name, inputs in ran]
+    assert rows == [
+        ("stream_begin", 1),
+        ("stream_step", 1),
+        ("stream_join", 1),
+        ("stream_keep", 2),
+    ]
+    assert loaded._streams is None  # no thread for models that nobody streams
+    loaded.close()
+
+
 def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
     assert not (folder / FILE).exists()
     load(folder).close()
@@ -122,6 +156,7 @@ def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
         (predict("", x=[1, 2]), "float"),
         (predict("two", x=floats(1)), "scale"),
         (predict("", zz=floats(1)), "zz"),
+        (examples("regress_x_to_y"), "Input is empty."),
         (b"\xff\xff\xff", ""),
     ],
 )

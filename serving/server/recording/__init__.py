@@ -1,0 +1,1 @@
+"""Requests and their answers, written down for those who ask for it: TFRecord files."""

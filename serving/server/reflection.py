@@ -1,0 +1,56 @@
+"""gRPC's reflection: what a server can be asked, for tools such as grpcurl.
+
+https://github.com/grpc/grpc/blob/master/doc/server-reflection.md. `PredictStreamed` is
+not told of: it is in no file of TF Serving.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
+
+from serving.server.failures import Failure
+from serving.server.health import HEALTH
+from serving.server.tokens import check_token
+
+
+class Reflection(reflection.aio.ReflectionServicer):
+    """Tells of all services.
+
+    Args:
+        token: That clients must show.
+    """
+
+    def __init__(self, token: str | None):
+        files = (prediction_service_pb2, model_service_pb2)
+        services = [
+            service.full_name
+            for file in files
+            for service in file.DESCRIPTOR.services_by_name.values()
+        ]
+        super().__init__([*services, HEALTH, reflection.SERVICE_NAME])
+        self._token = token
+
+    async def ServerReflectionInfo(
+        self, requests: Any, context: Any
+    ) -> AsyncIterator[Any]:
+        try:
+            metadata = dict(context.invocation_metadata() or ())
+            check_token(self._token, metadata.get("authorization"))
+        except Failure as failure:
+            await context.abort(failure.code, failure.message)
+        responses: Any = super().ServerReflectionInfo(requests, context)
+        async for response in responses:
+            yield response
+
+
+def add_reflection(server: Any, token: str | None) -> None:
+    """Lets a server tell what it can be asked.
+
+    Args:
+        server: Of `grpc.aio`, not started.
+        token: That clients must show.
+    """
+    servicer = Reflection(token)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
