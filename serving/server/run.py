@@ -5,10 +5,11 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 import uvicorn
@@ -40,6 +41,13 @@ class Addresses:
 
     rest: str
     grpc: str
+
+
+class _Door(NamedTuple):
+    """Where a door is, and what closes it when those inside have their answers."""
+
+    address: str
+    shut: Callable[[], Awaitable[None]]
 
 
 def run(settings: Settings, announce: Callable[[Addresses], None]) -> None:
@@ -83,11 +91,13 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
         await asyncio.to_thread(_bring_up, catalog, settings)
         catalog.start()
         async with (
-            _rpc_open(service, settings) as grpc_address,
-            _rest_open(service, settings) as rest_address,
+            _rpc_open(service, settings) as rpc,
+            _rest_open(service, settings) as rest,
         ):
-            yield Addresses(rest_address, grpc_address)
+            yield Addresses(rest.address, rpc.address)
             service.draining = True
+            # Together: while one finishes what has begun, the other lets nobody in.
+            await asyncio.gather(rpc.shut(), rest.shut())
     finally:
         if log is not None:
             await asyncio.to_thread(log.close)
@@ -125,7 +135,7 @@ def _bring_up(catalog: Catalog, settings: Settings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[str]:
+async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[_Door]:
     limits = settings.limits
     try:
         server, port = await start_rpc(
@@ -137,27 +147,35 @@ async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[str]:
         )
     except OSError as error:
         raise _taken(settings.host, settings.port, "--port", error) from None
-    try:
-        yield _address(settings.host, port)
-    finally:
+
+    async def shut() -> None:
         await server.stop(limits.drain_seconds)
+
+    try:
+        yield _Door(_address(settings.host, port), shut)
+    finally:
+        await shut()
 
 
 @contextlib.asynccontextmanager
-async def _rest_open(service: Service, settings: Settings) -> AsyncIterator[str]:
+async def _rest_open(service: Service, settings: Settings) -> AsyncIterator[_Door]:
     listening = _bound(settings.host, settings.rest_port)
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.token, cors=settings.cors)
     server = _Server(app, settings)
     running = asyncio.create_task(server.serve([listening]))
     scheme = "https" if settings.certificate else "http"
+
+    async def shut() -> None:
+        server.should_exit = True
+        await running
+
     try:
         while not server.started and not running.done():
             await asyncio.sleep(0.001)
-        yield f"{scheme}://{_address(settings.host, port)}"
+        yield _Door(f"{scheme}://{_address(settings.host, port)}", shut)
     finally:
-        server.should_exit = True
-        await running
+        await shut()
 
 
 class _Server(uvicorn.Server):

@@ -6,14 +6,17 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import grpc
 import numpy as np
 import pytest
 
+from serving.server import metrics
+from serving.server.background import in_background
 from serving.server.models.batching import BatchingParameters
 from serving.server.settings import Limits
-from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.conftest import NAME, Client, running, settings_for
 from tests.serving.server.half_plus import save_half_plus
 from tests.serving.server.test_rpc import predict_request
 
@@ -130,6 +133,28 @@ def test_a_full_queue_refuses_and_recovers(half_plus_two):
         message = "The batch scheduling queue to which this task was submitted is full"
         assert all(message in a["error"] for status, a in found if status == 429)
         assert client.post(PREDICT, GOOD) == ANSWER
+
+
+def test_while_one_door_finishes_the_other_lets_nobody_in(half_plus_two):
+    with ThreadPoolExecutor(2) as pool, ExitStack() as server:
+        addresses = server.enter_context(in_background(settings_for(half_plus_two)))
+        client = Client(addresses)
+        answer = pool.submit(client.post, PREDICT, slow(5 * A_WHILE))
+        until(lambda: b"in_flight 1.0" in client.send("GET", metrics.PATH)[2])
+        leaving = pool.submit(server.close)
+
+        def is_refused():
+            try:
+                client.prediction.Predict(predict_request(x=np.ones(1, "f4")), 30.0)
+            except grpc.RpcError as error:
+                return error.code() is grpc.StatusCode.UNAVAILABLE
+            return False
+
+        until(is_refused)
+        assert not answer.done()
+        assert answer.result()[0] == 200
+        leaving.result()
+        client.close()
 
 
 def test_an_answer_that_takes_too_long(half_plus_two):
