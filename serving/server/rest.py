@@ -33,9 +33,10 @@ from serving.server.contract.json_text import error_text
 from serving.server.contract.paths import Look, Question, Target, malformed, parse
 from serving.server.events import EventStream
 from serving.server.failures import Failure
+from serving.server.models.signature import Signature
 from serving.server.service import Service
 from serving.server.settings import Limits
-from serving.server.streaming.requests import read_stream
+from serving.server.streaming.requests import StreamRequest, read_stream
 from serving.server.tokens import check_token
 
 # Reading or writing more than so many bytes or numbers would keep the others waiting.
@@ -104,8 +105,6 @@ class RestApi:
         request = Request(scope, receive)
         try:
             response = await self._response(request)
-        except ClientDisconnect:
-            return
         except Failure as failure:
             response = _json(error_text(failure.message), failure.http)
         except Exception:
@@ -139,13 +138,23 @@ class RestApi:
 
     async def _body(self, request: Request) -> bytes:
         limits = self._limits
-        return await read_body(request, limits.body_bytes, limits.body_seconds)
+        try:
+            return await read_body(request, limits.body_bytes, limits.body_seconds)
+        except ClientDisconnect:
+            raise _gone() from None
 
     async def _stream(self, target: Target, request: Request) -> Response:
-        body = await self._body(request)
-        parts = self._service.stream(
-            target, "REST", lambda signature: read_stream(body, signature)
-        )
+        try:
+            body = await self._body(request)
+        except Failure:
+            with self._service.counted(target.name, "Stream", "REST"):
+                raise
+
+        async def read(signature: Signature) -> StreamRequest:
+            large = len(body) > _LARGE_BODY
+            return await _aside(large, lambda: read_stream(body, signature))
+
+        parts = self._service.stream(target, "REST", read)
         # What cannot be written is refused with a status of its own.
         first = await _unless_gone(request, anext(parts))
         return EventStream(first, parts)
@@ -206,11 +215,15 @@ async def _unless_gone(
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise Failure(StatusCode.CANCELLED, "The client went away")
+            raise _gone()
         return working.result()
     finally:
         working.cancel()
         leaving.cancel()
+
+
+def _gone() -> Failure:
+    return Failure(StatusCode.CANCELLED, "The client went away")
 
 
 def _preflight(request: Request) -> Response:

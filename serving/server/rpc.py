@@ -121,7 +121,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         """
         spec = request.model_spec
 
-        def read(signature: Signature) -> StreamRequest:
+        async def read(signature: Signature) -> StreamRequest:
             given = request.inputs.items()
             arrays = {name: to_array(name, proto) for name, proto in given}
             return stream_request(arrays, signature)

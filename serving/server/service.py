@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -157,7 +157,7 @@ class Service:
         self,
         target: Target,
         entrypoint: str,
-        read: Callable[[Signature], StreamRequest],
+        read: Callable[[Signature], Awaitable[StreamRequest]],
     ) -> AsyncGenerator[Part | Whole]:
         """Writes a text, and tells each part of it.
 
@@ -183,7 +183,8 @@ class Service:
             self.counted(target.name, "Stream", entrypoint),
             self.catalog.use(target) as (_, loaded),
         ):
-            stream = Stream(read(begin_signature(loaded.signatures)), deliver)
+            request = await read(begin_signature(loaded.signatures))
+            stream = Stream(request, deliver)
             loaded.write(stream)
             try:
                 while True:

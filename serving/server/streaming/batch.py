@@ -5,6 +5,7 @@ neighbour's end. The model's state goes from one call of the session to the next
 arrays that are never copied but where rows come or go; see `serving.tasks.streaming`.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from serving.server.streaming.telling import Telling
 from serving.streamed import Part, Whole
 
 _STATE, _OTHER = "state_", "other_"
+
+_log = logging.getLogger("transbeam.serve")
 
 Run = Callable[[str, Arrays], dict[str, np.ndarray]]
 
@@ -50,19 +53,27 @@ class Stream:
         """Delivers what a row of the outputs says."""
         ended = bool(told["ended"][row])
         new = self.telling.tell(told["generated_text"][row], ended=ended)
-        self.deliver(Part(new, int(told["token_id"][row])))
+        self._deliver(Part(new, int(told["token_id"][row])))
         if ended or self.telling.is_stopped:
-            self.is_over = True
             finished = bool(told["finished"][row]) or self.telling.is_stopped
             count = int(told["num_tokens"][row])
-            text = self.telling.text
-            self.deliver(Whole(text, count, finished, self.truncated))
+            self._deliver(Whole(self.telling.text, count, finished, self.truncated))
+            self.is_over = True
 
     def fail(self, failure: Failure) -> None:
         """Delivers that there will be no more."""
-        if not self.is_over:
+        self._deliver(failure)
+        self.is_over = True
+
+    def _deliver(self, item: Part | Whole | Failure) -> None:
+        """Whose listener breaks is written no more, and hurts no neighbour."""
+        if self.is_over:
+            return
+        try:
+            self.deliver(item)
+        except Exception:
+            _log.exception("stream")
             self.is_over = True
-            self.deliver(failure)
 
 
 class ContinuousBatch:
@@ -97,6 +108,9 @@ class ContinuousBatch:
             if self._closed:
                 raise Failure(StatusCode.UNAVAILABLE, "The server is shutting down")
             if len(self._waiting) >= self._most_waiting:
+                left = [stream for stream in self._waiting if not stream.is_over]
+                self._waiting = deque(left)
+            if len(self._waiting) >= self._most_waiting:
                 raise Failure(
                     StatusCode.RESOURCE_EXHAUSTED,
                     f"{len(self._waiting)} texts wait to be written; expected at most "
@@ -114,9 +128,9 @@ class ContinuousBatch:
 
     def _work(self) -> None:
         while (coming := self._coming()) is not None:
-            self._try(self._go_on)
             if coming:
                 self._try(lambda streams=coming: self._begin(streams), coming)
+            self._try(self._go_on)
         closed = Failure(StatusCode.UNAVAILABLE, "The version is let go")
         for stream in [*self._rows, *self._waiting]:
             stream.fail(closed)
@@ -128,9 +142,11 @@ class ContinuousBatch:
                 self._changed.wait()
             if self._closed:
                 return None
-            room = min(len(self._waiting), self._most_rows - len(self._rows))
-            found = [self._waiting.popleft() for _ in range(room)]
-        return [stream for stream in found if not stream.is_over]
+            found: list[Stream] = []
+            while self._waiting and len(self._rows) + len(found) < self._most_rows:
+                if not (stream := self._waiting.popleft()).is_over:
+                    found.append(stream)
+            return found
 
     def _try(self, work: Callable[[], None], coming: Sequence[Stream] = ()) -> None:
         """Does some work; if it fails, nobody is left waiting for what comes of it."""

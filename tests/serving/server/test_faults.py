@@ -78,9 +78,18 @@ def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
 
 @pytest.mark.parametrize("body", [b'{"instances": [1', b'{"instances": [1.0]}'])
 def test_a_client_that_goes_away(server, body):
+    def cancelled():
+        page = server.send("GET", metrics.PATH)[2].decode()
+        assert 'status="INTERNAL"' not in page
+        label = f'request_count{{model_name="{NAME}",status="CANCELLED"}} '
+        return int(float(page.partition(label)[2].partition("\n")[0] or 0))
+
+    before = cancelled()
     for _ in range(20):
         raw(server, HEAD + b"\nContent-Length: 20", body).close()
     assert server.post(PREDICT, GOOD) == ANSWER
+    if len(body) < 20:  # a whole request may be answered before anybody knows
+        until(lambda: cancelled() == before + 20)
 
 
 def test_who_goes_away_while_waiting_is_not_worked_for(half_plus_two):

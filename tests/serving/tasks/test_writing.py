@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
+from grpc import StatusCode
 
 from configs.attention import FullAttention
 from configs.errors import ArtifactError
@@ -22,9 +23,13 @@ from serving.gate.parity import require_passed
 from serving.gate.writing import WritingJudge
 from serving.local import LocalClient
 from serving.predict import describe, predict
+from serving.server.models.servable import Servable
+from serving.server.streaming.requests import begin_signature, stream_request
+from serving.streamed import Whole
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.server.streaming.held import written
 from tests.serving.session import session_on
 from trainer.evaluation.writing import write_answers
 
@@ -323,6 +328,133 @@ def test_hostile_texts_and_an_empty_batch(run):
     assert {len(value) for value in empty.values()} == {0}
     raw = {**columns, "text": [b"\xff\xfe\x00\xe6", *texts[1:]]}
     assert len(ask("serving_default", raw)["length"]) == len(texts)
+
+
+@pytest.fixture(scope="module")
+def model(run):
+    """What our server runs."""
+    servable = Servable(run[-1])
+
+    def ask(name, inputs):
+        signature = servable.signatures[name]
+        return servable.run(signature, inputs, sorted(signature.definition.outputs))
+
+    yield ask, servable.signatures
+    servable.close()
+
+
+def streams(model, columns, moments, stops=(), most_rows=4):
+    """The listeners of texts that come at different moments, and what `run` ran."""
+    ask, signatures = model
+    dtypes = begin_signature(signatures).dtypes
+    seen = []
+
+    def seeing(name, inputs):
+        seen.append(name)
+        return ask(name, inputs)
+
+    requests = []
+    for row in range(len(moments)):
+        given = {
+            name: one_of(values[row], tf.as_dtype(dtypes[name]).as_numpy_dtype)
+            for name, values in columns.items()
+            if name in dtypes
+        }
+        if stops:
+            given["stop"] = np.array([stop.encode() for stop in stops[row]], object)
+        requests.append(stream_request(given, begin_signature(signatures)))
+    comings = list(zip(moments, requests, strict=True))
+    return written(seeing, comings, most_rows), seen
+
+
+def one_of(value, dtype):
+    return np.array([value.encode() if isinstance(value, str) else value], dtype)
+
+
+def check_told(told, answers):
+    """They are told what `generate` answers."""
+    tokens = rows_of(answers)
+    for row, one in enumerate(told):
+        whole = one.end()
+        assert [part.token_id for part in one.parts] == tokens[row]
+        assert one.text == whole.generated_text
+        assert whole == Whole(
+            answers["generated_text"][row].decode(),
+            answers["length"][row],
+            answers["finished"][row],
+            answers["truncated"][row],
+        )
+
+
+@pytest.mark.parametrize("moments", [(0, 0, 0, 0), (0, 2, 3, 5), (4, 0, 2, 0)])
+def test_streams_that_come_and_go_are_what_is_generated(run, model, moments):
+    trained, _, ask, _ = run
+    ran = set()
+    for given in (DIFFERENT, wishes(), wishes(temperature=2.0, seed=[4, 5, 6, 7])):
+        columns = {**asked(trained), **given}
+        told, seen = streams(model, columns, moments, most_rows=3)
+        check_told(told, ask("generate", columns))
+        ran.update(seen)
+    assert ran == {"stream_begin", "stream_step", "stream_join", "stream_keep"}
+
+
+def test_streams_without_wishes(run, model):
+    trained, _, ask, _ = run
+    columns = asked(trained)
+    number = trained.config.evaluation.max_new_tokens or LENGTH // 2
+    expected = ask("generate", {**columns, **wishes(max_new_tokens=number)})
+    for given in ({}, {"max_new_tokens": [0] * 4}):
+        told, _ = streams(model, {**columns, **given}, (0, 1, 2, 3))
+        check_told(told, expected)
+
+
+def test_streams_end_before_their_strings(run, model):
+    trained, _, ask, _ = run
+    warm = wishes(temperature=1.5, max_new_tokens=16, seed=[5, 6, 7, 8])
+    columns = {**asked(trained), **warm}
+    texts = [text.decode() for text in ask("generate", columns)["generated_text"]]
+    letters = [text[len(text) // 2 :].strip("\ufffd")[:2] for text in texts]
+    assert any(letters)
+    stops = [[letters[0]], ["never there", letters[1]], [], [letters[3], ""]]
+    columns["stop"] = ["\x1f".join(strings) for strings in stops]
+    told, _ = streams(model, columns, (0, 3, 1, 2), stops)
+    answers = ask("generate", columns)
+    check_told(told, answers)
+    assert any(
+        one.end().generated_text != text for one, text in zip(told, texts, strict=True)
+    )
+
+
+def test_streams_of_hostile_texts(run, model):
+    trained, _, ask, _ = run
+    texts = list(HOSTILE_TEXTS)
+    warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
+    columns = {**asked(trained, texts, texts[::-1]), **warm}
+    columns["text"][0] = b"\xff\xfe\x00\xe6"
+    moments = [number // 3 for number in range(len(texts))]
+    told, _ = streams(model, columns, moments, most_rows=16)
+    check_told(told, ask("generate", columns))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_new_tokens", -1),
+        ("max_new_tokens", LENGTH),
+        ("temperature", float("nan")),
+        ("top_k", -1),
+        ("top_p", 1.01),
+    ],
+)
+def test_streams_that_cannot_be_meant_are_refused_alone(run, model, name, value):
+    trained, _, ask, _ = run
+    columns = {**asked(trained), **wishes()}
+    expected = ask("generate", columns)
+    columns[name] = [*columns[name][:3], value]
+    *told, refused = streams(model, columns, (0, 1, 1, 1))[0]
+    check_told(told, {name: values[:3] for name, values in expected.items()})
+    assert refused.failure().code is StatusCode.INVALID_ARGUMENT
+    assert name in refused.failure().message
 
 
 def test_it_needs_no_python(run, native):

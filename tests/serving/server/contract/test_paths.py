@@ -8,7 +8,7 @@ from serving.server.failures import Failure
 LARGEST = 2**63 - 1
 
 
-@pytest.mark.parametrize("method", ["predict", "classify", "regress"])
+@pytest.mark.parametrize("method", ["predict", "classify", "regress", "stream"])
 @pytest.mark.parametrize(
     ("path", "target"),
     [
