@@ -80,10 +80,10 @@ def start(
     >>> def step(token_ids, cache, index):  # counts up
     ...     return ops.one_hot(token_ids + 1, 10), ()
     >>> steps = Steps(prefill, step)
-    >>> def requests(*numbers):
+    >>> def requests(*numbers):  # the likeliest token each time
     ...     zeros = ops.zeros((len(numbers),), "int32")
-    ...     greedy = zeros * 1.0
-    ...     return Requests(ops.array(numbers), greedy, zeros, greedy + 1, zeros)
+    ...     none, all = ops.cast(zeros, "float32"), ops.ones((len(numbers),))
+    ...     return Requests(ops.array(numbers), none, zeros, all, zeros)
     >>> prompts = ops.array([[2], [4]])
     >>> running = start(steps, prompts, ops.ones_like(prompts), requests(3, 1))
     >>> running = advance(steps, keep(running, ops.array([0])))

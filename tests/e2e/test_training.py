@@ -57,7 +57,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 # What differs in how it is read, masked or asked; the others only with `slow`.
-QUICK = ("masked_dynamic", "span_qa")
+QUICK = ("masked_dynamic",)
 
 
 @pytest.fixture(

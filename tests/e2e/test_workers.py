@@ -52,7 +52,8 @@ def records(tmp_path_factory) -> Invocation:
     return made
 
 
-@pytest.fixture(params=["tensorflow", "jax"])
+# `tests/trainer/distribution` holds two workers on JAX against one, and is quick.
+@pytest.fixture(params=["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def backend(request) -> str:
     return request.param
 

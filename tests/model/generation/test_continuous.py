@@ -15,7 +15,6 @@ from model.seq2seq import build_seq2seq
 from tests.model.conftest import fewer_on_jax, without_jax
 from tests.model.generation.test_steps import (
     PAIRS,
-    PAIRS_ON_JAX,
     VOCABULARY_SIZE,
     options,
 )
@@ -91,7 +90,9 @@ def written(steps_of, rows, advance=advance):
     return [found[number] for number in range(len(rows))]
 
 
-@pytest.mark.parametrize("names", fewer_on_jax(PAIRS, PAIRS_ON_JAX), ids="-".join)
+@pytest.mark.parametrize(
+    "names", fewer_on_jax(PAIRS, [("learned", "full")]), ids="-".join
+)
 def test_rows_that_come_and_go_are_written_as_side_by_side(randomise, names):
     config = DecoderConfig(**options(*names, max_sequence_length=40))
     steps = decoder_steps(randomise(build_decoder(config, VOCABULARY_SIZE)))
@@ -100,6 +101,7 @@ def test_rows_that_come_and_go_are_written_as_side_by_side(randomise, names):
     assert len({len(tokens) for tokens, _ in found}) > 2
 
 
+@without_jax
 def test_texts_that_are_answered_may_be_of_any_length(randomise):
     config = Seq2SeqConfig(**options("rope", max_sequence_length=40))
     model = randomise(build_seq2seq(config, VOCABULARY_SIZE))
@@ -113,6 +115,7 @@ def test_texts_that_are_answered_may_be_of_any_length(randomise):
     assert found == side_by_side(steps_of(range(len(rows))), rows)
 
 
+@without_jax
 def test_more_columns_are_made_when_all_are_full(randomise):
     config = DecoderConfig(**options("rope", max_sequence_length=3 * ROOM))
     steps = decoder_steps(randomise(build_decoder(config, VOCABULARY_SIZE)))

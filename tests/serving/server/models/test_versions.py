@@ -90,6 +90,12 @@ def answering(model, number=None):
         return found
 
 
+@pytest.fixture(autouse=True)
+def no_tidying(monkeypatch):
+    """In a process of many tests there is much that a collector has to look at."""
+    monkeypatch.setattr(versions.gc, "collect", lambda: None)
+
+
 @pytest.fixture
 def loads():
     return Loads()
