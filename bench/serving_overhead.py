@@ -164,7 +164,12 @@ def empty_servers() -> None:
         await server.start()
         app = Starlette(routes=[Route("/", nothing, methods=["POST"])])
         config = uvicorn.Config(
-            app, port=PORTS[0], http="httptools", log_level="error", access_log=False
+            app,
+            port=PORTS[0],
+            http="httptools",
+            log_level="error",
+            access_log=False,
+            timeout_keep_alive=600,  # the others have their turns meanwhile
         )
         await uvicorn.Server(config).serve()
 
