@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from configs.fitting import WITH_SEGMENTS
-from model.build import build_model
-from serving.trained import Trained
+from serving.trained import Trained, build
 
 
 def in_dtype(trained: Trained) -> Trained:
@@ -20,14 +18,8 @@ def in_dtype(trained: Trained) -> Trained:
     config = trained.config
     if config.export.dtype == "float32":
         return trained
-    model = build_model(
-        config.model,
-        config.objective,
-        trained.tokenizer.vocabulary_size,
-        segments=config.objective.kind in WITH_SEGMENTS,
-        dtype=config.export.dtype,
-        seed=config.seed,
-    )
+    size = trained.tokenizer.vocabulary_size
+    model = build(config, size, config.export.dtype)
     for weight, exact in zip(model.weights, trained.model.weights, strict=True):
         assert weight.path.split("/")[1:] == exact.path.split("/")[1:], weight.path
         weight.assign(exact.value)

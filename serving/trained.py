@@ -61,17 +61,30 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
     training_record(run_folder, config)
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
-    model = build_model(
+    model = build(config, tokenizer.vocabulary_size)
+    load_weights(model, run_folder / WEIGHTS)
+    return Trained(config, tokenizer, model)
+
+
+def build(
+    config: RunConfig, vocabulary_size: int, dtype: str = "float32"
+) -> keras.Model:
+    """The model of a run as it is served, for one text a row, with fresh weights.
+
+    Args:
+        config: The run.
+        vocabulary_size: Of its tokenizer.
+        dtype: Of the weights and of what is computed.
+    """
+    return build_model(
         config.model,
         config.objective,
-        tokenizer.vocabulary_size,
+        vocabulary_size,
         segments=config.objective.kind in WITH_SEGMENTS,
-        dtype="float32",
+        dtype=dtype,
         # Random features and random blocks come from it; they are not weights.
         seed=config.seed,
     )
-    load_weights(model, run_folder / WEIGHTS)
-    return Trained(config, tokenizer, model)
 
 
 def training_record(

@@ -10,11 +10,8 @@ from pydoc_data.topics import topics
 import numpy as np
 import tensorflow as tf
 
-from configs.abilities import check_export
-from configs.fitting import WITH_SEGMENTS
 from configs.load import load_run
 from configs.tokenizer import WordPieceConfig
-from model.build import build_model
 from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
 from pipeline.tokenizers.making import LearnedConfig, learn_model, word_splitter
 from serving.golden import write_golden
@@ -22,7 +19,7 @@ from serving.questions import golden_questions
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
 from serving.tasks.interface import Task
-from serving.trained import Trained
+from serving.trained import Trained, build
 from serving.warmup import write_warm_up
 
 TINY = Path(__file__).parents[2] / "configs/tiny"
@@ -36,21 +33,10 @@ def untrained(name: str, folder: Path) -> Trained:
     Args:
         name: Of the file in `configs/tiny`.
         folder: For tokenizers, which are learned once for each kind.
-
-    Raises:
-        ConfigError: A run of its kind cannot be exported.
     """
     config = load_run(TINY / f"{name}.yaml", with_model=True)
-    check_export(config)
     tokenizer = load_tokenizer(_learned(folder, config.tokenizer))
-    model = build_model(
-        config.model,
-        config.objective,
-        tokenizer.vocabulary_size,
-        segments=config.objective.kind in WITH_SEGMENTS,
-        dtype="float32",
-        seed=config.seed,
-    )
+    model = build(config, tokenizer.vocabulary_size)
     chance = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
         weight.assign(weight + SPREAD * chance.standard_normal(weight.shape))
