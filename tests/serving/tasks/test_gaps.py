@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.attention import FullAttention
 from configs.errors import ArtifactError
 from configs.evaluation import EvaluationConfig
 from configs.generation import BeamConfig, GenerationConfig
 from configs.model import Seq2SeqConfig
 from configs.objective import SpanCorruptionConfig
-from configs.sockets import DenseFeedForward, NormalInitializer
 from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
 from model.generation.generate import generate
 from model.generation.ragged import unpad
@@ -23,12 +21,17 @@ from serving.gate.gaps import GapsJudge
 from serving.gate.parity import require_passed
 from serving.local import LocalClient
 from serving.predict import describe, predict
-from serving.savedmodel import write_saved_model
-from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.conftest import LENGTH, TINY, invocation_of
 from tests.serving.session import session_on
-from tests.serving.tasks.test_writing import rows_of, wishes
+from tests.serving.tasks.writers import (
+    SMALL,
+    log_likelihood,
+    logits_of,
+    rows_of,
+    wishes,
+    written,
+)
 
 TEXTS = [
     "a <extra_id_0> of the <extra_id_1> .",
@@ -69,21 +72,11 @@ def run(request, tmp_path_factory):
         objective=SpanCorruptionConfig(decoder_length=DECODER_LENGTH),
         tokenizer=tokenizer,
         evaluation=evaluation,
-        model=Seq2SeqConfig(
-            num_layers=1,
-            hidden_dim=32,
-            max_sequence_length=LENGTH,
-            attention=FullAttention(num_heads=2),
-            feedforward=DenseFeedForward(intermediate_dim=64),
-            initializer=NormalInitializer(stddev=0.3),
-        ),
+        model=Seq2SeqConfig(**SMALL),
         export=replace(TINY.export, examples=("a <extra_id_0> of ints",)),
     )
-    folder = make_run(tmp_path_factory.mktemp("gaps") / "run", config)
-    trained, path = load_trained(folder), folder / "written/1"
-    write_saved_model(trained, path)
-    with session_on(path) as ask:
-        yield trained, folder, ask, path
+    with written(tmp_path_factory.mktemp("gaps") / "run", config) as run:
+        yield run
 
 
 def source_of(trained, text):
@@ -204,14 +197,7 @@ def test_an_answer_is_spelled_as_it_is_scored(run):
         source = source_of(trained, text)
         whole = [begin_of(trained), *ids[: DECODER_LENGTH - 1], special.end]
         inputs = {"encoder_token_ids": source, "decoder_token_ids": whole}
-        inputs |= {
-            name.replace("token_ids", "padding_mask"): [1] * len(of)
-            for name, of in inputs.items()
-        }
-        arrays = {name: np.array([of], np.int32) for name, of in inputs.items()}
-        logits = np.asarray(trained.model(arrays, training=False)["logits"], float)[0]
-        log = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        expected = sum(log[place, token] for place, token in enumerate(whole[1:]))
+        expected = log_likelihood(logits_of(trained.model, **inputs), whole[1:])
         assert found["log_likelihood"][row] == pytest.approx(expected, rel=1e-4)
         assert found["num_tokens"][row] == len(whole) - 1
 

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.attention import FullAttention
 from configs.errors import ArtifactError
 from configs.evaluation import EvaluationConfig
 from configs.generation import GenerationConfig
 from configs.model import DecoderConfig
 from configs.objective import PrefixConfig
-from configs.sockets import DenseFeedForward, NormalInitializer
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad, unpad
@@ -22,12 +20,10 @@ from serving.gate.parity import require_passed
 from serving.gate.prefix import PrefixJudge
 from serving.local import LocalClient
 from serving.predict import describe, predict
-from serving.savedmodel import write_saved_model
-from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.conftest import LENGTH, TINY, invocation_of
 from tests.serving.session import session_on
-from tests.serving.tasks.test_writing import rows_of, wishes
+from tests.serving.tasks.writers import SMALL, log_likelihood, rows_of, wishes, written
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
 TARGETS = [" shape as the input", "a list", " a list of", "of all the letters " * 9]
@@ -53,21 +49,12 @@ def run(request, tmp_path_factory):
         objective=PrefixConfig(),
         tokenizer=TOKENIZERS[request.param],
         evaluation=EvaluationConfig(max_new_tokens=NEW),
-        model=DecoderConfig(
-            num_layers=2,
-            hidden_dim=32,
-            max_sequence_length=LENGTH,
-            attention=FullAttention(num_heads=2),
-            feedforward=DenseFeedForward(intermediate_dim=64),
-            initializer=NormalInitializer(stddev=0.3),
-        ),
+        # What a prefix shows its own tokens takes a second layer to reach the logits.
+        model=DecoderConfig(**{**SMALL, "num_layers": 2}),
         export=replace(TINY.export, examples=("a list",)),
     )
-    folder = make_run(tmp_path_factory.mktemp("prefix") / "run", config)
-    trained, path = load_trained(folder), folder / "written/1"
-    write_saved_model(trained, path)
-    with session_on(path) as ask:
-        yield trained, folder, ask, path
+    with written(tmp_path_factory.mktemp("prefix") / "run", config) as run:
+        yield run
 
 
 def logits_of(trained, ids, given):
@@ -82,8 +69,7 @@ def logits_of(trained, ids, given):
 def score_of(trained, ids, given):
     """The log-likelihood of what is not given, by hand."""
     logits = logits_of(trained, ids, given)[given - 1 : -1]
-    log = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return sum(log[place, token] for place, token in enumerate(ids[given:]))
+    return log_likelihood(logits, ids[given:])
 
 
 def framed(trained, text, target):

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 from grpc import StatusCode
 
-from configs.attention import FullAttention
 from configs.errors import ArtifactError
 from configs.evaluation import EvaluationConfig
 from configs.generation import BeamConfig, GenerationConfig
@@ -15,7 +14,6 @@ from configs.model import DecoderConfig, Seq2SeqConfig
 from configs.objective import CausalConfig, TextToTextConfig
 from configs.objective import Seq2SeqConfig as TranslationConfig
 from configs.progress import SilentBar
-from configs.sockets import DenseFeedForward, NormalInitializer
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad
@@ -34,18 +32,17 @@ from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
 from tests.serving.server.streaming.held import written
 from tests.serving.session import session_on
+from tests.serving.tasks.writers import (
+    SMALL,
+    log_likelihood,
+    logits_of,
+    rows_of,
+    wishes,
+)
 from trainer.evaluation.writing import write_answers
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
 SECOND = ["the name of the list", "a dog", "", "of all the letters " * 9]
-SMALL = {
-    "num_layers": 1,
-    "hidden_dim": 32,
-    "max_sequence_length": LENGTH,
-    "attention": FullAttention(num_heads=2),
-    "feedforward": DenseFeedForward(intermediate_dim=64),
-    "initializer": NormalInitializer(stddev=0.3),
-}
 BYTES = ByteBPEConfig(vocabulary_size=300, specials="roberta")
 BEAMS = EvaluationConfig(method=BeamConfig(num_beams=3), max_new_tokens=6)
 CASES = {
@@ -103,22 +100,6 @@ def asked(trained, texts=TEXTS, second=SECOND):
     return {"text": texts, "second_text": second} if two else {"text": texts}
 
 
-def wishes(number=4, **other):
-    """The inputs of `generate` but for the texts; a list where rows differ."""
-    default = {
-        "max_new_tokens": 8,
-        "temperature": 0.0,
-        "top_k": 0,
-        "top_p": 1.0,
-        "seed": 0,
-        "stop": "",
-    }
-    return {
-        name: value if isinstance(value, list) else [value] * number
-        for name, value in {**default, **other}.items()
-    }
-
-
 DIFFERENT = wishes(
     temperature=[0.0, 1.5, 0.7, 1.0],
     top_k=[0, 9, 0, 3],
@@ -148,11 +129,6 @@ def written_by_keras(trained, ids, number):
         logits = np.asarray(trained.model(arrays, training=False)["logits"])
         new.append(int(logits[0, -1].argmax()))
     return new
-
-
-def rows_of(answers, name="token_ids"):
-    pairs = zip(answers[name], answers["length"], strict=True)
-    return [row[:length].tolist() for row, length in pairs]
 
 
 def test_it_passed_the_gate_and_has_no_file_for_phones(run):
@@ -337,14 +313,7 @@ def test_a_score_is_the_sum_of_log_probabilities(run):
             go = special.pad if special.begin is None else special.begin
             whole = [go, *answers[row][:11], special.end]
             inputs = {"encoder_token_ids": ids, "decoder_token_ids": whole}
-        inputs |= {
-            name.replace("token_ids", "padding_mask"): [1] * len(of)
-            for name, of in inputs.items()
-        }
-        arrays = {name: np.array([of], np.int32) for name, of in inputs.items()}
-        logits = np.asarray(trained.model(arrays, training=False)["logits"], float)[0]
-        log = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        expected = sum(log[place, token] for place, token in enumerate(whole[1:]))
+        expected = log_likelihood(logits_of(trained.model, **inputs), whole[1:])
         assert found["log_likelihood"][row] == pytest.approx(expected, rel=1e-4)
         assert found["num_tokens"][row] == len(whole) - 1
 
