@@ -117,3 +117,10 @@ def test_what_is_rounding_and_what_is_not(expected, found, said):
     else:
         assert wrong is not None
         assert re.match(said, wrong)
+
+
+@pytest.mark.parametrize(("off", "is_rounding"), [(0.09, True), (0.2, False)])
+def test_half_precision_is_known_less_exactly(off, is_rounding):
+    expected = np.array([0.0], tf.bfloat16.as_numpy_dtype)
+    golden = Golden("s", {}, {"y": expected})
+    assert (golden.difference({"y": np.array([off])}) is None) == is_rounding
