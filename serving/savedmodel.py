@@ -12,6 +12,7 @@ from configs.errors import ArtifactError
 from configs.held_back import output_held_back
 from configs.run_folder import writing
 from model.kernels import plain
+from serving.simplify import simplify
 from serving.tasks import task_of
 from serving.trained import Trained
 
@@ -50,6 +51,7 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
     resources = [trained.tokenizer] if "tokenize" in endpoints else []
     write_endpoints(folder, endpoints, resources)
     _name_methods(folder, task.methods)
+    simplify(folder)
     check_ops(folder)
 
 
