@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from grpc import StatusCode
+from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
 from serving.server.failures import Failure, invalid
@@ -38,30 +39,47 @@ def example_signature(
 
 
 def check_method(signature: Signature, method: str) -> None:
-    """Makes sure that a signature is for Classify or for Regress.
+    """Makes sure that a signature can be asked by Classify or by Regress.
+
+    Its inputs and outputs count and not what it says it is for: `tf.saved_model.save`
+    writes of all that they are for Predict.
 
     Raises:
-        Failure: It is for something else.
+        Failure: It has others.
     """
     definition = signature.definition
     kind = "classification" if method == CLASSIFY else "regression"
-    if definition.method_name != method:
-        raise invalid(
-            f"Expected {kind} signature method_name to be {method}. Was: "
-            f"{definition.method_name}"
-        )
+    found = set(definition.outputs)
     if len(definition.inputs) != 1:
         raise invalid("Expected one input Tensor.")
+    if method == REGRESS and len(found) != 1:
+        raise invalid("Expected one output Tensor.")
+    if method == CLASSIFY and len(found) not in (1, 2):
+        raise invalid(f"Expected one or two output Tensors, found {len(found)}")
     if INPUTS not in definition.inputs:
         raise _incomplete(f"No {kind} inputs found in SignatureDef: {definition}")
-    found = set(definition.outputs)
     if method == REGRESS and found != {_OUTPUTS}:
         raise _incomplete(f"No regression outputs found in SignatureDef: {definition}")
-    if method == CLASSIFY and not (found and found <= {_CLASSES, _SCORES}):
+    if method == CLASSIFY and not found & {_CLASSES, _SCORES}:
         raise _incomplete(
             "Expected classification signature outputs to contain at least one of "
             f'"classes" or "scores". Signature was: {definition}'
         )
+
+
+def can_be_asked_by(signature: Signature, method: str) -> bool:
+    """Whether Classify or Regress, `method`, can ask a signature."""
+    try:
+        check_method(signature, method)
+    except Failure:
+        return False
+    return signature.dtypes[INPUTS] == types_pb2.DT_STRING
+
+
+def outputs_of(signature: Signature, method: str) -> list[str]:
+    """Which of its outputs Classify or Regress, `method`, asks for."""
+    known = {_CLASSES, _SCORES} if method == CLASSIFY else {_OUTPUTS}
+    return sorted(known & set(signature.definition.outputs))
 
 
 def classification(

@@ -257,21 +257,22 @@ class Service:
             fed = {s.definition.inputs[inference.INPUTS].name for s in signatures}
             if len(fed) > 1:
                 raise invalid("Input tensor must be the same for all Signatures.")
-            wanted = {
-                output.name
-                for signature in signatures
-                for output in signature.definition.outputs.values()
-            }
-            fetched = sorted(wanted)
+            asked = [
+                {
+                    name: signature.definition.outputs[name].name
+                    for name in inference.outputs_of(signature, task.method_name)
+                }
+                for task, signature in zip(request.tasks, signatures, strict=True)
+            ]
+            fetched = sorted({tensor for of in asked for tensor in of.values()})
             found = await self._waited_for(
                 asyncio.to_thread(loaded.run_tensors, tuple(fed), [examples], fetched)
             )
             values = dict(zip(fetched, found, strict=True))
-            for task, signature in zip(request.tasks, signatures, strict=True):
-                outputs = {
-                    name: values[output.name]
-                    for name, output in signature.definition.outputs.items()
-                }
+            for task, signature, tensors in zip(
+                request.tasks, signatures, asked, strict=True
+            ):
+                outputs = {name: values[tensor] for name, tensor in tensors.items()}
                 result = response.results.add()
                 spec = model_spec(target.name, version, signature.name)
                 result.model_spec.CopyFrom(spec)
@@ -347,7 +348,7 @@ class Service:
             signature = inference.example_signature(loaded.signatures, name, method)
             inputs = {inference.INPUTS: serialized_examples(examples)}
             outputs = await self._run(
-                loaded, signature, inputs, sorted(signature.definition.outputs)
+                loaded, signature, inputs, inference.outputs_of(signature, method)
             )
             found = Predicted(version, signature.name, outputs)
             return found, len(inputs[inference.INPUTS])

@@ -100,7 +100,7 @@ def methods_of(
         names = [
             name
             for name, signature in signatures.items()
-            if signature.definition.method_name == method
+            if inference.can_be_asked_by(signature, method)
         ]
         if names:
             answer = named({"results": _RESULTS[method]})

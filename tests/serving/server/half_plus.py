@@ -116,6 +116,8 @@ class HalfPlus(tf.Module):
             "two": (self.two, [floats, scale]),
             "regress_x_to_y": (self.regress, [examples]),
             "classify_x_to_y": (self.classify, [examples]),
+            # As `tf.saved_model.save` writes it: for Predict, by what it says.
+            "regress_plainly": (self.regress, [examples]),
             "rows": (self.rows, [texts]),
             "codes": (self.codes, [texts]),
             "sums": (self.sums, [matrix]),

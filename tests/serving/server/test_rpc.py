@@ -145,20 +145,29 @@ def test_regress(server):
     assert [one.value for one in response.result.regressions] == [42.0]
 
 
+def test_regress_by_what_is_said_to_be_for_predict(server):
+    request = examples_of(regression_pb2.RegressionRequest(), 80.0)
+    request.model_spec.name = NAME
+    request.model_spec.signature_name = "regress_plainly"
+    response = server.prediction.Regress(request, WAIT)
+    assert [one.value for one in response.result.regressions] == [42.0]
+
+
 @pytest.mark.parametrize(
-    ("signature", "message"),
+    ("signature", "expected", "message"),
     [
-        ("", "Expected regression signature method_name to be tensorflow/serving/"),
-        ("zz", "No signature was found with the name: zz"),
-        ("classify_x_to_y", "Was: tensorflow/serving/classify"),
+        ("", "FAILED_PRECONDITION", "No regression inputs found in SignatureDef"),
+        ("zz", "INVALID_ARGUMENT", "No signature was found with the name: zz"),
+        ("two", "INVALID_ARGUMENT", "Expected one input Tensor."),
+        ("classify_x_to_y", "INVALID_ARGUMENT", "Expected one output Tensor."),
     ],
 )
-def test_signatures_that_are_not_for_regress(server, signature, message):
+def test_signatures_that_are_not_for_regress(server, signature, expected, message):
     request = examples_of(regression_pb2.RegressionRequest(), 80.0)
     request.model_spec.name = NAME
     request.model_spec.signature_name = signature
     code, details = refused(server.prediction.Regress, request)
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert code.name == expected
     assert message in details
 
 
