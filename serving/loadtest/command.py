@@ -93,6 +93,12 @@ def add_loadtest_arguments(parser: argparse.ArgumentParser) -> None:
         "--token-file", metavar="FILE", type=Path, help="the secret the server asks for"
     )
     parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        type=Path,
+        help="PEM of who signed the server's certificate",
+    )
+    parser.add_argument(
         "--output",
         metavar="DIR",
         type=Path,
@@ -119,8 +125,13 @@ def loadtest(arguments: argparse.Namespace) -> None:
     from serving.client import connect
     from serving.loadtest.summary import table
 
-    address = arguments.server
-    with connect(address, arguments.name, token=token, retry=False) as client:
+    with connect(
+        arguments.server,
+        arguments.name,
+        token=token,
+        certificate=arguments.certificate,
+        retry=False,
+    ) as client:
         ask = _asking(client, arguments.signature, texts, arguments.rows)
         ask(0)  # who cannot be asked once is not asked a thousand times
         stages, samples = _stages(arguments, ask, token, console)
@@ -150,16 +161,17 @@ def _stages(
             (f"{count} clients", lambda seconds, n=count: closed_loop(ask, n, seconds))
             for count in arguments.clients
         ]
+    asked = (arguments.server, arguments.name, token, arguments.certificate)
     console.say(f"warming up for {arguments.warm_up:g} s")
     loads[0][1](arguments.warm_up)
     stages, samples = [], {}
     for load, run in loads:
         console.say(f"{load} for {arguments.seconds:g} s")
-        before = read_counts(arguments.server, arguments.name, token)
+        before = read_counts(*asked)
         began = time.perf_counter()
         samples[load] = run(arguments.seconds)
         seconds = time.perf_counter() - began
-        after = read_counts(arguments.server, arguments.name, token)
+        after = read_counts(*asked)
         stages.append(summarize(load, samples[load], seconds, before, after))
     return stages, samples
 

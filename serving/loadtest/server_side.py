@@ -5,6 +5,7 @@ Only a server with Prometheus's page can be asked: ours has one, TF Serving's wi
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import urllib3
 from prometheus_client.parser import text_string_to_metric_families
@@ -32,21 +33,25 @@ class Counts:
     memory: float = 0.0
 
 
-def read_counts(address: str, model: str, token: str | None = None) -> Counts | None:
+def read_counts(
+    address: str, model: str, token: str | None = None, certificate: Path | None = None
+) -> Counts | None:
     """Reads a server's metrics.
 
     Args:
         address: Of its REST API.
         model: Whose counts.
         token: That the server asks for.
+        certificate: Of who signed the server's, if it is not generally known.
 
     Returns:
         The counts; nothing if the server does not tell.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = address.rstrip("/") + _PAGE
     try:
-        url = address.rstrip("/") + _PAGE
-        response = urllib3.request("GET", url, headers=headers, timeout=10)
+        with urllib3.PoolManager(ca_certs=certificate and str(certificate)) as pool:
+            response = pool.request("GET", url, headers=headers, timeout=10)
     except urllib3.exceptions.HTTPError:
         return None
     if response.status != 200:

@@ -101,6 +101,8 @@ class RestApi:
         self._limits = limits
         self._token = token
         self._headers = dict(_CORS) if cors else {}
+        if cors and token:
+            self._headers["Access-Control-Allow-Headers"] += ", Authorization"
         self._cors = cors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

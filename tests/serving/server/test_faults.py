@@ -276,3 +276,16 @@ def test_pages_of_other_origins(half_plus_two, cors):
         _, headers, _ = client.send("POST", path, json.dumps(GOOD))
         assert headers.get("access-control-allow-origin") == ("*" if cors else None)
         assert client.send("OPTIONS", path, headers={"Origin": "file://x"})[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("token", "allowed"),
+    [(None, "Content-Type"), ("secret", "Content-Type, Authorization")],
+)
+def test_pages_of_other_origins_may_show_the_token(half_plus_two, token, allowed):
+    with running(settings_for(half_plus_two, cors=True, token=token)) as client:
+        origin = {"Origin": "https://example.org"}
+        path = f"/v1/models/{PREDICT}"
+        status, headers, _ = client.send("OPTIONS", path, headers=origin)
+        assert status == 200
+        assert headers["access-control-allow-headers"] == allowed

@@ -144,6 +144,19 @@ def test_predict_as_a_user_types_it(served, pairs, door, capsys):
     assert "Traceback" not in told
 
 
+def test_a_load_test_over_tls_reads_the_server_s_own_numbers(served, pairs, capsys):
+    command = ["loadtest", served.rest, "--name", SCORER, "--text", "three", "--json"]
+    command += ["--clients", "1", "--seconds", "0.2", "--warm-up", "0.1"]
+    command += ["--token-file", str(served.token)]
+    assert main([*command, "--certificate", str(pairs[0].certificate)]) == 0
+    [stage] = json.loads(capsys.readouterr().out)["stages"]
+    assert stage["asked"] > 0
+    assert not stage["errors"]
+    assert min(stage["memory_mb"]) > 0
+    assert main(command) == 2
+    assert "is not trusted" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("content", [None, "no PEM at all"])
 def test_a_certificate_to_trust_that_is_none(served, door, content, tmp_path, capsys):
