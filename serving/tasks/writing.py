@@ -165,7 +165,10 @@ class Writer:
 
         def ends(history: History) -> tf.Tensor:
             nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
-            return tf.cond(longest > 0, lambda: look(history), lambda: nothing)
+            ended = tf.cond(longest > 0, lambda: look(history), lambda: nothing)
+            # Of branches that know unequally much of their shape, not even the rank.
+            ended.set_shape(nothing.shape)
+            return ended
 
         return ends
 
