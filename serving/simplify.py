@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
-from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import (
+    config_pb2,
+    meta_graph_pb2,
+    rewriter_config_pb2,
+    saved_model_pb2,
+)
 from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.saved_model import fingerprinting_utils
 
@@ -41,7 +46,7 @@ def _simplify(meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
     config = config_pb2.ConfigProto()
     rewrite = config.graph_options.rewrite_options
     rewrite.optimizers.extend(PASSES)
-    rewrite.meta_optimizer_iterations = 1
+    rewrite.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewrite.disable_tfg_optimizer = True  # it gives functions other names
     asked = meta_graph_pb2.MetaGraphDef()
     asked.CopyFrom(meta_graph)
