@@ -7,14 +7,16 @@ from grpc import StatusCode
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
+from serving.server.contract.json_tensors import dims
 from serving.server.failures import Failure, invalid
-from serving.server.models.signature import DEFAULT, Signature
+from serving.server.models.signature import DEFAULT, Signature, datatype_of
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"
 INPUTS = "inputs"
 
 _CLASSES, _SCORES = "classes", "scores"
+_TYPES = {_CLASSES: types_pb2.DT_STRING, _SCORES: types_pb2.DT_FLOAT}
 _OUTPUTS = "outputs"
 
 
@@ -94,29 +96,18 @@ def classification(
     Raises:
         Failure: They are of another shape or type.
     """
-    for values in outputs.values():
-        if values.ndim != 2:
-            raise invalid(
-                "Expected Tensor shape: [batch_size num_classes] but got "
-                f"{list(values.shape)}"
-            )
-        if len(values) != examples:
-            raise invalid(
-                f"Expected classes output batch size of {examples}. Got: {len(values)}"
-            )
+    for name, values in outputs.items():
+        _check_classes(name, values, examples)
     if len({values.shape[1] for values in outputs.values()}) > 1:
         widths = " vs. ".join(str(values.shape[1]) for values in outputs.values())
         raise invalid(
             f"Tensors class and score should match in dim_size(1). Got {widths}"
         )
-    scores = outputs.get(_SCORES)
-    if scores is not None and scores.dtype != np.float32:
-        raise invalid(f"Expected scores Tensor of DT_FLOAT. Got: {scores.dtype}")
     empty: list[list[None]] = [
         [None] * next(iter(outputs.values())).shape[1]
     ] * examples
     labels = outputs[_CLASSES].tolist() if _CLASSES in outputs else empty
-    numbers = empty if scores is None else scores.tolist()
+    numbers = outputs[_SCORES].tolist() if _SCORES in outputs else empty
     result = classification_pb2.ClassificationResult()
     for row_labels, row_scores in zip(labels, numbers, strict=True):
         classes = result.classifications.add().classes
@@ -142,7 +133,7 @@ def regression(
     if values.shape[1:] not in ((), (1,)) or values.ndim == 0:
         raise invalid(
             "Expected output Tensor shape to be either [batch_size] or "
-            f"[batch_size, 1] but got {list(values.shape)}"
+            f"[batch_size, 1] but got {dims(values.shape)}"
         )
     if len(values) != examples:
         raise invalid(
@@ -150,7 +141,8 @@ def regression(
             f"{len(values)}"
         )
     if values.dtype != np.float32:
-        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {values.dtype}")
+        found = _named(datatype_of(values))
+        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {found}")
     result = regression_pb2.RegressionResult()
     for value in values.ravel().tolist():
         result.regressions.add(value=value)
@@ -159,3 +151,24 @@ def regression(
 
 def _incomplete(message: str) -> Failure:
     return Failure(StatusCode.FAILED_PRECONDITION, message)
+
+
+def _check_classes(name: str, values: np.ndarray, examples: int) -> None:
+    if values.ndim != 2:
+        raise invalid(
+            "Expected Tensor shape: [batch_size num_classes] but got "
+            f"{dims(values.shape)}"
+        )
+    found, wanted = datatype_of(values), _TYPES[name]
+    if found != wanted:
+        raise invalid(
+            f"Expected {name} Tensor of {_named(wanted)}. Got: {_named(found)}"
+        )
+    if len(values) != examples:
+        raise invalid(
+            f"Expected {name} output batch size of {examples}. Got: {len(values)}"
+        )
+
+
+def _named(dtype: int) -> str:
+    return types_pb2.DataType.Name(dtype)  # type: ignore[arg-type]

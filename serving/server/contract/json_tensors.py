@@ -134,9 +134,7 @@ class Column:
             size = int(np.prod(self._shape))
             if len(leaves) != size:
                 raise invalid(f"Expecting tensor size: {size} but got: {len(leaves)}")
-            raise invalid(
-                f"Expecting shape {_dims(self._shape)} but got: {_dims(shape)}"
-            )
+            raise invalid(f"Expecting shape {dims(self._shape)} but got: {dims(shape)}")
         self._leaves += leaves
         self._count += 1
 
@@ -146,7 +144,13 @@ class Column:
         return _packed(self._leaves, self._dtype).reshape(shape)
 
 
-def _dims(shape: tuple[int, ...]) -> str:
+def dims(shape: tuple[int, ...]) -> str:
+    """As messages write a shape.
+
+    Example:
+    >>> dims((3, 2))
+    '[3,2]'
+    """
     return f"[{','.join(map(str, shape))}]"
 
 

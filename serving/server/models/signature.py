@@ -54,7 +54,7 @@ class Signature:
                 f"{{{extra}}}. Missing but required: {{{missing}}}."
             )
         for name, values in inputs.items():
-            found = _datatype(values)
+            found = datatype_of(values)
             if found != dtypes[name]:
                 raise invalid(
                     f"Expects arg[{name}] to be {type_name(dtypes[name])} but "
@@ -105,7 +105,8 @@ def _check_shape(
         )
 
 
-def _datatype(values: np.ndarray) -> int:
+def datatype_of(values: np.ndarray) -> int:
+    """The type of an array, as `DT_…`."""
     if values.dtype.kind in "OSU":
         return types_pb2.DT_STRING
     return tf.as_dtype(values.dtype).as_datatype_enum

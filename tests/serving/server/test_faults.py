@@ -76,20 +76,22 @@ def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
         assert client.post(PREDICT, GOOD) == ANSWER
 
 
+def cancelled(client):
+    """How many requests were given up."""
+    page = client.send("GET", metrics.PATH)[2].decode()
+    assert 'status="INTERNAL"' not in page
+    label = f'request_count{{model_name="{NAME}",status="CANCELLED"}} '
+    return int(float(page.partition(label)[2].partition("\n")[0] or 0))
+
+
 @pytest.mark.parametrize("body", [b'{"instances": [1', b'{"instances": [1.0]}'])
 def test_a_client_that_goes_away(server, body):
-    def cancelled():
-        page = server.send("GET", metrics.PATH)[2].decode()
-        assert 'status="INTERNAL"' not in page
-        label = f'request_count{{model_name="{NAME}",status="CANCELLED"}} '
-        return int(float(page.partition(label)[2].partition("\n")[0] or 0))
-
-    before = cancelled()
+    before = cancelled(server)
     for _ in range(20):
         raw(server, HEAD + b"\nContent-Length: 20", body).close()
     assert server.post(PREDICT, GOOD) == ANSWER
     if len(body) < 20:  # a whole request may be answered before anybody knows
-        until(lambda: cancelled() == before + 20)
+        until(lambda: cancelled(server) == before + 20)
 
 
 def test_who_goes_away_while_waiting_is_not_worked_for(half_plus_two):
@@ -105,6 +107,23 @@ def test_who_goes_away_while_waiting_is_not_worked_for(half_plus_two):
         began = time.monotonic()
         assert client.post(PREDICT, GOOD) == ANSWER
         assert time.monotonic() - began < 15
+
+
+def test_who_goes_away_over_grpc_is_not_worked_for(half_plus_two):
+    batching = BatchingParameters(num_batch_threads=1, max_batch_size=1)
+    turns = np.array([2 * A_WHILE], np.int32)
+    request = predict_request(signature="slow", turns=turns)
+    with running(settings_for(half_plus_two, batching=batching)) as client:
+        asked = [client.prediction.Predict.future(request, 60.0) for _ in range(20)]
+        until(lambda: b"in_flight 20.0" in client.send("GET", metrics.PATH)[2])
+        for answer in asked:
+            answer.cancel()
+        # One is being run; the others would take half a minute.
+        began = time.monotonic()
+        answer = client.prediction.Predict(predict_request(), 60.0)
+        assert list(answer.outputs["y"].float_val) == [3.0]
+        assert time.monotonic() - began < 15
+        until(lambda: cancelled(client) == 20)
 
 
 METRICS = "/monitoring/prometheus/metrics"

@@ -7,6 +7,10 @@ model_servers/tensorflow_model_server_test.py, in our own words.
 import gzip
 
 import pytest
+from grpc import StatusCode
+
+from serving.server.failures import from_number
+from serving.server.models.servable import Servable
 
 MODEL = "half_plus_two"
 AVAILABLE = {
@@ -211,6 +215,46 @@ def test_bodies_that_are_packed_badly(server, body, encoding, status, message):
     assert message in answer["error"]
 
 
+def test_ten_thousand_rows(server):
+    texts = ["a" * (n % 300) for n in range(10_000)]
+    body = {"signature_name": "rows", "instances": texts}
+    status, answer = server.post(f"{MODEL}:predict", body)
+    assert status == 200
+    lengths = [row["length"] for row in answer["predictions"]]
+    assert lengths == [n % 300 for n in range(10_000)]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("PERMISSION_DENIED", 403),
+        ("ALREADY_EXISTS", 409),
+        ("ABORTED", 409),
+        ("CANCELLED", 499),
+        ("DATA_LOSS", 500),
+        ("INTERNAL", 500),
+        ("UNKNOWN", 500),
+    ],
+)
+def test_what_fails_in_the_graph(server, monkeypatch, code, status):
+    def fail(*arguments):
+        raise from_number(StatusCode[code].value[0], "its own words")
+
+    monkeypatch.setattr(Servable, "run_tensors", fail)
+    answer = server.post(f"{MODEL}:predict", {"instances": [1.0]})
+    assert answer == (status, {"error": "its own words"})
+
+
+def test_what_nobody_thought_of_is_told_to_the_log_only(server, monkeypatch, caplog):
+    def fail(*arguments):
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(Servable, "run_tensors", fail)
+    answer = server.post(f"{MODEL}:predict", {"instances": [1.0]})
+    assert answer == (500, {"error": "Internal error; see the server's log"})
+    assert "a secret" in caplog.text
+
+
 def test_doors_for_those_who_watch(server):
     assert server.send("GET", "/livez")[::2] == (200, b"ok\n")
     assert server.send("GET", "/readyz")[::2] == (200, b"ok\n")
@@ -221,6 +265,17 @@ def test_doors_for_those_who_watch(server):
     count = f':tensorflow:serving:request_count{{model_name="{MODEL}",status="OK"}}'
     assert count in page.decode()
     assert f'API="Predict",entrypoint="REST",model_name="{MODEL}"' in page.decode()
+
+
+@pytest.mark.parametrize(
+    "name", ["runtime_latency", "batching_session:queuing_latency"]
+)
+def test_times_by_the_names_that_dashboards_read(server, name):
+    server.post(f"{MODEL}:predict", {"instances": [1.0]})
+    page = server.send("GET", "/monitoring/prometheus/metrics")[2].decode()
+    assert f':tensorflow:serving:{name}_count{{model_name="{MODEL}"}}' in page
+    first = f':tensorflow:serving:{name}_bucket{{le="10.0",model_name="{MODEL}"}}'
+    assert first in page
 
 
 def test_names_that_clients_make_up_are_not_counted_by(server):

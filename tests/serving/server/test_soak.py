@@ -6,6 +6,8 @@ from bench.soak.run import soak
 from tests.serving.untrained import untrained, write_version
 
 RELOADS = 4  # at least
+EARLY = 20  # seconds in which memory is filled for the first time
+GROWTH = 60  # MB from then on; of each version that is kept come 40
 SPARE = 8  # files and threads that may come once: of pools, and of who has just left
 
 
@@ -28,3 +30,5 @@ def test_nothing_is_left_of_requests_and_versions(models):
     first, last = found.samples[0], found.samples[-1]
     assert last.files <= first.files + SPARE
     assert last.threads <= first.threads + SPARE
+    early = [s.megabytes for s in found.samples if 60 * s.minute <= EARLY]
+    assert last.megabytes <= max(early) + GROWTH

@@ -9,6 +9,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -23,6 +24,7 @@ from serving.server.contract.json_text import error_text
 from serving.server.failures import Failure
 
 BOX = np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], np.int32)
+BRAIN = tf.bfloat16.as_numpy_dtype
 SHAPES = arrays.array_shapes(max_dims=3, max_side=4)
 
 COLUMN = """\
@@ -223,6 +225,8 @@ def test_the_text_of_a_number(dtype, value, text):
         ({}, "columnar", "Cannot convert empty tensor map to JSON"),
         ({"y": np.zeros(2, np.complex64)}, "row", "tensor type: complex64"),
         ({"y": np.zeros(2, np.complex64)}, "columnar", "tensor type: complex64"),
+        ({"y": np.zeros(2, np.float16)}, "row", "tensor type: float16"),
+        ({"y": np.zeros(2, BRAIN)}, "columnar", "tensor type: bfloat16"),
         ({"y": np.array(1, np.int32)}, "row", "name: y has no shape information"),
         (
             {"a": np.zeros((2, 3)), "b": np.zeros((1, 3))},

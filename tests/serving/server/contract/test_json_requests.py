@@ -141,6 +141,18 @@ def test_what_stands_around_is_not_read(text):
     same(read(text, INT).inputs["x"], np.array([1], np.int32))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"inputs": [1], "inputs": [2]}',
+        '{"inputs": {"x": [1], "x": [2]}}',
+        '{"instances": [{"x": 1, "x": 2}]}',
+    ],
+)
+def test_of_a_key_given_twice_the_last_counts(text):
+    same(read(text, INT).inputs["x"], np.array([2], np.int32))
+
+
 ROW_ERRORS = [
     (INT, [[1, 2], [3, 4], [5, 6, 7]], "Expecting tensor size: 2 but got: 3"),
     (INT, [[1, 2], [[5, 6]]], "Expecting shape [2] but got: [1,2]"),
@@ -291,6 +303,8 @@ def test_lists_as_deep_as_arrays_go(key):
         ('{"a": nul}', "Invalid value.", 6),
         ('{"é": nul}', "Invalid value.", 7),
         ('{"é": [1, .5]}', "Invalid value.", 11),
+        ('{"instances": [Inf]}', "Invalid value.", 15),
+        ('{"instances": [-Inf]}', "Invalid value.", 15),
         ("{1: 2}", "Missing a name for object member.", 1),
         ('{"é": 1, 2}', "Missing a name for object member.", 10),
         ('{"é" 1}', "Missing a colon after a name of object member.", 6),

@@ -8,6 +8,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 
 import pytest
 from grpc import StatusCode
@@ -192,6 +193,18 @@ def test_a_version_that_failed_answers_when_a_later_attempt_goes_well(
     loads.broken.clear()
     poll(model)
     assert answering(model) == 1
+
+
+def test_a_minute_lies_between_two_attempts(model, loads, monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: clock.now)
+    monkeypatch.setattr(versions, "time", clock)
+    loads.broken[1] = invalid("damaged")
+    write(model.folder, 1)
+    attempts = []
+    for clock.now in (0.0, 59.9, 60.0, 119.9, 120.0):
+        poll(model)
+        attempts.append(len(loads.loaded))
+    assert attempts == [1, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
