@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis import prediction_log_pb2
+from tensorflow_serving.apis import inference_pb2, prediction_log_pb2
 
 from serving.server.contract.examples import serialized_examples
 from serving.server.failures import Failure
@@ -18,17 +18,19 @@ FILE = "assets.extra/tf_serving_warmup_requests"
 MOST = 1000
 
 Inputs = Mapping[str, np.ndarray]
+# A signature by its name, empty for the default one, and its inputs; or several.
+WarmUp = tuple[str, Inputs] | inference_pb2.MultiInferenceRequest
 
 
-def read_warm_up(folder: Path) -> Iterator[tuple[str, Inputs]]:
-    """The requests of a SavedModel: signatures and their inputs.
+def read_warm_up(folder: Path) -> Iterator[WarmUp]:
+    """The requests of a SavedModel.
 
     Args:
         folder: The version folder; there may be no requests in it.
 
     Yields:
-        The signature's name, empty for the default one, and its inputs. Requests of
-        other APIs than Predict, Classify and Regress are passed over.
+        Requests of Predict, Classify, Regress and MultiInference; those of other APIs
+        are passed over.
 
     Raises:
         ValueError: A request has no examples, or too many for their context.
@@ -39,6 +41,8 @@ def read_warm_up(folder: Path) -> Iterator[tuple[str, Inputs]]:
     for record in tf.data.TFRecordDataset(str(file)):
         log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
         kind = log.WhichOneof("log_type")
+        if kind == "multi_inference_log":
+            yield log.multi_inference_log.request
         if kind not in ("predict_log", "classify_log", "regress_log"):
             continue
         request = getattr(log, kind).request

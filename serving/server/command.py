@@ -93,6 +93,12 @@ def _add_ways(how: Any) -> None:
         help="TF Serving's: max_batch_size { value: 32 } and so on",
     )
     how.add_argument(
+        "--enable-per-model-batching-parameters",
+        action="store_true",
+        help="read them from the batching_params.pbtxt in each version's folder; "
+        "versions without one are not batched",
+    )
+    how.add_argument(
         "--no-batching",
         action="store_true",
         help="run each request as it came, and not with others of about its length",
@@ -117,6 +123,19 @@ def _add_ways(how: Any) -> None:
         type=at_least_one,
         default=1,
         help="between two looks for new versions; 1 if left out",
+    )
+    how.add_argument(
+        "--model-config-file-poll-wait-seconds",
+        metavar="SECONDS",
+        type=_seconds,
+        default=0,
+        help="until --model-config-file is read again, and again; never for 0, or if "
+        "left out",
+    )
+    how.add_argument(
+        "--allow-version-labels-for-unavailable-models",
+        action="store_true",
+        help="let new labels be for versions that do not answer yet",
     )
 
 
@@ -186,6 +205,16 @@ def serve(arguments: argparse.Namespace) -> None:
             answer_seconds=float(arguments.timeout),
         ),
         poll_seconds=float(arguments.poll),
+        model_config_file=arguments.model_config_file,
+        model_config_file_poll_wait_seconds=float(
+            arguments.model_config_file_poll_wait_seconds
+        ),
+        allow_version_labels_for_unavailable_models=(
+            arguments.allow_version_labels_for_unavailable_models
+        ),
+        enable_per_model_batching_parameters=(
+            arguments.enable_per_model_batching_parameters
+        ),
         token=token,
         certificate=arguments.certificate,
         key=arguments.key,
@@ -214,6 +243,18 @@ def _check_together(arguments: argparse.Namespace) -> None:
         check_pair(arguments.certificate, arguments.key)
     if arguments.log_sample is not None and arguments.log_requests is None:
         raise ConfigError("--log-sample SHARE needs --log-requests FOLDER")
+    if arguments.model_config_file_poll_wait_seconds and not (
+        arguments.model_config_file
+    ):
+        raise ConfigError(
+            "--model-config-file-poll-wait-seconds SECONDS needs --model-config-file "
+            "FILE"
+        )
+    if arguments.no_batching and arguments.enable_per_model_batching_parameters:
+        raise ConfigError(
+            "--enable-per-model-batching-parameters does nothing with --no-batching; "
+            "give one of them"
+        )
 
 
 def _log_settings(arguments: argparse.Namespace) -> Any:
@@ -262,6 +303,12 @@ def _port(text: str) -> int:
     if not 0 <= number < 2**16:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return number
+
+
+def _seconds(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: 0 s or more")
+    return int(text)
 
 
 def _share(text: str) -> float:

@@ -1,12 +1,14 @@
 """What Prometheus reads, under the names of TF Serving.
 
 https://www.tensorflow.org/tfx/serving/serving_config#monitoring_configuration. Times
-are in microseconds, in the stock server's buckets, so that its dashboards fit.
+are in microseconds, in the stock server's buckets for requests, so that its dashboards
+fit.
 """
 
 import collections
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 from prometheus_client import (
     CollectorRegistry,
@@ -82,6 +84,12 @@ class Metrics:
             ["model_name"],
             _ROWS,
         )
+        self._warm_up = self._histogram(
+            "model_warmup_latency",
+            "Microseconds a version took to warm up.",
+            ["model_path", "status"],
+            _MICROSECONDS,
+        )
 
     def watch(self, catalog: Catalog) -> None:
         """Tells of the catalog's versions, too."""
@@ -106,6 +114,10 @@ class Metrics:
         self._runtime.labels(model).observe(timing.ran * 1e6)
         self._queuing.labels(model).observe(timing.waited * 1e6)
         self._batch.labels(model).observe(timing.rows)
+
+    def warm_up(self, folder: Path, status: str, seconds: float) -> None:
+        """Counts a version that had requests to warm up with."""
+        self._warm_up.labels(str(folder), status).observe(seconds * 1e6)
 
     def page(self) -> bytes:
         """As Prometheus reads it."""

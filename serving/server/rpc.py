@@ -23,14 +23,15 @@ from tensorflow_serving.apis import (
 )
 
 from configs.errors import ConfigError
+from serving.server.contract.paths import Target
 from serving.server.contract.specs import model_spec, target_of
 from serving.server.contract.tensors import to_array, to_proto
 from serving.server.failures import Failure, invalid
 from serving.server.health import add_health
-from serving.server.models.catalog import ModelSettings
 from serving.server.models.config_files import models_of
 from serving.server.models.signature import Signature
 from serving.server.reflection import add_reflection
+from serving.server.reloading import reload_models
 from serving.server.service import Service
 from serving.server.streaming.requests import StreamRequest, stream_request
 from serving.server.tokens import check_token
@@ -55,12 +56,12 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     async def Predict(self, request: Any, context: Any) -> Any:
         async def answer() -> predict_pb2.PredictResponse:
+            target, spec = _target(request), request.model_spec
             inputs = {
                 name: to_array(name, proto) for name, proto in request.inputs.items()
             }
-            spec = request.model_spec
             predicted = await self._service.predict(
-                target_of(spec), spec.signature_name, inputs, request.output_filter
+                target, spec.signature_name, inputs, request.output_filter
             )
             response = predict_pb2.PredictResponse(
                 model_spec=model_spec(spec.name, predicted.version, predicted.signature)
@@ -78,7 +79,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             "Classify",
             spec.name,
             lambda: self._service.classify(
-                target_of(spec), spec.signature_name, request.input
+                _target(request), spec.signature_name, request.input
             ),
         )
 
@@ -89,7 +90,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             "Regress",
             spec.name,
             lambda: self._service.regress(
-                target_of(spec), spec.signature_name, request.input
+                _target(request), spec.signature_name, request.input
             ),
         )
 
@@ -104,10 +105,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     async def GetModelMetadata(self, request: Any, context: Any) -> Any:
         async def answer() -> get_model_metadata_pb2.GetModelMetadataResponse:
-            if not request.HasField("model_spec"):
-                raise invalid("Missing ModelSpec")
-            target = target_of(request.model_spec)
-            return self._service.metadata(target, request.metadata_field)
+            return self._service.metadata(_target(request), request.metadata_field)
 
         return await answered(context, self._token, answer)
 
@@ -159,9 +157,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
     async def GetModelStatus(self, request: Any, context: Any) -> Any:
         async def answer() -> get_model_status_pb2.GetModelStatusResponse:
-            if not request.HasField("model_spec"):
-                raise invalid("Missing ModelSpec")
-            return self._service.status(target_of(request.model_spec))
+            return self._service.status(_target(request))
 
         return await answered(context, self._token, answer)
 
@@ -171,24 +167,12 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 wanted = models_of(request.config)
             except ConfigError as error:
                 raise invalid(str(error)) from None
-            for model in wanted:
-                self._check_log(model)
-            await asyncio.to_thread(self._service.catalog.configure, wanted)
+            await asyncio.to_thread(reload_models, self._service, wanted)
             response = model_management_pb2.ReloadConfigResponse()
             response.status.SetInParent()
             return response
 
         return await answered(context, self._token, answer)
-
-    def _check_log(self, model: ModelSettings) -> None:
-        """Others' texts go where who started the server says, and not a client."""
-        log = self._service.log
-        known = None if log is None else log.settings(model.name)
-        if model.log not in (None, known):
-            raise invalid(
-                f"{model.name}: logging_config: what is written down is said when the "
-                "server is started, in its model.config or by --log-requests"
-            )
 
 
 async def answered(
@@ -211,6 +195,17 @@ async def answered(
         _log.exception("gRPC")
         code, message = StatusCode.INTERNAL, "Internal error; see the server's log"
     await context.abort(code, message)
+
+
+def _target(request: Any) -> Target:
+    """Whom a request asks.
+
+    Raises:
+        Failure: It does not say.
+    """
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+    return target_of(request.model_spec)
 
 
 def _response(part: Part | Whole) -> predict_pb2.PredictResponse:

@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +19,10 @@ from configs.errors import ArtifactError, ConfigError
 from serving.server.failures import Failure
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
+from serving.server.models.config_files import batching_of
 from serving.server.models.loaded import Loaded
 from serving.server.recording.request_log import RequestLog
+from serving.server.reloading import FollowedFile
 from serving.server.rest import rest_app
 from serving.server.rpc import start_rpc
 from serving.server.service import Service
@@ -80,16 +82,31 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     metrics = Metrics()
 
     def load(name: str, folder: Path) -> Loaded:
-        seconds = settings.limits.answer_seconds
-        return Loaded(folder, settings.batching, seconds, partial(metrics.batch, name))
+        batching = settings.batching
+        if settings.enable_per_model_batching_parameters:
+            batching = batching_of(folder, batching)
+        return Loaded(
+            folder,
+            batching,
+            settings.limits.answer_seconds,
+            partial(metrics.batch, name),
+            partial(metrics.warm_up, folder),
+        )
 
-    catalog = Catalog(load, settings.poll_seconds)
+    catalog = Catalog(
+        load,
+        settings.poll_seconds,
+        early_labels=settings.allow_version_labels_for_unavailable_models,
+    )
     metrics.watch(catalog)
     log = _request_log(settings, metrics)
     service = Service(catalog, metrics, settings.limits.answer_seconds, log)
+    followed = _followed(settings, service)
     try:
         await asyncio.to_thread(_bring_up, catalog, settings)
         catalog.start()
+        if followed is not None:
+            followed.start()
         async with (
             _rpc_open(service, settings) as rpc,
             _rest_open(service, settings) as rest,
@@ -99,6 +116,8 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
             # Together: while one finishes what has begun, the other lets nobody in.
             await asyncio.gather(rpc.shut(), rest.shut())
     finally:
+        if followed is not None:
+            await asyncio.to_thread(followed.close)
         if log is not None:
             await asyncio.to_thread(log.close)
         await asyncio.to_thread(catalog.close)
@@ -111,12 +130,31 @@ def _request_log(settings: Settings, metrics: Metrics) -> RequestLog | None:
     return RequestLog(wanted, settings.log, metrics)
 
 
+def _followed(settings: Settings, service: Service) -> FollowedFile | None:
+    file = settings.model_config_file
+    seconds = settings.model_config_file_poll_wait_seconds
+    return FollowedFile(file, seconds, service) if file and seconds else None
+
+
 def _bring_up(catalog: Catalog, settings: Settings) -> None:
-    """Loads all models, or tells which could not be."""
+    """Loads all models and labels them, or tells what could not be."""
+    try:
+        # A label is for a version that answers, and none does yet.
+        catalog.configure([replace(model, labels={}) for model in settings.models])
+    except Failure as failure:
+        raise ConfigError(failure.message) from None
+    _check_loaded(catalog)
     try:
         catalog.configure(settings.models)
     except Failure as failure:
-        raise ConfigError(failure.message) from None
+        raise ConfigError(
+            f"{failure.message}. Is its folder there, and does model_version_policy "
+            "choose it? With --allow-version-labels-for-unavailable-models a label "
+            "waits for its version"
+        ) from None
+
+
+def _check_loaded(catalog: Catalog) -> None:
     for name in catalog.names():
         model = catalog.model(name)
         assert model is not None

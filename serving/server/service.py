@@ -29,6 +29,7 @@ from serving.server.models.loaded import Loaded
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.versions import State, Version
+from serving.server.multi_inference import check_tasks, multi_inference
 from serving.server.recording.entries import (
     Entry,
     examples_entry,
@@ -248,40 +249,16 @@ class Service:
         Raises:
             Failure: They are not of one model or not on one input, or as `classify`.
         """
-        _check_tasks(request.tasks)
+        check_tasks(request.tasks)
         target = target_of(request.tasks[0].model_spec)
-        examples = serialized_examples(request.input)
-        response = inference_pb2.MultiInferenceResponse()
         with self.catalog.use(target) as (version, loaded):
-            signatures = [_task_signature(loaded, task) for task in request.tasks]
-            fed = {s.definition.inputs[inference.INPUTS].name for s in signatures}
-            if len(fed) > 1:
-                raise invalid("Input tensor must be the same for all Signatures.")
-            asked = [
-                {
-                    name: signature.definition.outputs[name].name
-                    for name in inference.outputs_of(signature, task.method_name)
-                }
-                for task, signature in zip(request.tasks, signatures, strict=True)
-            ]
-            fetched = sorted({tensor for of in asked for tensor in of.values()})
-            found = await self._waited_for(
-                asyncio.to_thread(loaded.run_tensors, tuple(fed), [examples], fetched)
+            response = await self._waited_for(
+                asyncio.to_thread(
+                    multi_inference, request, loaded.signatures, loaded.run_tensors
+                )
             )
-            values = dict(zip(fetched, found, strict=True))
-            for task, signature, tensors in zip(
-                request.tasks, signatures, asked, strict=True
-            ):
-                outputs = {name: values[tensor] for name, tensor in tensors.items()}
-                result = response.results.add()
-                spec = model_spec(target.name, version, signature.name)
-                result.model_spec.CopyFrom(spec)
-                if task.method_name == inference.CLASSIFY:
-                    classes = inference.classification(outputs, len(examples))
-                    result.classification_result.CopyFrom(classes)
-                else:
-                    numbers = inference.regression(outputs, len(examples))
-                    result.regression_result.CopyFrom(numbers)
+        for result in response.results:
+            result.model_spec.version.value = version
         answered = model_spec(target.name, version)
         self._offer(target, lambda: multi_inference_entry(answered, request, response))
         return response
@@ -371,37 +348,6 @@ class Service:
                 StatusCode.DEADLINE_EXCEEDED,
                 f"Timed out: no answer within {self._timeout:g} s",
             ) from None
-
-
-def _check_tasks(tasks: Sequence[inference_pb2.InferenceTask]) -> None:
-    if not tasks:
-        raise invalid("Inference request must have at least one task.")
-    if not all(task.model_spec.name for task in tasks):
-        raise invalid("Found ModelSpec with an empty model name.")
-    if len({task.model_spec.name for task in tasks}) > 1:
-        raise invalid(
-            "All ModelSpecs in a MultiInferenceRequest must access the same model name."
-        )
-    seen = set()
-    for task in tasks:
-        name = task.model_spec.signature_name or DEFAULT
-        if name in seen:
-            raise invalid(f"Duplicate evaluation of signature: {name}")
-        seen.add(name)
-
-
-def _task_signature(loaded: Loaded, task: inference_pb2.InferenceTask) -> Signature:
-    name = task.model_spec.signature_name or DEFAULT
-    signature = loaded.signatures.get(name)
-    if signature is None:
-        raise invalid(f"Requested signature not found in model graph: {name}")
-    if task.method_name not in (inference.CLASSIFY, inference.REGRESS):
-        raise Failure(
-            StatusCode.UNIMPLEMENTED,
-            f"Unsupported signature method_name: {task.method_name}",
-        )
-    inference.check_method(signature, task.method_name)
-    return signature
 
 
 def _add_status(

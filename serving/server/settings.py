@@ -37,6 +37,12 @@ class Settings:
         batching: How requests are put together.
         limits: What a client may ask.
         poll_seconds: Between two looks for new versions.
+        model_config_file: Where the models are from, if it is to be read again.
+        model_config_file_poll_wait_seconds: Until then; it is not if 0.
+        allow_version_labels_for_unavailable_models: Whether a label that is new may be
+            for a version that does not answer yet.
+        enable_per_model_batching_parameters: Whether `batching` is a version's own
+            affair.
         token: That clients must show.
         certificate: PEM file; with `key`, both doors speak TLS.
         key: PEM file.
@@ -51,6 +57,10 @@ class Settings:
     batching: BatchingParameters = field(default_factory=BatchingParameters)
     limits: Limits = field(default_factory=Limits)
     poll_seconds: float = 1.0
+    model_config_file: Path | None = None
+    model_config_file_poll_wait_seconds: float = 0.0
+    allow_version_labels_for_unavailable_models: bool = False
+    enable_per_model_batching_parameters: bool = False
     token: str | None = None
     certificate: Path | None = None
     key: Path | None = None

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grpc import StatusCode
+
 from serving.server.contract.paths import Target
-from serving.server.failures import invalid
+from serving.server.failures import Failure, invalid
 from serving.server.models.loaded import Loaded
 from serving.server.models.versions import Model, Policy, not_found
 from serving.server.recording.settings import LogSettings
@@ -45,11 +47,20 @@ class Catalog:
     Args:
         load: Loads a version folder of a model, by the model's name.
         poll_seconds: Between two looks at the folders.
+        early_labels: Whether a label that is new may be for a version that does not
+            answer yet.
     """
 
-    def __init__(self, load: Callable[[str, Path], Loaded], poll_seconds: float = 1.0):
+    def __init__(
+        self,
+        load: Callable[[str, Path], Loaded],
+        poll_seconds: float = 1.0,
+        *,
+        early_labels: bool = False,
+    ):
         self._load = load
         self._poll_seconds = poll_seconds
+        self._early_labels = early_labels
         self._models: dict[str, Model] = {}
         self._labels: dict[str, Mapping[str, int]] = {}
         self._looking = threading.Lock()
@@ -63,10 +74,15 @@ class Catalog:
             wanted: All models.
 
         Raises:
-            Failure: A name is there twice or is none. Then everything stays as it was.
+            Failure: A name is there twice or is none, or a label is for a version that
+                does not answer. Then everything stays as it was.
         """
         _check(wanted)
         with self._looking:
+            self._check_labels(wanted)
+            # First: who asks by a label must not meet a version that is let go.
+            for settings in wanted:
+                self._labels[settings.name] = dict(settings.labels)
             before = dict(self._models)
             for settings in wanted:
                 model = self._models.get(settings.name)
@@ -84,8 +100,6 @@ class Catalog:
                     )
                     continue
                 self._models[settings.name] = model
-                self._labels[settings.name] = dict(settings.labels)
-                self._warn_of_labels(settings, model)
             names = {settings.name for settings in wanted}
             for name, model in before.items():
                 if self._models.get(name) is not model or name not in names:
@@ -127,8 +141,10 @@ class Catalog:
         """The version that a request means; see `Model.use`.
 
         Raises:
-            Failure: There is none that answers, or no such label.
+            Failure: There is none that answers, no such label, or no name at all.
         """
+        if not target.name:
+            raise invalid("ModelSpec has no name specified.")
         model = self._models.get(target.name)
         version = target.version
         if target.label is not None:
@@ -149,15 +165,22 @@ class Catalog:
             lambda folder: self._load(settings.name, folder),
         )
 
-    def _warn_of_labels(self, settings: ModelSettings, model: Model) -> None:
-        for label, version in settings.labels.items():
-            if version not in model.available():
-                _log.warning(
-                    "%s: the label %r is for version %d, which does not answer",
-                    settings.name,
-                    label,
-                    version,
-                )
+    def _check_labels(self, wanted: Sequence[ModelSettings]) -> None:
+        """As TF Serving: by what answers now, and not by what will be loaded."""
+        for settings in wanted:
+            model = self._models.get(settings.name)
+            answering = model.available() if model else []
+            known = self.labels(settings.name)
+            for label, version in settings.labels.items():
+                # Who asks by a label that is known is not left without an answer.
+                early = self._early_labels and known.get(label, version) == version
+                if version not in answering and not early:
+                    raise Failure(
+                        StatusCode.FAILED_PRECONDITION,
+                        f"Request to assign label to version {version} of model "
+                        f"{settings.name}, which is not currently available for "
+                        "inference",
+                    )
 
     def _watch(self) -> None:
         while not self._stop.wait(self._poll_seconds):

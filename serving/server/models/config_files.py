@@ -1,4 +1,4 @@
-"""TF Serving's own files: `model.config` and `batching_parameters.txt`.
+"""TF Serving's own files: `model.config`, and parameters of batching.
 
 Both are protocol buffers as text. The message of the second is in no package, so its
 fields are read one by one.
@@ -6,6 +6,7 @@ fields are read one by one.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from tensorflow_serving.config import logging_config_pb2
 from tensorflow_serving.config import model_server_config_pb2 as config_pb2
 
 from configs.errors import ConfigError
+from serving.server.failures import invalid
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.versions import Policy
 from serving.server.recording.settings import LogSettings
 
 _FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
+_IN_VERSIONS = "batching_params.pbtxt"
 _PADDING = "pad_variable_length_inputs"
 # TF Serving knows collectors by names, and comes without any.
 _COLLECTOR = "tfrecord"
@@ -160,6 +163,26 @@ def read_batching(file: Path) -> BatchingParameters:
             f"end with max_batch_size, {parameters.max_batch_size}"
         )
     return parameters
+
+
+def batching_of(folder: Path, common: BatchingParameters) -> BatchingParameters:
+    """The parameters that a version brings along; without any it is not batched.
+
+    Args:
+        folder: Of the version.
+        common: For all versions. As in TF Serving, only the threads count.
+
+    Raises:
+        Failure: As `read_batching`.
+    """
+    file = folder / _IN_VERSIONS
+    if not file.exists():
+        return replace(common, enabled=False)
+    try:
+        read = read_batching(file)
+    except ConfigError as error:
+        raise invalid(str(error)) from None
+    return replace(read, num_batch_threads=common.num_batch_threads)
 
 
 _EXPECTED = "expected lines such as max_batch_size { value: 32 }"

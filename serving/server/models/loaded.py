@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from serving.server.models.batching import Batcher, BatchingParameters, Timing
-from serving.server.models.readiness import make_ready
+from serving.server.models.readiness import Observe, check_answers, warm_up
 from serving.server.models.rows import Answer, Arrays
 from serving.server.models.servable import Servable
 from serving.server.models.signature import Signature
@@ -24,6 +24,7 @@ class Loaded:
         batching: How requests are put together.
         seconds: That a batch may take.
         observe: Is told of each batch.
+        observe_warm_up: Is told of getting warm.
 
     Attributes:
         questions: That it came with, to be asked before anybody else.
@@ -38,11 +39,14 @@ class Loaded:
         batching: BatchingParameters,
         seconds: float,
         observe: Callable[[Timing], None],
+        observe_warm_up: Observe = lambda status, seconds: None,
     ):
         self._servable = Servable(folder)
         self._seconds = seconds
         try:
-            self.questions = make_ready(folder, self.signatures, self._run)
+            known = self.signatures
+            warm_up(folder, known, self._run, self.run_tensors, observe_warm_up)
+            self.questions = check_answers(folder, known, self._run)
         except BaseException:
             self._servable.close()
             raise

@@ -1,5 +1,6 @@
 """What a version has to do before it answers: get warm, and answer what is known."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,41 +15,75 @@ from serving.golden import Golden, read_golden
 from serving.server.failures import Failure, invalid
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import DEFAULT, Signature
+from serving.server.multi_inference import RunTensors, check_tasks, multi_inference
 from serving.server.streaming.batch import go_round
 from serving.server.streaming.requests import BEGIN, can_stream
-from serving.warming import FILE, MOST, read_warm_up
+from serving.warming import FILE, MOST, WarmUp, read_warm_up
 
 # Runs a signature: its name, and its inputs.
 Run = Callable[[str, Arrays], dict[str, np.ndarray]]
+# Is told how getting warm ended, as a code's name, and how many seconds it took.
+Observe = Callable[[str, float], None]
 
 
-def make_ready(
-    folder: Path, signatures: Mapping[str, Signature], run: Run
-) -> list[Golden]:
-    """Runs what a SavedModel brings along for that, as if clients asked.
+def warm_up(
+    folder: Path,
+    signatures: Mapping[str, Signature],
+    run: Run,
+    run_tensors: RunTensors,
+    observe: Observe,
+) -> None:
+    """Runs the requests that a SavedModel brings along, as if clients asked.
 
     Args:
         folder: The version folder.
         signatures: What can be asked.
-        run: Runs them.
-
-    Returns:
-        The questions it was asked whose answers are known.
+        run: Runs one of them.
+        run_tensors: Runs several at once.
+        observe: Is told of it, if there are requests.
 
     Raises:
-        Failure: A request fails, or a question is answered otherwise than it was when
-            the model was exported.
+        Failure: A request fails, or there are too many.
     """
-    with _placed(folder / FILE, "request") as counted:
-        for number, (name, inputs) in counted(read_warm_up(folder)):
+    if not (folder / FILE).is_file():
+        return
+
+    def ask(request: WarmUp) -> None:
+        if not isinstance(request, tuple):
+            check_tasks(request.tasks)
+            multi_inference(request, signatures, run_tensors)
+            return
+        name, inputs = request
+        signature = _known(signatures, name or DEFAULT)
+        if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
+            raise invalid(f"there is no input {unknown[0]!r}")
+        found = run(signature.name, inputs)
+        if signature.name == BEGIN and can_stream(signatures):
+            go_round(run, found)
+
+    with _timed(observe), _placed(folder / FILE, "request") as counted:
+        for number, request in counted(read_warm_up(folder)):
             if number > MOST:
                 raise invalid(f"more than {MOST:,} requests to warm up with")
-            signature = _known(signatures, name or DEFAULT)
-            if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
-                raise invalid(f"there is no input {unknown[0]!r}")
-            found = run(signature.name, inputs)
-            if signature.name == BEGIN and can_stream(signatures):
-                go_round(run, found)
+            ask(request)
+
+
+def check_answers(
+    folder: Path, signatures: Mapping[str, Signature], run: Run
+) -> list[Golden]:
+    """Asks a SavedModel the questions that it brings along with their answers.
+
+    Args:
+        folder: The version folder.
+        signatures: What can be asked.
+        run: Runs one of them.
+
+    Returns:
+        The questions.
+
+    Raises:
+        Failure: One is answered otherwise than it was when the model was exported.
+    """
     asked = []
     with _placed(folder / GOLDEN, "question") as counted:
         for _, golden in counted(read_golden(folder)):
@@ -68,6 +103,20 @@ def _known(signatures: Mapping[str, Signature], name: str) -> Signature:
     if name not in signatures:
         raise invalid(f"there is no signature {name!r}")
     return signatures[name]
+
+
+@contextmanager
+def _timed(observe: Observe) -> Iterator[None]:
+    began = time.perf_counter()
+    code = StatusCode.INTERNAL
+    try:
+        yield
+        code = StatusCode.OK
+    except Failure as failure:
+        code = failure.code
+        raise
+    finally:
+        observe(code.name, time.perf_counter() - began)
 
 
 @contextmanager

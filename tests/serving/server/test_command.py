@@ -110,6 +110,18 @@ ANSWER = {"predictions": [2.5]}
         (["--model", "{folder}", "--host", "203.0.113.1"], "cannot listen on 203.0"),
         (["--model", "{folder}", "--log-sample", "1"], "needs --log-requests FOLDER"),
         (
+            ["--model", "{folder}", "--model-config-file-poll-wait-seconds", "1"],
+            "--model-config-file-poll-wait-seconds SECONDS needs --model-config-file",
+        ),
+        (
+            [
+                "--model={folder}",
+                "--no-batching",
+                "--enable-per-model-batching-parameters",
+            ],
+            "does nothing with --no-batching; give one of them",
+        ),
+        (
             ["--model", "{folder}", "--log-requests", "{folder}/123/saved_model.pb"],
             "saved_model.pb: cannot be written: a file is in the way",
         ),
@@ -134,6 +146,15 @@ def test_a_share_that_is_none(capsys, share):
     with pytest.raises(SystemExit):
         main(arguments)
     assert f"{share!r} is not a share: 0 to 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0.5", "often", ""])
+def test_a_wait_that_is_none(capsys, seconds):
+    from serving.__main__ import main
+
+    with pytest.raises(SystemExit):
+        main(["serve", f"--model-config-file-poll-wait-seconds={seconds}"])
+    assert f"{seconds!r} is no time: 0 s or more" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(half_plus_two, capsys):
@@ -170,6 +191,33 @@ def test_several_models_by_their_configuration(half_plus_two, tmp_path):
         assert ask(address, {"instances": [1.0]}) == ANSWER
         other = f"{address}/v1/models/other"
         assert urllib.request.urlopen(other, timeout=10).status == 200
+
+
+def test_what_the_configuration_of_models_may_do(half_plus_two, tmp_path):
+    """Each flag does its work in the process, and the server says what it waits for."""
+    config = f'name: "{NAME}" base_path: "{half_plus_two}"'
+    file = tmp_path / "model.config"
+    label = "version_labels { key: 'next' value: 124 }"
+    file.write_text(f"model_config_list {{ config {{ {config} {label} }} }}")
+    arguments = ["--model-config-file", str(file)]
+    arguments += ["--model-config-file-poll-wait-seconds", "1"]
+    arguments += ["--allow-version-labels-for-unavailable-models"]
+    arguments += ["--enable-per-model-batching-parameters"]
+    batching = tmp_path / "batching.txt"
+    batching.write_text("max_batch_size: 4 allowed_batch_sizes: 4")
+    arguments += ["--batching-parameters-file", str(batching)]
+    with started(*arguments) as (process, address):
+        # The version brings no parameters along, so nobody fills its batches up to 4.
+        body = {"signature_name": "rows", "instances": ["a"]}
+        [row] = ask(address, body)["predictions"]
+        assert row["rows"] == 1
+        file.unlink()
+        said = ""
+        while "All models stay as they are" not in said:
+            said = process.stderr.readline()
+            assert said
+        assert str(file) in said
+        assert ask(address, {"instances": [1.0]}) == ANSWER
 
 
 def test_it_listens_on_this_machine_alone_unless_told_otherwise():

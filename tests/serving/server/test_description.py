@@ -180,7 +180,13 @@ def test_versions_labels_and_streams(tmp_path):
         ModelSettings(NAME, folder, Policy(latest=2), labels),
         ModelSettings("counting", tmp_path / "counting"),
     )
-    with running(Settings(models=models, port=0, rest_port=0)) as client:
+    settings = Settings(
+        models=models,
+        port=0,
+        rest_port=0,
+        allow_version_labels_for_unavailable_models=True,
+    )
+    with running(settings) as client:
         document = described(client)
         paths = document["paths"]
         [version] = paths[f"{MODEL}/versions/{{version}}:predict"]["parameters"]

@@ -124,6 +124,17 @@ def test_ten_thousand_rows(server):
     assert list(response.outputs["length"].int_val) == [n % 300 for n in range(10_000)]
 
 
+def test_a_gigantic_message(server):
+    text = np.array([b"a" * 2**24], object)
+    code, details = refused(
+        server.prediction.Predict, predict_request(signature="rows", text=text)
+    )
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "larger than max" in details
+    response = server.prediction.Predict(predict_request(), WAIT)
+    assert list(response.outputs["y"].float_val) == [3.0]
+
+
 def test_classify(server):
     request = examples_of(classification_pb2.ClassificationRequest(), 2.0, 20.0)
     request.model_spec.name = NAME
@@ -250,6 +261,47 @@ def test_metadata_that_there_is_not(server, fields, message):
     assert message in details
 
 
+@pytest.mark.parametrize(
+    ("call", "request_"),
+    [
+        ("Predict", predict_pb2.PredictRequest()),
+        ("Classify", classification_pb2.ClassificationRequest()),
+        ("Regress", regression_pb2.RegressionRequest()),
+        (
+            "GetModelMetadata",
+            get_model_metadata_pb2.GetModelMetadataRequest(
+                metadata_field=["signature_def"]
+            ),
+        ),
+    ],
+)
+def test_who_is_asked_must_be_named(server, call, request_):
+    ask = getattr(server.prediction, call)
+    invalid = grpc.StatusCode.INVALID_ARGUMENT
+    assert refused(ask, request_) == (invalid, "Missing ModelSpec")
+    request_.model_spec.SetInParent()
+    assert refused(ask, request_) == (invalid, "ModelSpec has no name specified.")
+    request_.model_spec.name = "foo"
+    message = "Servable not found for request: Latest(foo)"
+    assert refused(ask, request_) == (grpc.StatusCode.NOT_FOUND, message)
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (None, "Could not find any versions of model foo"),
+        (9, "Could not find version 9 of model foo"),
+    ],
+)
+def test_the_status_of_a_model_that_there_is_not(server, version, message):
+    request = get_model_status_pb2.GetModelStatusRequest()
+    request.model_spec.name = "foo"
+    if version is not None:
+        request.model_spec.version.value = version
+    found = refused(server.models.GetModelStatus, request)
+    assert found == (grpc.StatusCode.NOT_FOUND, message)
+
+
 def test_status(server):
     request = get_model_status_pb2.GetModelStatusRequest()
     assert refused(server.models.GetModelStatus, request) == (
@@ -268,9 +320,12 @@ def test_the_models_are_what_the_last_configuration_says(tmp_path, half_plus_two
     with running(settings_for(half_plus_two)) as client:
         request = model_management_pb2.ReloadConfigRequest()
         models = request.config.model_config_list.config
-        models.add(name="three", base_path=str(three), version_labels={"stable": 1})
+        model = models.add(name="three", base_path=str(three))
         response = client.models.HandleReloadConfigRequest(request, WAIT)
         assert response.status.error_code == 0
+        # A label is for a version that answers already.
+        model.version_labels["stable"] = 1
+        client.models.HandleReloadConfigRequest(request, WAIT)
         asked = predict_request("three")
         asked.model_spec.version_label = "stable"
         answer = client.prediction.Predict(asked, WAIT)

@@ -1,7 +1,7 @@
 """The models of a server: what a configuration changes, and what labels mean."""
 
-import logging
 import threading
+from contextlib import closing
 
 import pytest
 from grpc import StatusCode
@@ -116,8 +116,9 @@ def test_a_policy_changes(catalog, settings):
     ],
 )
 def test_bad_names_leave_everything_as_it_was(catalog, loads, settings, names, message):
-    known = settings("a", 1, labels={"stable": 1})
+    known = settings("a", 1)
     catalog.configure([known])
+    catalog.configure([settings("a", labels={"stable": 1})])
     wanted = [ModelSettings(name, known.folder) for name in names]
     with pytest.raises(Failure) as error:
         catalog.configure(wanted)
@@ -135,7 +136,8 @@ def test_good_names(catalog, settings, name):
 
 def test_labels(catalog, settings):
     policy = Policy(latest=None)
-    catalog.configure([settings("a", 1, 2, policy=policy, labels={"old": 1})])
+    catalog.configure([settings("a", 1, 2, policy=policy)])
+    catalog.configure([settings("a", policy=policy, labels={"old": 1})])
     assert answering(catalog, "a", label="old") == (1, "a")
     with pytest.raises(Failure, match="Unrecognized servable version label: new") as e:
         answering(catalog, "a", label="new")
@@ -146,14 +148,73 @@ def test_labels(catalog, settings):
         answering(catalog, "a", label="old")
 
 
-def test_a_label_for_a_version_that_does_not_answer_is_warned_of(
-    catalog, settings, caplog
+REFUSED = (
+    "Request to assign label to version {} of model {}, which is not currently "
+    "available for inference"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "changes"),
+    [
+        ("a", 7, {}),
+        # It is there and would be loaded, but does not answer yet.
+        ("a", 1, {"policy": Policy(latest=None)}),
+        ("a", 3, {}),
+        ("b", 1, {}),
+        ("new", 1, {}),
+    ],
+)
+def test_a_label_for_a_version_that_does_not_answer_leaves_everything_as_it_was(
+    catalog, loads, settings, name, number, changes
 ):
-    with caplog.at_level(logging.WARNING):
-        catalog.configure([settings("a", 1, labels={"next": 2})])
-    assert "the label 'next' is for version 2, which does not answer" in caplog.text
-    with pytest.raises(Failure, match=r"Specific\(a, 2\)"):
-        answering(catalog, "a", label="next")
+    loads.broken["a", 3] = invalid("damaged")
+    catalog.configure([settings("a", 1, 2), settings("b", 4)])
+    catalog.configure([settings("a", 3, labels={"stable": 2}), settings("b")])
+    known = dict(loads.made)
+    wanted = {n: settings(n) for n in ("a", "b")}
+    wanted[name] = settings(name, 1, labels={"next": number}, **changes)
+    with pytest.raises(Failure) as error:
+        catalog.configure(list(wanted.values()))
+    assert error.value.code is StatusCode.FAILED_PRECONDITION
+    assert error.value.message == REFUSED.format(number, name)
+    assert (catalog.names(), loads.made) == (["a", "b"], known)
+    assert catalog.labels("a") == {"stable": 2}
+    assert answering(catalog, "a", label="stable") == (2, "a")
+    assert answering(catalog, "b") == (4, "b")
+
+
+def test_a_label_that_is_new_waits_for_its_version_if_it_may(loads, settings):
+    with closing(Catalog(loads, early_labels=True)) as catalog:
+        policy = Policy(latest=None)
+        catalog.configure([settings("a", 1, policy=policy, labels={"next": 2})])
+        with pytest.raises(Failure, match=r"NOT_FOUND.*Specific\(a, 2\)"):
+            answering(catalog, "a", label="next")
+        # It may be said again; and one that waits may not be given another version.
+        catalog.configure([settings("a", policy=policy, labels={"next": 2})])
+        with pytest.raises(Failure, match="label to version 3 of model a"):
+            catalog.configure([settings("a", policy=policy, labels={"next": 3})])
+        catalog.configure([settings("a", 2, policy=policy, labels={"next": 2})])
+        assert answering(catalog, "a", label="next") == (2, "a")
+
+
+def test_a_label_has_moved_when_its_old_version_is_let_go(
+    catalog, settings, monkeypatch
+):
+    both, second = (Policy(specific=frozenset(of)) for of in ({1, 2}, {2}))
+    catalog.configure([settings("a", 1, 2, policy=both)])
+    catalog.configure([settings("a", policy=both, labels={"stable": 1})])
+    model = catalog.model("a")
+    let_go, seen = model._let_go, []
+
+    def seeing(number):
+        let_go(number)
+        seen.append((number, answering(catalog, "a", label="stable")))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model, "_let_go", seeing)
+        catalog.configure([settings("a", policy=second, labels={"stable": 2})])
+    assert seen == [(1, (2, "a"))]
 
 
 def test_ready_when_every_model_answers(catalog, loads, settings):

@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from configs.errors import ConfigError
+from serving.server.failures import Failure
 from serving.server.models.batching import BatchingParameters
-from serving.server.models.config_files import read_batching, read_models
+from serving.server.models.config_files import (
+    batching_of,
+    read_batching,
+    read_models,
+)
 from serving.server.models.versions import Policy
 from serving.server.recording.settings import LogSettings
 
@@ -219,3 +224,29 @@ def test_batching_that_makes_no_sense(write, text, message):
     with pytest.raises(ConfigError, match=message) as error:
         read_batching(write(text))
     assert "file.config: " in str(error.value)
+
+
+COMMON = BatchingParameters(
+    max_batch_size=8, num_batch_threads=3, allowed_batch_sizes=(8,)
+)
+
+
+def test_what_a_version_says_of_batching_counts_but_for_the_threads(tmp_path):
+    file = tmp_path / "batching_params.pbtxt"
+    file.write_text("max_batch_size { value: 4 } num_batch_threads { value: 9 }")
+    found = batching_of(tmp_path, COMMON)
+    assert found == BatchingParameters(max_batch_size=4, num_batch_threads=3)
+
+
+def test_a_version_that_says_nothing_of_batching_is_not_batched(tmp_path):
+    found = batching_of(tmp_path, COMMON)
+    assert (found.enabled, found.num_batch_threads) == (False, 3)
+
+
+def test_a_version_that_says_nonsense_of_batching_is_not_loaded(tmp_path):
+    file = tmp_path / "batching_params.pbtxt"
+    file.write_text("max_batch_size: many")
+    with pytest.raises(Failure) as error:
+        batching_of(tmp_path, COMMON)
+    assert error.value.http == 400
+    assert error.value.message == f"{file}: max_batch_size: 'many' makes no sense"

@@ -15,6 +15,7 @@ from serving.server.models.loaded import Loaded
 from serving.server.models.servable import Servable
 from serving.warming import FILE
 from tests.serving.server.counting import save_counting, warm_up
+from tests.serving.server.half_plus import save_of_tensorflow_1
 
 PATIENCE = 60
 SECONDS = 60.0
@@ -53,8 +54,8 @@ def ran(monkeypatch):
     return seen
 
 
-def load(folder):
-    return Loaded(folder, BatchingParameters(), SECONDS, lambda timing: None)
+def load(folder, *observe):
+    return Loaded(folder, BatchingParameters(), SECONDS, lambda timing: None, *observe)
 
 
 def predict(signature, **inputs):
@@ -79,6 +80,18 @@ def examples(signature, *values, of="example_list"):
 
 def regress(x):
     return examples("regress_x_to_y", x)
+
+
+def multi(*signatures, of="m"):
+    """Two examples for several signatures at once."""
+    log = prediction_log_pb2.PredictionLog()
+    request = log.multi_inference_log.request
+    for name in signatures:
+        method = "classify" if name.startswith("classify") else "regress"
+        task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
+        task.model_spec.name, task.model_spec.signature_name = of, name
+    request.input.CopyFrom(examples("", 1.0, 2.0).regress_log.request.input)
+    return log
 
 
 def write(folder, *records):
@@ -125,6 +138,52 @@ def test_examples_with_what_they_share(folder, ran):
     assert values == [80.0, 8.0]
 
 
+def test_several_signatures_are_warmed_up_in_one_run(tmp_path, monkeypatch):
+    folder = save_of_tensorflow_1(tmp_path / "1")
+    seen = []
+    run = Servable.run_tensors
+
+    def seeing(self, fed, values, fetched, seconds):
+        seen.append((fed, [len(rows) for rows in values], fetched))
+        return run(self, fed, values, fetched, seconds)
+
+    monkeypatch.setattr(Servable, "run_tensors", seeing)
+    write(folder, multi("regress_x_to_y", "classify_x_to_y"))
+    loaded = load(folder)
+    known = {name: s.definition for name, s in loaded.signatures.items()}
+    fetched = {
+        known["regress_x_to_y"].outputs["outputs"].name,
+        known["classify_x_to_y"].outputs["scores"].name,
+    }
+    assert seen == [(("tf_example:0",), [2], tuple(sorted(fetched)))]
+    loaded.close()
+
+
+def test_requests_of_other_apis_are_passed_over(folder, ran):
+    log = prediction_log_pb2.PredictionLog()
+    log.session_run_log.request.fetch.append("nothing that there is")
+    write(folder, log)
+    load(folder).close()
+    assert ran == []
+
+
+def test_who_wants_to_know_is_told_how_long_it_took(folder):
+    seen = []
+
+    def observe(status, seconds):
+        seen.append(status)
+        assert 0 < seconds < PATIENCE
+
+    load(folder, observe).close()
+    assert seen == []  # without requests there is nothing to tell
+    write(folder, predict("", x=floats(1)))
+    load(folder, observe).close()
+    write(folder, predict("rows", text=["poison"]))
+    with pytest.raises(Failure):
+        load(folder, observe)
+    assert seen == ["OK", "INVALID_ARGUMENT"]
+
+
 def test_where_a_stream_begins_it_goes_on_until_all_is_warm(tmp_path, ran):
     folder = save_counting(tmp_path / "1")
     warm_up(folder)
@@ -157,6 +216,11 @@ def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
         (predict("two", x=floats(1)), "scale"),
         (predict("", zz=floats(1)), "zz"),
         (examples("regress_x_to_y"), "Input is empty."),
+        (multi("zz"), "Requested signature not found in model graph: zz"),
+        (multi("two"), "Expected one input Tensor."),
+        (multi(), "Inference request must have at least one task."),
+        (multi("regress_x_to_y", of=""), "Found ModelSpec with an empty model name."),
+        (multi(*["regress_x_to_y"] * 2), "Duplicate evaluation of signature"),
         (b"\xff\xff\xff", ""),
     ],
 )
