@@ -5,6 +5,7 @@ import pytest
 from keras import ops
 
 from configs.generation import GenerationConfig, GreedyConfig, SampleConfig
+from model.generation import sampling
 from model.generation.generate import generate
 from model.generation.ragged import left_pad
 from model.generation.requests import Requests, write_requests
@@ -129,6 +130,26 @@ def test_the_likeliest_are_those_that_a_config_keeps(seed):
         expected = ops.convert_to_numpy(shape_scores(ops.array(row[None]), config))[0]
         np.testing.assert_array_equal(found > NEVER, expected > NEVER)
         np.testing.assert_array_equal(found[found > NEVER], row[found > NEVER])
+
+
+@pytest.mark.parametrize("few", [1, 3, 8])
+def test_the_likeliest_are_found_among_few_or_among_all(few, monkeypatch):
+    generator = np.random.default_rng(0)
+    scores = generator.normal(0, 2, (200, 20)).round(1).astype("float32")  # with ties
+    scores[::7, 3:9] = NEVER
+    top_k = generator.integers(0, 22, 200).astype("int32")
+    top_p = generator.choice([0.0, 0.3, 0.9, 0.999, 1.0], 200).astype("float32")
+    expected = numbers({"kept": keep_likeliest(scores, top_k, top_p)})["kept"]
+    monkeypatch.setattr(sampling, "_FEW", few)
+    found = numbers({"kept": keep_likeliest(scores, top_k, top_p)})["kept"]
+    np.testing.assert_array_equal(found, expected)
+    # Who is sure of its threshold has the one that a look at all would find.
+    threshold, is_sure = sampling._lowest_kept(scores, top_k, top_p, few)
+    kept = numbers({"kept": ops.where(scores < threshold, NEVER, scores)})["kept"]
+    is_sure = ops.convert_to_numpy(is_sure)[:, 0]
+    assert is_sure.any()
+    assert not is_sure.all()
+    np.testing.assert_array_equal(kept[is_sure], expected[is_sure])
 
 
 def test_all_are_kept_where_all_are_wanted():
