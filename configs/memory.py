@@ -1,5 +1,7 @@
-"""How much memory a stage takes at its peak, and how much there is."""
+"""How much memory a stage takes at its peak, how much there is, and giving it back."""
 
+import ctypes
+import gc
 import os
 import resource
 import shutil
@@ -44,6 +46,18 @@ def peak_memory() -> Generator[Peak, None, None]:
     yield peak
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     peak.megabytes = max(_own_kilobytes(), workers) // 1000
+
+
+def give_back_memory() -> None:
+    """Lets the system have what is free, after something large was let go.
+
+    The C library of Linux keeps what was freed between blocks that are still in use,
+    hundreds of megabytes after a model, which looks like a leak and cannot be used by
+    others. Where there is no such call, only Python's own circles are cleared away.
+    """
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _own_kilobytes() -> int:

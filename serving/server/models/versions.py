@@ -6,7 +6,6 @@ ones let go, after their last request. A version that cannot be loaded leaves ev
 as it was, and its state says why.
 """
 
-import gc
 import logging
 import re
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from grpc import StatusCode
 
+from configs.memory import give_back_memory
 from serving.server.failures import Failure
 from serving.server.models.loaded import Loaded
 
@@ -231,7 +231,7 @@ class Model:
             if loaded is not None:
                 loaded.close()
                 if not at_once:  # a process that ends needs not tidy up
-                    gc.collect()
+                    give_back_memory()
             with self._lock:
                 version.state = State.END
                 version.attempts = 0

@@ -94,7 +94,7 @@ def answering(model, number=None):
 @pytest.fixture(autouse=True)
 def no_tidying(monkeypatch):
     """In a process of many tests there is much that a collector has to look at."""
-    monkeypatch.setattr(versions.gc, "collect", lambda: None)
+    monkeypatch.setattr(versions, "give_back_memory", lambda: None)
 
 
 @pytest.fixture
