@@ -12,7 +12,6 @@ from configs.errors import ArtifactError
 from configs.held_back import output_held_back
 from configs.run_folder import writing
 from model.kernels import plain
-from serving.simplify import simplify
 from serving.tasks import task_of
 from serving.trained import Trained
 
@@ -51,7 +50,6 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
     resources = [trained.tokenizer] if "tokenize" in endpoints else []
     write_endpoints(folder, endpoints, resources)
     _name_methods(folder, task.methods)
-    simplify(folder)
     check_ops(folder)
 
 
