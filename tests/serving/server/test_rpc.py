@@ -148,18 +148,12 @@ def test_classify(server):
     assert response.model_spec.version.value == 123
 
 
-def test_regress(server):
+# The second is said to be for Predict, as all are that `tf.saved_model.save` writes.
+@pytest.mark.parametrize("signature", ["regress_x_to_y", "regress_plainly"])
+def test_regress(server, signature):
     request = examples_of(regression_pb2.RegressionRequest(), 80.0)
     request.model_spec.name = NAME
-    request.model_spec.signature_name = "regress_x_to_y"
-    response = server.prediction.Regress(request, WAIT)
-    assert [one.value for one in response.result.regressions] == [42.0]
-
-
-def test_regress_by_what_is_said_to_be_for_predict(server):
-    request = examples_of(regression_pb2.RegressionRequest(), 80.0)
-    request.model_spec.name = NAME
-    request.model_spec.signature_name = "regress_plainly"
+    request.model_spec.signature_name = signature
     response = server.prediction.Regress(request, WAIT)
     assert [one.value for one in response.result.regressions] == [42.0]
 
