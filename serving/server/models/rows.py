@@ -17,8 +17,8 @@ def group_of(inputs: Arrays) -> tuple[object, ...]:
     """What inputs have in common that may share a batch.
 
     These are types, what a row is shaped like, and about the length of the longest
-    text, because the graph fills the others up to it. Lengths double from group to
-    group.
+    text, because the graph fills the others up to it. From one group to the next but
+    one, lengths double.
 
     Args:
         inputs: Of a request, with as many rows in each.
@@ -33,7 +33,7 @@ def group_of(inputs: Arrays) -> tuple[object, ...]:
         for name, values in sorted(inputs.items())
     ]
     longest = int(row_lengths(inputs).max(initial=1))
-    return (*shapes, max(0, math.ceil(math.log2(max(longest, 1) / _SHORTEST))))
+    return (*shapes, max(0, math.ceil(2 * math.log2(max(longest, 1) / _SHORTEST))))
 
 
 def row_lengths(inputs: Arrays) -> np.ndarray:

@@ -138,7 +138,8 @@ def test_what_waits_goes_together_as_far_as_it_fits(requests, batches):
         ((KIND, numbers([1, 2])), (KIND, numbers([1, 2, 3])), False),
         ((KIND, texts("a")), (KIND, texts("a" * 64)), True),
         ((KIND, texts("a" * 64)), (KIND, texts("a" * 65)), False),
-        ((KIND, texts("a" * 65)), (KIND, texts("a" * 128)), True),
+        ((KIND, texts("a" * 65)), (KIND, texts("a" * 90)), True),
+        ((KIND, texts("a" * 90)), (KIND, texts("a" * 91)), False),
         ((KIND, texts("a", "a" * 129)), (KIND, texts("a" * 128)), False),
     ],
 )
