@@ -1,7 +1,6 @@
 """Another configuration in the place of the one there is: a client's, or the file's."""
 
 import logging
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,34 +35,20 @@ def reload_models(service: Service, wanted: Sequence[ModelSettings]) -> None:
 
 
 class FollowedFile:
-    """A `model.config` that is read again and again, by a thread.
+    """A `model.config` that is read again and again.
 
     As in TF Serving it is the whole truth each time, changed or not: what a client
     asked for meanwhile is undone, and a label gets its version when that one answers.
 
     Args:
         file: A `ModelServerConfig` as text.
-        seconds: Between two looks.
         service: Has the models.
     """
 
-    def __init__(self, file: Path, seconds: float, service: Service):
+    def __init__(self, file: Path, service: Service):
         self._file = file
-        self._seconds = seconds
         self._service = service
         self._said = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="model.config")
-
-    def start(self) -> None:
-        """Begins to look."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Ends it, after the look that is under way."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def look(self) -> None:
         """Makes its models those of the server; what it cannot, it says once."""
@@ -77,10 +62,3 @@ class FollowedFile:
         if said and said != self._said:
             _log.error("%s. All models stay as they are", said)
         self._said = said
-
-    def _watch(self) -> None:
-        while not self._stop.wait(self._seconds):
-            try:
-                self.look()
-            except Exception:  # the next look may go better
-                _log.exception("%s: could not be looked at", self._file)

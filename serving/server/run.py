@@ -23,6 +23,7 @@ from serving.server.models.config_files import batching_of
 from serving.server.models.loaded import Loaded
 from serving.server.recording.request_log import RequestLog
 from serving.server.reloading import FollowedFile
+from serving.server.repeating import Repeated
 from serving.server.rest import rest_app
 from serving.server.rpc import start_rpc
 from serving.server.service import Service
@@ -130,10 +131,12 @@ def _request_log(settings: Settings, metrics: Metrics) -> RequestLog | None:
     return RequestLog(wanted, settings.log, metrics)
 
 
-def _followed(settings: Settings, service: Service) -> FollowedFile | None:
+def _followed(settings: Settings, service: Service) -> Repeated | None:
     file = settings.model_config_file
     seconds = settings.model_config_file_poll_wait_seconds
-    return FollowedFile(file, seconds, service) if file and seconds else None
+    if not (file and seconds):
+        return None
+    return Repeated(FollowedFile(file, service).look, seconds, "model.config")
 
 
 def _bring_up(catalog: Catalog, settings: Settings) -> None:

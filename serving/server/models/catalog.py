@@ -15,6 +15,7 @@ from serving.server.failures import Failure, invalid
 from serving.server.models.loaded import Loaded
 from serving.server.models.versions import Model, Policy, not_found
 from serving.server.recording.settings import LogSettings
+from serving.server.repeating import Repeated
 
 # What ends up in paths, metrics and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -59,13 +60,11 @@ class Catalog:
         early_labels: bool = False,
     ):
         self._load = load
-        self._poll_seconds = poll_seconds
         self._early_labels = early_labels
         self._models: dict[str, Model] = {}
         self._labels: dict[str, Mapping[str, int]] = {}
         self._looking = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="versions")
+        self._looks = Repeated(self._look, poll_seconds, "versions")
 
     def configure(self, wanted: Sequence[ModelSettings]) -> None:
         """Makes these the models of the server: new ones are loaded, others let go.
@@ -109,13 +108,11 @@ class Catalog:
 
     def start(self) -> None:
         """Begins to look for new versions."""
-        self._thread.start()
+        self._looks.start()
 
     def close(self) -> None:
         """Lets all models go, each version after its last request."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._looks.close()
         for model in list(self._models.values()):
             model.close()
 
@@ -182,14 +179,13 @@ class Catalog:
                         "inference",
                     )
 
-    def _watch(self) -> None:
-        while not self._stop.wait(self._poll_seconds):
-            with self._looking:
-                for model in list(self._models.values()):
-                    try:
-                        model.poll()
-                    except Exception:  # the next look may go better
-                        _log.exception("%s: could not be looked after", model.name)
+    def _look(self) -> None:
+        with self._looking:
+            for model in list(self._models.values()):
+                try:
+                    model.poll()
+                except Exception:  # the others are looked after all the same
+                    _log.exception("%s: could not be looked after", model.name)
 
 
 def _check(wanted: Sequence[ModelSettings]) -> None:

@@ -65,7 +65,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def followed(service, tmp_path):
-    return FollowedFile(tmp_path / "model.config", 1.0, service)
+    return FollowedFile(tmp_path / "model.config", service)
 
 
 @pytest.fixture
@@ -136,26 +136,6 @@ def test_a_file_that_has_become_unreadable_leaves_everything_as_it_was(
     spoil(file)
     followed.look()
     assert told() == [said, said]
-
-
-def test_looking_goes_on_after_a_bug(service, folder, tmp_path, monkeypatch):
-    write(tmp_path / "model.config", ("a", folder))
-    configure, calls = service.catalog.configure, []
-
-    def failing_once(wanted):
-        calls.append(wanted)
-        if len(calls) == 1:
-            raise RuntimeError("of ours")
-        configure(wanted)
-
-    monkeypatch.setattr(service.catalog, "configure", failing_once)
-    followed = FollowedFile(tmp_path / "model.config", 0.01, service)
-    followed.start()
-    until(lambda: service.catalog.names() == ["a"])
-    followed.close()
-    seen = len(calls)
-    time.sleep(0.1)
-    assert len(calls) == seen
 
 
 def test_logs_are_as_they_were_when_the_server_was_started(service, folder):
