@@ -35,6 +35,24 @@ def tokenize_with_gaps(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTenso
     return tokenize_with_marks(tokenizer, texts, marks)
 
 
+def names_of(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
+    """How the gaps of texts are written, in their order.
+
+    Args:
+        tokenizer: Has sentinels.
+        asked: int32 (B, S), the texts.
+
+    Returns:
+        string (B, G); `""` after the last gap of a text.
+    """
+    sentinels = list(tokenizer.special.sentinels)
+    found = _gaps(tokenizer, asked)[:, :, tf.newaxis] == sentinels  # (B, G, sentinels)
+    # What is no gap is none of the sentinels, and so counts as the one after them.
+    place = tf.where(found, tf.range(len(sentinels)), len(sentinels))
+    names = [*(tokenizer.pieces[id] for id in sentinels), ""]
+    return tf.gather(names, tf.reduce_min(place, axis=2))
+
+
 def fills_of(
     tokenizer: Tokenizer, asked: tf.Tensor, token_ids: tf.Tensor, lengths: tf.Tensor
 ) -> tf.Tensor:
@@ -51,8 +69,7 @@ def fills_of(
         a gap that is not in the answer, and after the last one of a text. Of a sentinel
         that the answer has twice the first counts.
     """
-    gaps = tf.ragged.boolean_mask(asked, _is_sentinel(tokenizer, asked))
-    gaps = gaps.to_tensor(_NO_GAP)[:, :, tf.newaxis]  # (B, G, 1)
+    gaps = _gaps(tokenizer, asked)[:, :, tf.newaxis]  # (B, G, 1)
     shape = tf.shape(token_ids)
     real: Any = tf.sequence_mask(lengths, shape[1])  # (B, N)
     opens = _is_sentinel(tokenizer, token_ids) & real
@@ -72,6 +89,12 @@ def fills_of(
     tokens = tf.ragged.boolean_mask(ids, tf.reshape(inside, flat))
     texts = as_utf8(tokenizer.detokenize(tokens))
     return tf.reshape(tf.strings.regex_replace(texts, "^ +| +$", ""), size[:2])
+
+
+def _gaps(tokenizer: Tokenizer, asked: tf.Tensor) -> Any:
+    """The sentinels of texts, int32 (B, G)."""
+    gaps = tf.ragged.boolean_mask(asked, _is_sentinel(tokenizer, asked))
+    return gaps.to_tensor(_NO_GAP)
 
 
 def _is_sentinel(tokenizer: Tokenizer, ids: tf.Tensor) -> Any:

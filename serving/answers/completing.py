@@ -9,7 +9,7 @@ from serving.answers import writing
 
 GAP = "<extra_id_0>"
 _NOTHING = "(nothing)"
-OUTPUTS = writing.OUTPUTS | {"fills"}
+OUTPUTS = writing.OUTPUTS | {"gaps", "fills"}
 _GAPS = re.compile(r"<extra_id_\d+>")
 
 
@@ -35,28 +35,43 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         answer: The outputs' rows for it.
 
     Returns:
-        `fills`, for each gap that was read a text; `filled`, the text with them in it;
-        and what `writing.read` gives.
+        `gaps`, those that were read; `fills`, a text for each of them; `filled`, the
+        whole text with them in it; and what `writing.read` gives.
     """
-    gaps = len(_GAPS.findall(text))
-    fills = [fill.decode("utf-8") for fill in answer["fills"][:gaps]]
-    return {"fills": fills, "filled": fill(text, fills), **writing.read(answer)}
+    rows = zip(answer["gaps"], answer["fills"], strict=True)
+    pairs = [(gap.decode(), fill.decode()) for gap, fill in rows if gap]
+    return {
+        "gaps": [gap for gap, _ in pairs],
+        "fills": [fill for _, fill in pairs],
+        "filled": fill(text, pairs),
+        **writing.read(answer),
+    }
 
 
-def fill(text: str, fills: Sequence[str]) -> str:
-    """Puts texts in the place of the first gaps; without one a gap stays.
+def fill(text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Puts texts in the place of gaps; what is no gap to the model stays.
+
+    Args:
+        text: Has the gaps.
+        pairs: Of a gap and what stands there, in their order in the text.
 
     Example:
-    >>> fill("A <extra_id_0> of <extra_id_1>.", ["list", ""])
+    >>> fill("A <extra_id_0> of <extra_id_1>.", [("<extra_id_0>", "list")])
     'A list of <extra_id_1>.'
     """
-    left = iter(fills)
-    return _GAPS.sub(lambda gap: next(left, "") or gap[0], text)
+    left = list(pairs)
+
+    def replacement(found: re.Match[str]) -> str:
+        if left and left[0][0] == found[0]:
+            return left.pop(0)[1] or found[0]
+        return found[0]
+
+    return _GAPS.sub(replacement, text)
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
     """The same for people."""
-    gaps = _GAPS.findall(prediction["text"])
-    pairs = zip(gaps, prediction["fills"], strict=False)
+    gaps = prediction["gaps"]
     width = max(map(len, gaps), default=0)
+    pairs = zip(gaps, prediction["fills"], strict=True)
     return [f"  {gap:<{width}}  {fill or _NOTHING}" for gap, fill in pairs]

@@ -17,14 +17,20 @@ class GapsJudge(WritingJudge):
         different = 0
         for row, one in enumerate(self.expected):
             new = answers["token_ids"][row, : answers["length"][row]]
-            expected = self._fills(one, new)
-            found = answers["fills"][row].tolist()
-            expected += [b""] * (len(found) - len(expected))
-            different += found != expected
+            found = [answers[name][row].tolist() for name in ("gaps", "fills")]
+            gaps, fills = self._gaps(one), self._fills(one, new)
+            rest = [b""] * (len(found[0]) - len(gaps))
+            different += found != [gaps + rest, fills + rest]
         return [
             *super().saved_model_rows(form, ask),
             at_most(form, "gaps filled otherwise, texts", different, 0),
         ]
+
+    def _gaps(self, one: Expected) -> list[bytes]:
+        """How the gaps of a text are written."""
+        special, pieces = self.trained.tokenizer.special, self.trained.tokenizer.pieces
+        sentinels = [token for token in one.ids.tolist() if token in special.sentinels]
+        return [pieces[token].encode() for token in sentinels]
 
     def _fills(self, one: Expected, new: np.ndarray) -> list[bytes]:
         """What an answer says of each gap, read token by token."""

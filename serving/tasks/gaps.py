@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from serving.gaps import fills_of, tokenize_with_gaps
+from serving.gaps import fills_of, names_of, tokenize_with_gaps
 from serving.tasks.interface import Endpoint
 from serving.tasks.translation import Translation
 
@@ -18,11 +18,12 @@ class FillGaps(Translation):
     They are those of `Translation`: the text has gaps, written `<extra_id_0>`,
     `<extra_id_1>`, …, and the answer has each of them with what stands there behind it,
     which is also how `score` reads a `target_text`. Where it is written from a text
-    there is one output more:
+    there are two outputs more:
 
-    - `fills`: string (B, G), what stands in each gap, in their order; `""` where the
-      answer says nothing, and after the last gap of a text. A gap that was cut off has
-      no place in G.
+    - `gaps`: string (B, G), how the gaps of a text are written, in their order, and
+      `""` after the last one. What was cut off, or is no special piece, is not there.
+    - `fills`: string (B, G), what stands in each of them; `""` where the answer says
+      nothing.
 
     Here, and only here, such a literal is a special piece. What stands between two gaps
     is tokenized alone: a piece that continues a word does not follow one.
@@ -46,6 +47,7 @@ class FillGaps(Translation):
             written = function(text, *wishes)
             asked = self.tokenize(text)["token_ids"]
             answer = written["token_ids"], written["length"]
-            return {"fills": fills_of(self.tokenizer, asked, *answer), **written}
+            fills = fills_of(self.tokenizer, asked, *answer)
+            return {"gaps": names_of(self.tokenizer, asked), "fills": fills, **written}
 
         return call

@@ -7,8 +7,8 @@ import tensorflow as tf
 from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
 from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
 from pipeline.tokenizers.making import learn_model
-from serving.answers.completing import check, fill, read
-from serving.gaps import fills_of, tokenize_with_gaps
+from serving.answers.completing import check, fill, lines, read
+from serving.gaps import fills_of, names_of, tokenize_with_gaps
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import CORPUS
 
@@ -113,6 +113,19 @@ def test_fills_are_in_the_order_of_the_gaps(tokenizer):
         assert row == told + [b""] * (3 - len(told))
 
 
+def test_gaps_are_named_as_they_are_written(tokenizer):
+    special = tokenizer.special
+    other = ids_of(tokenizer, " a list")[0]
+    zero, one, two = special.sentinels[:3]
+    rows = [[two, other, zero], [other], [one, one, other]]
+    found = names_of(tokenizer, padded(rows, special.pad)).numpy().tolist()
+    assert found == [
+        [b"<extra_id_2>", b"<extra_id_0>"],
+        [b"", b""],
+        [b"<extra_id_1>", b"<extra_id_1>"],
+    ]
+
+
 def padded(rows, value):
     return tf.ragged.constant(rows, dtype=tf.int32).to_tensor(value)
 
@@ -125,6 +138,7 @@ def test_an_empty_batch_has_no_fills(tokenizer):
 
 def test_fills_are_put_into_their_text():
     answer = {
+        "gaps": np.array([b"<extra_id_0>", b"<extra_id_1>", b""], object),
         "fills": np.array([b"list", b"", b""], object),
         "generated_text": b"<extra_id_0> list",
         "length": 2,
@@ -132,8 +146,18 @@ def test_fills_are_put_into_their_text():
     }
     found = read("A <extra_id_0> of <extra_id_1>.", answer)
     assert found["fills"] == ["list", ""]
+    assert found["gaps"] == ["<extra_id_0>", "<extra_id_1>"]
     assert found["filled"] == "A list of <extra_id_1>."
-    assert fill("<extra_id_0> <extra_id_1>", ["<extra_id_1>", "b"]) == "<extra_id_1> b"
+    assert lines({**found, "text": "…"}) == [
+        "  <extra_id_0>  list",
+        "  <extra_id_1>  (nothing)",
+    ]
+    swapped = [("<extra_id_0>", "<extra_id_1>"), ("<extra_id_1>", "b")]
+    assert fill("<extra_id_0> <extra_id_1>", swapped) == "<extra_id_1> b"
+    # The tokenizer has no such piece, so the model saw ordinary text.
+    pairs = [("<extra_id_0>", "a"), ("<extra_id_0>", "b")]
+    text = "<extra_id_999> <extra_id_0> <extra_id_0> <extra_id_0>"
+    assert fill(text, pairs) == "<extra_id_999> a b <extra_id_0>"
     check(["a <extra_id_0>"])
     with pytest.raises(Exception, match="there is no <extra_id_0> to fill"):
         check(["a <extra_id_0>", "a [MASK]"])

@@ -175,6 +175,12 @@ def test_fills_stand_in_the_order_of_their_gaps(run, signature):
         expected = fills_of(trained, source_of(trained, text), rows_of(answers)[row])
         rest = [b""] * (3 - len(expected))
         assert answers["fills"][row].tolist() == expected + rest
+        gaps = [
+            trained.tokenizer.pieces[token].encode()
+            for token in source_of(trained, text)
+            if token in trained.tokenizer.special.sentinels
+        ]
+        assert answers["gaps"][row].tolist() == gaps + rest
     if signature == "generate":
         assert answers["fills"].any()
 
