@@ -12,6 +12,20 @@ from serving.streamed import Part, Whole
 
 Inputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 
+# What signatures call the types of numbers.
+NUMBERS: Mapping[str, type[np.generic]] = {
+    "DT_FLOAT": np.float32,
+    "DT_DOUBLE": np.float64,
+    "DT_INT8": np.int8,
+    "DT_INT16": np.int16,
+    "DT_INT32": np.int32,
+    "DT_INT64": np.int64,
+    "DT_UINT8": np.uint8,
+    "DT_UINT32": np.uint32,
+    "DT_UINT64": np.uint64,
+    "DT_BOOL": np.bool_,
+}
+
 
 class ServerError(UserError):
     """A server that does not answer, or refuses.

@@ -12,6 +12,7 @@ import numpy as np
 import urllib3
 
 from serving.client.interface import (
+    NUMBERS,
     Connection,
     Inputs,
     ServerError,
@@ -33,18 +34,6 @@ _CODES: dict[int, str] = {
     HTTPStatus.GATEWAY_TIMEOUT: "DEADLINE_EXCEEDED",
 }
 _AGAIN = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-_TYPES = {
-    "DT_FLOAT": np.float32,
-    "DT_DOUBLE": np.float64,
-    "DT_INT8": np.int8,
-    "DT_INT16": np.int16,
-    "DT_INT32": np.int32,
-    "DT_INT64": np.int64,
-    "DT_UINT8": np.uint8,
-    "DT_UINT32": np.uint32,
-    "DT_UINT64": np.uint64,
-    "DT_BOOL": np.bool_,
-}
 
 
 class RestClient:
@@ -228,7 +217,7 @@ def _jsonable(values: Any) -> Any:
 
 def _array(values: Any, dtype: str) -> np.ndarray:
     if dtype != "DT_STRING":
-        return np.array(values, _TYPES[dtype])
+        return np.array(values, NUMBERS[dtype])
     shape = []
     leaves = values
     while isinstance(leaves, list):

@@ -16,7 +16,6 @@ from configs.quiet import quiet_import
 from serving.secrets import read_token
 
 if TYPE_CHECKING:  # they bring numpy, which `--help` can do without
-    from serving.client import Client
     from serving.loadtest.load import Ask, Sample
     from serving.loadtest.summary import Stage
 
@@ -28,6 +27,7 @@ the server says of its queue, its batches and its memory.
   transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
   transbeam loadtest grpc://localhost:8500 --name demo --clients 1 8 --input texts.txt
   transbeam loadtest http://localhost:8501 --name demo --rate 50 100 --text 'A [MASK].'
+  transbeam loadtest http://localhost:8501 --name pairs --text A. --with second_text=B.
 
 Clients ask again when they are answered (a closed loop); with --rate requests come by
 chance, whatever the server does (an open loop).
@@ -52,6 +52,14 @@ def add_loadtest_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--input", metavar="FILE", type=Path, help="many texts, one a line"
+    )
+    parser.add_argument(
+        "--with",
+        metavar="NAME=VALUE",
+        dest="others",
+        action="append",
+        default=[],
+        help="another input, the same for each row; may be given again",
     )
     parser.add_argument(
         "--rows",
@@ -123,6 +131,7 @@ def loadtest(arguments: argparse.Namespace) -> None:
     if arguments.server.startswith("grpc"):
         quiet_import("tensorflow")
     from serving.client import connect
+    from serving.loadtest.questions import asking
     from serving.loadtest.summary import table
 
     with connect(
@@ -132,7 +141,8 @@ def loadtest(arguments: argparse.Namespace) -> None:
         certificate=arguments.certificate,
         retry=False,
     ) as client:
-        ask = _asking(client, arguments.signature, texts, arguments.rows)
+        others, rows = arguments.others, arguments.rows
+        ask = asking(client, arguments.signature, texts, others, rows=rows)
         ask(0)  # who cannot be asked once is not asked a thousand times
         stages, samples = _stages(arguments, ask, token, console)
     console.show(table(stages))
@@ -174,21 +184,6 @@ def _stages(
         after = read_counts(*asked)
         stages.append(summarize(load, samples[load], seconds, before, after))
     return stages, samples
-
-
-def _asking(client: "Client", signature: str, texts: Sequence[str], rows: int) -> "Ask":
-    known = client.signatures().get(signature)
-    if known is None or set(known.inputs) != {"text"}:
-        takes = sorted(known.inputs) if known else "nothing: there is none"
-        raise ConfigError(
-            f"the signature {signature} takes {takes}; expected one that takes a text"
-        )
-
-    def ask(number: int) -> object:
-        asked = [texts[(number * rows + row) % len(texts)] for row in range(rows)]
-        return client.ask(signature, {"text": asked})
-
-    return ask
 
 
 def _texts(arguments: argparse.Namespace) -> list[str]:
