@@ -236,7 +236,10 @@ def divergence(student: Any, teacher: Any, temperature: float) -> Any:
         ops.log_softmax(ops.cast(scores, "float32") / temperature, axis=-1)
         for scores in (student, teacher)
     )
-    return ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
+    # The probabilities add up to the same, so their differences add nothing, but with
+    # them no term is below zero, and what rounding does to one is undone by the other.
+    said, wanted = ops.exp(student), ops.exp(teacher)
+    return ops.sum(wanted * (teacher - student) + (said - wanted), axis=-1)
 
 
 def cosine(a: Any, b: Any) -> Any:

@@ -17,7 +17,7 @@ from model.weights.assign import variables_of
 from tests.model.conftest import fewer_on_jax, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.asks import asks_of
-from trainer.distill import DistillationLoss, with_vectors
+from trainer.distill import DistillationLoss, divergence, with_vectors
 from trainer.losses import Loss
 from trainer.step.build import build_evaluation, build_step
 from trainer.step.state import TrainState
@@ -153,6 +153,20 @@ def test_accumulated_is_the_whole_batch(kind) -> None:
         np.testing.assert_allclose(
             ops.convert_to_numpy(x), ops.convert_to_numpy(y), rtol=3e-5
         )
+
+
+@pytest.mark.parametrize(("noise", "rtol"), [(1.0, 1e-5), (1e-2, 1e-3)])
+def test_a_small_divergence_is_exact_over_a_large_vocabulary(noise, rtol) -> None:
+    random = np.random.default_rng(0)
+    teacher = random.normal(0, 3, (8, 30_000))
+    student = teacher + random.normal(0, noise, teacher.shape)
+    here, there = (
+        scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
+        for scores in (student, teacher)
+    )
+    exact = (np.exp(there) * (there - here)).sum(axis=-1)
+    found = ops.convert_to_numpy(divergence(student, teacher, 1.0))
+    np.testing.assert_allclose(found, exact, rtol=rtol)
 
 
 class _Told(DistillationLoss):
