@@ -18,12 +18,12 @@ from configs.run_folder import writing
 from pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
 from serving.buckets import widths
 from serving.images.samples import sample_images
+from serving.server.models.warming import FILE, MOST, Inputs
 from serving.tasks.gaps import FillGaps
 from serving.tasks.image_classification import ImageClassification
 from serving.tasks.interface import Endpoint, Task
 from serving.tasks.masked import FillMask
 from serving.tasks.streaming import STATE
-from serving.warming import FILE, MOST, Inputs
 
 _LETTER = "a"
 # What a text has to have for its task to do anything.

@@ -36,9 +36,9 @@ from pipeline.tokenizers.making import learn_model
 from serving.export import export
 from serving.forms import ask_saved_model
 from serving.masks import tokenize_with_masks
+from serving.server.models.warming import read_warm_up
 from serving.tasks.masked import body_of
 from serving.trained import load_trained
-from serving.warming import read_warm_up
 from tests.serving.native import ask_natively, build, require_same
 
 CORPUS = """

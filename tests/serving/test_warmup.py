@@ -10,8 +10,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 from serving.buckets import widths
 from serving.gate.masked import MaskedJudge
 from serving.gate.parity import check_parity
+from serving.server.models.warming import FILE, read_warm_up
 from serving.tasks import task_of
-from serving.warming import FILE, read_warm_up
 from serving.warmup import warm_up_inputs, write_warm_up
 from tests.serving.conftest import LENGTH
 

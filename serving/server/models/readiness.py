@@ -15,10 +15,10 @@ from serving.golden import Golden, read_golden
 from serving.server.failures import Failure, invalid
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import DEFAULT, Signature
+from serving.server.models.warming import FILE, MOST, WarmUp, read_warm_up
 from serving.server.multi_inference import RunTensors, check_tasks, multi_inference
 from serving.server.streaming.batch import go_round
 from serving.server.streaming.requests import BEGIN, can_stream
-from serving.warming import FILE, MOST, WarmUp, read_warm_up
 
 # Runs a signature: its name, and its inputs.
 Run = Callable[[str, Arrays], dict[str, np.ndarray]]

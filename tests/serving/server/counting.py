@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
+from serving.server.models.warming import FILE
 from serving.server.streaming.requests import BEGIN, JOIN, KEEP, STEP
-from serving.warming import FILE
 
 TOKENS = 5  # where nothing is wished
 UNLUCKY = 13

@@ -9,7 +9,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from configs.errors import ArtifactError
 from serving.server.models.batching import BatchingParameters
-from serving.warming import FILE
+from serving.server.models.warming import FILE
 from tests.serving.server.conftest import NAME, running, settings_for
 
 

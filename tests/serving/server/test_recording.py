@@ -21,9 +21,9 @@ from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.loaded import Loaded
 from serving.server.models.servable import Servable
+from serving.server.models.warming import FILE
 from serving.server.recording.settings import LogSettings
 from serving.server.settings import Settings
-from serving.warming import FILE
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.half_plus import save_of_tensorflow_1

@@ -23,8 +23,8 @@ from serving.local import LocalClient
 from serving.looking import predict_images
 from serving.predict import describe, predict
 from serving.savedmodel import ops_of
+from serving.server.models.warming import read_warm_up
 from serving.trained import load_trained
-from serving.warming import read_warm_up
 from tests.serving.conftest import TINY, invocation_of, make_run
 from tests.serving.images.making import file_of, held, picture
 from tests.serving.session import session_on

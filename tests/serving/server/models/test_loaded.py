@@ -13,7 +13,7 @@ from serving.server.failures import Failure
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.loaded import Loaded
 from serving.server.models.servable import Servable
-from serving.warming import FILE
+from serving.server.models.warming import FILE
 from tests.serving.server.counting import save_counting, warm_up
 from tests.serving.server.half_plus import save_of_tensorflow_1
 
