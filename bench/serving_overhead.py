@@ -1,4 +1,4 @@
-"""What the server adds to a request: `python -m bench.serving_overhead MODEL`.
+"""What the server adds to a request: `python -m bench.serving_overhead [MODEL]`.
 
 The same request to the session that holds the model, in this process; to a server in a
 process of its own, over REST and over gRPC, as bytes that are ready to be sent and
@@ -6,6 +6,8 @@ whose answer nobody reads; over gRPC also by `serving.client`, which makes and r
 them; and, for what no server of Python's can go below, an empty call of grpc.aio and of
 Starlette on uvicorn. All in turns, round after round, one request at a time. MODEL is
 the folder above a SavedModel's versions, and is asked TEXT by its `serving_default`.
+Without it the model counts bytes: what is above the session is then the server alone,
+without what it costs TensorFlow that its threads have fallen asleep between requests.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,12 +46,15 @@ PORTS = (18600, 18601)
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--text", default="Returns a [MASK].")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=300)
     arguments = parser.parse_args()
-    with calls_of(arguments.model, arguments.text) as calls:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        calls_of(arguments.model or counting(Path(folder)), arguments.text) as calls,
+    ):
         for call in calls.values():
             timed(call, 100)
         rounds = [
@@ -68,6 +74,16 @@ def main() -> None:
         )
     versions = f"tensorflow {tf.__version__}, grpcio {grpc.__version__}"
     print(f"\nPython {platform.python_version()}, {versions}; {platform.machine()}.")
+
+
+def counting(folder: Path) -> Path:
+    """A model that counts the bytes of texts."""
+    module = tf.Module()
+    texts = tf.TensorSpec([None], tf.string, name="text")
+    count = tf.function(lambda text: {"bytes": tf.strings.length(text)}, [texts])
+    signatures = count.get_concrete_function()
+    tf.saved_model.save(module, str(folder / "counting/1"), signatures)
+    return folder / "counting"
 
 
 @contextmanager
