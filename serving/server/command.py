@@ -250,11 +250,17 @@ def _check_together(arguments: argparse.Namespace) -> None:
             "--model-config-file-poll-wait-seconds SECONDS needs --model-config-file "
             "FILE"
         )
-    if arguments.no_batching and arguments.enable_per_model_batching_parameters:
-        raise ConfigError(
-            "--enable-per-model-batching-parameters does nothing with --no-batching; "
-            "give one of them"
-        )
+    if arguments.no_batching:
+        given = {
+            "--batching-parameters-file": arguments.batching_parameters_file,
+            "--enable-per-model-batching-parameters": (
+                arguments.enable_per_model_batching_parameters
+            ),
+        }
+        for flag in filter(given.get, given):
+            raise ConfigError(
+                f"{flag} does nothing with --no-batching; give one of them"
+            )
 
 
 def _log_settings(arguments: argparse.Namespace) -> Any:

@@ -119,7 +119,11 @@ ANSWER = {"predictions": [2.5]}
                 "--no-batching",
                 "--enable-per-model-batching-parameters",
             ],
-            "does nothing with --no-batching; give one of them",
+            "--enable-per-model-batching-parameters does nothing with --no-batching",
+        ),
+        (
+            ["--model={folder}", "--no-batching", "--batching-parameters-file", "x"],
+            "--batching-parameters-file does nothing with --no-batching; give one of",
         ),
         (
             ["--model", "{folder}", "--log-requests", "{folder}/123/saved_model.pb"],
