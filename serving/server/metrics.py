@@ -23,6 +23,7 @@ from prometheus_client.core import Metric
 
 from serving.server.models.batching import Timing
 from serving.server.models.catalog import Catalog
+from serving.server.streaming.batch import Written
 
 PATH = "/monitoring/prometheus/metrics"
 
@@ -61,31 +62,55 @@ class Metrics:
             registry=self.registry,
         )
         self._latency = self._histogram(
-            "request_latency",
+            _PREFIX + "request_latency",
             "Microseconds a request took in the server.",
             ["model_name", "API", "entrypoint"],
             _MICROSECONDS,
         )
         self._runtime = self._histogram(
-            "runtime_latency",
+            _PREFIX + "runtime_latency",
             "Microseconds a batch took in TensorFlow.",
             ["model_name"],
             _MICROSECONDS,
         )
         self._queuing = self._histogram(
-            "batching_session:queuing_latency",
+            _PREFIX + "batching_session:queuing_latency",
             "Microseconds the first request of a batch waited.",
             ["model_name"],
             _MICROSECONDS,
         )
         self._batch = self._histogram(
-            "batching_session:processed_batch_size",
+            _PREFIX + "batching_session:processed_batch_size",
             "Rows of a batch.",
             ["model_name"],
             _ROWS,
         )
+        self._tokens = Counter(
+            "transbeam_stream_tokens",
+            "Tokens that were written for streams.",
+            ["model_name"],
+            registry=self.registry,
+        )
+        self._together = self._histogram(
+            "transbeam_stream_rows",
+            "Texts that were written side by side, at each token but their first.",
+            ["model_name"],
+            _ROWS,
+        )
+        self._step = self._histogram(
+            "transbeam_stream_step_latency",
+            "Microseconds a token of each text took, but for their first.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
+        self._first = self._histogram(
+            "transbeam_stream_first_token_latency",
+            "Microseconds a text waited for its first token.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
         self._warm_up = self._histogram(
-            "model_warmup_latency",
+            _PREFIX + "model_warmup_latency",
             "Microseconds a version took to warm up.",
             ["model_path", "status"],
             _MICROSECONDS,
@@ -115,6 +140,15 @@ class Metrics:
         self._queuing.labels(model).observe(timing.waited * 1e6)
         self._batch.labels(model).observe(timing.rows)
 
+    def written(self, model: str, written: Written) -> None:
+        """Counts a token of each of some streams."""
+        self._tokens.labels(model).inc(written.tokens)
+        for seconds in written.waited:
+            self._first.labels(model).observe(seconds * 1e6)
+        if not written.waited:
+            self._together.labels(model).observe(written.tokens)
+            self._step.labels(model).observe(written.ran * 1e6)
+
     def warm_up(self, folder: Path, status: str, seconds: float) -> None:
         """Counts a version that had requests to warm up with."""
         self._warm_up.labels(str(folder), status).observe(seconds * 1e6)
@@ -136,6 +170,4 @@ class Metrics:
     def _histogram(
         self, name: str, text: str, labels: list[str], buckets: list[float]
     ) -> Histogram:
-        return Histogram(
-            _PREFIX + name, text, labels, registry=self.registry, buckets=buckets
-        )
+        return Histogram(name, text, labels, registry=self.registry, buckets=buckets)

@@ -92,6 +92,7 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
             settings.limits.answer_seconds,
             partial(metrics.batch, name),
             partial(metrics.warm_up, folder),
+            partial(metrics.written, name),
         )
 
     catalog = Catalog(

@@ -13,7 +13,7 @@ from serving.server.models.readiness import Observe, check_answers, warm_up
 from serving.server.models.rows import Answer, Arrays
 from serving.server.models.servable import Servable
 from serving.server.models.signature import Signature
-from serving.server.streaming.batch import ContinuousBatch, Stream
+from serving.server.streaming.batch import ContinuousBatch, Stream, Written
 
 
 class Loaded:
@@ -25,6 +25,7 @@ class Loaded:
         seconds: That a batch may take.
         observe: Is told of each batch.
         observe_warm_up: Is told of getting warm.
+        observe_written: Is told of each token of streams.
 
     Attributes:
         questions: That it came with, to be asked before anybody else.
@@ -40,9 +41,11 @@ class Loaded:
         seconds: float,
         observe: Callable[[Timing], None],
         observe_warm_up: Observe = lambda status, seconds: None,
+        observe_written: Callable[[Written], None] = lambda written: None,
     ):
         self._servable = Servable(folder)
         self._seconds = seconds
+        self._observe_written = observe_written
         try:
             known = self.signatures
             warm_up(folder, known, self._run, self.run_tensors, observe_warm_up)
@@ -81,7 +84,7 @@ class Loaded:
         with self._changed:
             if self._streams is None:
                 most = self._batching.max_batch_size, self._batching.most_rows
-                self._streams = ContinuousBatch(self._run, *most)
+                self._streams = ContinuousBatch(self._run, *most, self._observe_written)
         self._streams.submit(stream)
 
     def run_tensors(

@@ -7,6 +7,7 @@ arrays that are never copied but where rows come or go; see `serving.tasks.strea
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,21 @@ _log = logging.getLogger("transbeam.serve")
 Run = Callable[[str, Arrays], dict[str, np.ndarray]]
 
 
+@dataclass(frozen=True)
+class Written:
+    """A token of each of some texts, for the metrics.
+
+    Attributes:
+        tokens: As many as texts.
+        ran: Seconds.
+        waited: Seconds that each text waited for it, if it is its first.
+    """
+
+    tokens: int
+    ran: float
+    waited: Sequence[float] = ()
+
+
 @dataclass(eq=False)
 class Stream:
     """A text that is being written, or waits to be.
@@ -39,6 +55,7 @@ class Stream:
     request: StreamRequest
     deliver: Callable[[Part | Whole | Failure], None]
     telling: Telling = field(init=False)
+    since: float = field(default_factory=time.monotonic)
     is_over: bool = False
     truncated: bool = False
 
@@ -83,10 +100,18 @@ class ContinuousBatch:
         run: Runs a signature: its name, and its inputs.
         most_rows: Texts that are written at once.
         most_waiting: Texts that may wait for their turn.
+        observe: Is told of each token.
     """
 
-    def __init__(self, run: Run, most_rows: int, most_waiting: int):
+    def __init__(
+        self,
+        run: Run,
+        most_rows: int,
+        most_waiting: int,
+        observe: Callable[[Written], None] = lambda written: None,
+    ):
         self._run = run
+        self._observe = observe
         self._most_rows = most_rows
         self._most_waiting = most_waiting
         self._changed = threading.Condition()
@@ -163,7 +188,9 @@ class ContinuousBatch:
         self._leave()
         if not self._rows:
             return
+        began = time.monotonic()
         told = self._run(STEP, self._state)
+        self._observe(Written(len(self._rows), time.monotonic() - began))
         self._state = state_of(told)
         for row, stream in enumerate(self._rows):
             if not stream.is_over:
@@ -177,6 +204,7 @@ class ContinuousBatch:
             name: np.concatenate([stream.request.inputs[name] for stream in coming])
             for name in names
         }
+        began = time.monotonic()
         try:
             told = self._run(BEGIN, inputs)
         except Exception as error:
@@ -192,6 +220,9 @@ class ContinuousBatch:
             state = self._run(JOIN, {**self._state, **others})
         self._rows += coming
         self._state = state
+        now = time.monotonic()
+        waited = [now - stream.since for stream in coming]
+        self._observe(Written(len(coming), now - began, waited))
         for row, stream in enumerate(coming):
             stream.truncated = bool(told["truncated"][row])
             stream.tell(told, row)

@@ -454,6 +454,26 @@ def test_streams_are_counted(server):
     assert counts(server, "INVALID_ARGUMENT") == refusals + 1
 
 
+def test_tokens_are_counted(server):
+    def sample(name):
+        page = server.send("GET", METRICS)[2].decode()
+        line = f'transbeam_stream_{name}{{model_name="{NAME}"}} '
+        found = [text for text in page.splitlines() if text.startswith(line)]
+        return float(found[0].removeprefix(line)) if found else 0.0
+
+    names = [
+        "tokens_total",
+        "first_token_latency_count",
+        "step_latency_count",
+        "rows_sum",
+    ]
+    before = {name: sample(name) for name in names}
+    tokens = len(streamed(server, "7")) - 1  # the last tells the whole
+    grown = {name: sample(name) - before[name] for name in names}
+    assert tokens > 1
+    assert list(grown.values()) == [tokens, 1, tokens - 1, tokens - 1]
+
+
 def test_a_body_that_is_too_large_is_counted(server):
     refusals = counts(server, "INVALID_ARGUMENT")
     assert server.send("POST", STREAM, b" " * (2**24 + 1))[0] == 413

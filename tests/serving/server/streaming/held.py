@@ -130,9 +130,9 @@ class Told:
 
 
 @contextmanager
-def writing(run, most_rows=4, most_waiting=100):
+def writing(run, most_rows=4, most_waiting=100, observe=lambda written: None):
     """A batch, whose thread is gone in the end."""
-    batch = ContinuousBatch(run, most_rows, most_waiting)
+    batch = ContinuousBatch(run, most_rows, most_waiting, observe)
     try:
         yield batch
     finally:

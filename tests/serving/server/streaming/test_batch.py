@@ -216,6 +216,24 @@ def test_who_comes_joins_at_the_next_token(model, gate, submit):
         check(second, 4)
 
 
+def test_who_counts_is_told_of_each_token(model, gate, submit):
+    gate.close()
+    seen = []
+    with writing(model, observe=seen.append) as batch:
+        told = [submit(batch, 3)]
+        gate.wait()
+        told += [submit(batch, seed) for seed in (4, 6)]
+        gate.let_until(lambda rows: len(rows) == 3)
+        gate.open()
+        tokens = sum(one.end().num_tokens for one in told)
+    counted = [(one.tokens, len(one.waited)) for one in seen]
+    assert counted[:4] == [(1, 1), (1, 0), (2, 2), (3, 0)]
+    assert sum(one.tokens for one in seen) == tokens
+    assert all(one.ran >= 0 for one in seen)
+    # Those two came while a step was held.
+    assert min(seen[2].waited) >= seen[2].ran
+
+
 def test_those_who_wait_together_begin_together(model, gate, submit):
     gate.close()
     with writing(model) as batch:
