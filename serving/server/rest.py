@@ -158,7 +158,7 @@ class RestApi:
             with self._service.counted(target.name, "Stream", "REST"):
                 raise
 
-        async def read(signature: Signature) -> StreamRequest:
+        async def read(version: int, signature: Signature) -> StreamRequest:
             large = len(body) > _LARGE_BODY
             return await _aside(large, lambda: read_stream(body, signature))
 

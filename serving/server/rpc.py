@@ -17,6 +17,7 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_management_pb2,
+    model_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
@@ -118,8 +119,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         are `text` and `token_id`, and of the last one the fields of `Whole`.
         """
         spec = request.model_spec
+        answering = model_pb2.ModelSpec()
 
-        async def read(signature: Signature) -> StreamRequest:
+        async def read(version: int, signature: Signature) -> StreamRequest:
+            answering.CopyFrom(model_spec(spec.name, version, signature.name))
             given = request.inputs.items()
             arrays = {name: to_array(name, proto) for name, proto in given}
             return stream_request(arrays, signature)
@@ -131,7 +134,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 return await anext(parts, None)
 
             while part := await answered(context, self._token, following):
-                yield _response(part)
+                yield _response(answering, part)
 
     async def _ask(
         self, context: Any, api: str, name: str, answer: Callable[[], Awaitable[Any]]
@@ -208,8 +211,10 @@ def _target(request: Any) -> Target:
     return target_of(request.model_spec)
 
 
-def _response(part: Part | Whole) -> predict_pb2.PredictResponse:
-    response = predict_pb2.PredictResponse()
+def _response(
+    answering: model_pb2.ModelSpec, part: Part | Whole
+) -> predict_pb2.PredictResponse:
+    response = predict_pb2.PredictResponse(model_spec=answering)
     for name, value in asdict(part).items():
         response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
     return response

@@ -158,14 +158,15 @@ class Service:
         self,
         target: Target,
         entrypoint: str,
-        read: Callable[[Signature], Awaitable[StreamRequest]],
+        read: Callable[[int, Signature], Awaitable[StreamRequest]],
     ) -> AsyncGenerator[Part | Whole]:
         """Writes a text, and tells each part of it.
 
         Args:
             target: The model.
             entrypoint: The door, for the metrics.
-            read: Reads what is asked, by the signature that it has to fit.
+            read: Reads what is asked, by the version and the signature that it has to
+                fit.
 
         Yields:
             The parts, then the whole.
@@ -182,9 +183,9 @@ class Service:
 
         with (
             self.counted(target.name, "Stream", entrypoint),
-            self.catalog.use(target) as (_, loaded),
+            self.catalog.use(target) as (version, loaded),
         ):
-            request = await read(begin_signature(loaded.signatures))
+            request = await read(version, begin_signature(loaded.signatures))
             stream = Stream(request, deliver)
             loaded.write(stream)
             try:

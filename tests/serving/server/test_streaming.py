@@ -273,7 +273,11 @@ def test_versions_and_labels(server, path):
 def test_versions_and_labels_over_grpc(server):
     for spec in ({"version": 1}, {"label": "stable"}):
         with asked(server, "7", **spec) as call:
-            assert plain(list(call)[-1])["generated_text"] == " 8 9 10"
+            responses = list(call)
+        assert plain(responses[-1])["generated_text"] == " 8 9 10"
+        for response in responses:
+            assert response.model_spec.name == NAME
+            assert response.model_spec.version.value == 1
 
 
 @pytest.mark.parametrize(
@@ -425,7 +429,7 @@ def test_who_goes_away_while_nothing_is_waited_for(counting):
     catalog.configure([ModelSettings(NAME, counting)])
     service = Service(catalog, metrics)
 
-    async def read(signature):
+    async def read(version, signature):
         return read_stream(BODY, signature)
 
     async def leave():
