@@ -229,13 +229,17 @@ def describe(evaluation: Evaluation, split: str = "validation") -> str:
     if evaluation.variance is not None:
         return _describe_numbers(evaluation, evaluation.variance, split)
     gained = evaluation.nats_below_unigram or 0.0
-    learned = "has learned" if gained > 0 else "has NOT learned"
+    scores = evaluation.scores
+    if gained > 0:
+        learned = "so the model has learned from context"
+    elif "perplexity" in scores:
+        learned = "so the model has NOT learned from context"
+    else:  # a classifier that is too sure of itself may be right all the same
+        learned = "so its probabilities are worse than the targets' shares alone"
     told = [
         f"{split} loss {evaluation.loss:.3f} nats, unigram entropy "
-        f"{evaluation.unigram_entropy:.3f}: {gained:+.3f} nats "
-        f"below it, so the model {learned} from context"
+        f"{evaluation.unigram_entropy:.3f}: {gained:+.3f} nats below it, {learned}"
     ]
-    scores = evaluation.scores
     if "perplexity" in scores:
         told.append(
             f"perplexity {evaluation.perplexity:.1f}, accuracy "

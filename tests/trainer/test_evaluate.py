@@ -10,9 +10,17 @@ import tensorflow as tf
 from configs.supervised import TokenClassificationConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer.asks import Ask, asks_of
-from trainer.evaluate import NotFiniteError, evaluate, means, sums_over
+from trainer.evaluate import (
+    Evaluation,
+    NotFiniteError,
+    describe,
+    evaluate,
+    means,
+    sums_over,
+)
 from trainer.losses import Loss
 from trainer.metrics.classification import Classification
+from trainer.metrics.intervals import Interval
 from trainer.metrics.language import Accuracy
 from trainer.metrics.tagging import Tagging
 from trainer.scoring import Scorer, scorers_of
@@ -158,3 +166,26 @@ def test_entities_are_scored_where_tags_mark_them() -> None:
     pieces = TokenClassificationConfig(labels=labels, all_pieces=True)
     (scorer,) = scorers_of(pieces)
     assert isinstance(scorer.metric, Classification)
+
+
+@pytest.mark.parametrize(
+    ("score", "loss", "said"),
+    [
+        ("perplexity", 0.6, "+0.100 nats below it, so the model has learned from"),
+        ("perplexity", 0.8, "-0.100 nats below it, so the model has NOT learned from"),
+        ("macro_f1", 0.6, "+0.100 nats below it, so the model has learned from"),
+        ("macro_f1", 0.8, "-0.100 nats below it, so its probabilities are worse than"),
+    ],
+)
+def test_what_is_said_of_a_loss(score, loss, said) -> None:
+    evaluation = Evaluation(
+        loss=loss,
+        perplexity=math.exp(loss),
+        accuracy=0.78,
+        unigram_entropy=0.7,
+        nats_below_unigram=0.7 - loss,
+        predictions=100,
+        parts={},
+        scores={score: Interval(0.5, 0.4, 0.6)},
+    )
+    assert said in describe(evaluation)
