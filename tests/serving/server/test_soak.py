@@ -1,4 +1,4 @@
-"""A server that is asked for two minutes, and renewed meanwhile, keeps nothing of it."""
+"""A server that is asked for two minutes, and renewed meanwhile, keeps nothing."""
 
 import pytest
 
