@@ -15,6 +15,8 @@ import keras
 FEWEST_TOKENS = 64
 
 _PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
+_FOR_PHONES: ContextVar[bool] = ContextVar("for_phones", default=False)
+_IN_INT8: ContextVar[bool] = ContextVar("in_int8", default=False)
 
 
 @contextmanager
@@ -36,6 +38,38 @@ def plain() -> Iterator[None]:
         yield
     finally:
         _PLAIN.reset(token)
+
+
+@contextmanager
+def for_phones(*, in_int8: bool = False) -> Iterator[None]:
+    """What is traced in here is plain, and has forms that TFLite has a kernel for.
+
+    Args:
+        in_int8: Whether all numbers of the model will be of eight bits, so that no
+            tensor may have both large and small ones.
+
+    Example:
+    >>> with for_phones():
+    ...     is_plain(), is_for_phones()
+    (True, True)
+    """
+    tokens = _FOR_PHONES.set(True), _IN_INT8.set(in_int8)
+    try:
+        with plain():
+            yield
+    finally:
+        _FOR_PHONES.reset(tokens[0])
+        _IN_INT8.reset(tokens[1])
+
+
+def is_for_phones() -> bool:
+    """Whether the code runs inside `for_phones`."""
+    return _FOR_PHONES.get()
+
+
+def is_in_int8() -> bool:
+    """Whether the code runs inside `for_phones(in_int8=True)`."""
+    return _IN_INT8.get()
 
 
 def is_plain() -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from model.kernels import is_plain
+from model.kernels import is_for_phones, is_plain
 
 # How many scores are made at once: 16 MB in float32. Larger blocks of memory go back
 # to the system after each use and come again as pages to be zeroed; with much smaller
@@ -102,6 +102,8 @@ class _Rows:
 
 def _cut(query, key) -> _Rows:
     batch, heads, length, _ = _shape(query)
+    if is_for_phones():  # one text, which is short
+        return _Rows(length, length, 1)
     row = batch * heads * _shape(key)[2]  # scores of one
     known = isinstance(length, int) and isinstance(row, int)
     larger, smaller = (max, min) if known else (tf.maximum, tf.minimum)

@@ -9,6 +9,7 @@ from typing import Any
 from keras import ops
 
 from model.kernels import is_plain, on_tensorflow
+from model.kernels.shapes import reshape
 
 ENOUGH_TOKENS = 64
 
@@ -77,7 +78,7 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
     if activation is not None:
         outputs = activation(outputs)
     outputs = tf.cast(outputs, dtype)
-    return tf.reshape(outputs, (*ops.shape(inputs)[:-1], units))
+    return reshape(outputs, (*ops.shape(inputs)[:-1], units))
 
 
 def should_widen(inputs) -> bool:

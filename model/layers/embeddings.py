@@ -5,6 +5,7 @@ from keras import ops
 
 from model.initializers import InitializerLike, initializer_or_normal, seeded
 from model.kernels.dense import dense
+from model.kernels.lookup import look_up
 from model.layers.checks import check_integers, check_range, check_rank, check_rows
 from model.layers.int8_table import Int8Table
 
@@ -99,7 +100,7 @@ class TokenEmbedding(Int8Table):
         check_rank(token_ids, 2, name, "(batch, length)")
         check_integers(token_ids, name)
         check_range(token_ids, self.vocabulary_size, name, ", the vocabulary")
-        vectors = ops.take(self.embeddings, token_ids, axis=0)  # (B, T, D)
+        vectors = look_up(self.embeddings, token_ids)  # (B, T, D)
         vectors = self.rescale(vectors, token_ids)
         if self.scale:
             vectors = vectors * self.hidden_dim**0.5
@@ -195,7 +196,7 @@ class SegmentEmbedding(keras.layers.Layer):
         if segment_ids is not None:
             check_rows(segment_ids, inputs, f"{self.name}: segment_ids")
             check_range(segment_ids, self.num_segments, f"{self.name}: segment_ids")
-            return inputs + ops.take(self.embeddings, segment_ids, axis=0)
+            return inputs + look_up(self.embeddings, segment_ids)
         return inputs + self.embeddings[0]
 
     def compute_output_shape(self, inputs_shape, segment_ids_shape=None):

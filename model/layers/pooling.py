@@ -8,7 +8,7 @@ from keras import ops
 from configs.errors import ConfigError
 from model.initializers import InitializerLike, initializer_or_normal, seeded
 from model.layers.checks import check_rank, check_rows
-from model.layers.masks import FORBIDDEN
+from model.layers.masks import forbidden
 
 KINDS = ("first", "mean", "max", "attention")
 
@@ -108,7 +108,7 @@ class Pooling(keras.layers.Layer):
         """How much each token counts: `(B, T, 1)`, 0 for padding."""
         scores = ops.matmul(x, ops.expand_dims(self.query, -1))  # (B, T, 1)
         scores = scores / ops.shape(x)[-1] ** 0.5
-        scores = ops.where(real, scores, FORBIDDEN)
+        scores = ops.where(real, scores, forbidden())
         # `ops.softmax` warns of texts of one token. The highest weight is 1 before it
         # is divided, so that the sum of no weights at all is the only one below 1.
         highest = ops.max(scores, axis=1, keepdims=True)

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from keras import ops
 
+from model.kernels import for_phones
 from model.layers.masks import (
     FORBIDDEN,
+    FORBIDDEN_IN_INT8,
     attention_mask,
     mask_bias,
 )
@@ -70,6 +72,19 @@ def test_the_constant_is_finite_in_float16_and_nothing_after_the_softmax():
     # A forbidden score 1,000 above the best allowed one is still lost in rounding.
     leak = np.exp(np.float64(FORBIDDEN) + 1000.0)
     assert leak < np.finfo("float32").eps / 10
+
+
+def test_in_int8_the_constant_leaves_room_for_the_scores():
+    with for_phones(in_int8=True):
+        [[[[allowed, forbidden]]]] = ops.convert_to_numpy(
+            mask_bias(np.array([[[True, False]]]))
+        ).tolist()
+    assert (allowed, forbidden) == (0.0, FORBIDDEN_IN_INT8)
+    assert -forbidden / 255 < 0.25  # a step of eight bits, in nats
+    assert np.exp(forbidden + 50.0) < 1e-4  # of a score 50 above the best allowed one
+    with for_phones():
+        found = ops.convert_to_numpy(mask_bias(np.array([[[False]]])))
+    assert found.item() == FORBIDDEN
 
 
 def test_causal_with_a_prefix_and_from_the_middle():

@@ -6,6 +6,7 @@ from keras import ops
 from configs.errors import ConfigError
 from model.initializers import InitializerLike, initializer_or_normal, seeded
 from model.kernels.dense import dense
+from model.kernels.shapes import reshape
 from model.layers.attention.joined import joined_projection
 from model.layers.attention.probabilities import Probabilities
 from model.layers.checks import check_rank
@@ -205,14 +206,12 @@ class Attention(keras.layers.Layer):
     def split(self, x):
         """From `(B, T, heads K)` to `(B, T, heads, K)`."""
         batch, length, width = ops.shape(x)
-        return ops.reshape(x, (batch, length, width // self.head_dim, self.head_dim))
+        return reshape(x, (batch, length, width // self.head_dim, self.head_dim))
 
     def join(self, outputs):
         """From the heads' `(B, T, H, K)` to the layer's output `(B, T, D)`."""
         batch, length, heads, width = ops.shape(outputs)
-        return self.output_projection(
-            ops.reshape(outputs, (batch, length, heads * width))
-        )
+        return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 
     def attend(self, query, key, value, places, training=None):
         """Who looks at whom: what makes a kind.

@@ -24,7 +24,7 @@ from model.layers.attention.blocks import (
     windows,
 )
 from model.layers.attention.documents import Documents, flat_index
-from model.layers.masks import FORBIDDEN, softmax
+from model.layers.masks import forbidden, softmax
 
 
 class Window(NamedTuple):
@@ -231,7 +231,7 @@ def pair_bias(attention, ahead, length, bias_table=None):
 
 def forbid(scores, allowed):
     """Takes much from the scores of pairs that are not allowed; gives float32."""
-    return ops.cast(scores, "float32") + ops.where(allowed, 0.0, FORBIDDEN)
+    return ops.cast(scores, "float32") + ops.where(allowed, 0.0, forbidden())
 
 
 def pass_seam(attention, probabilities, training=None):

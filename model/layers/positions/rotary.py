@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from configs.errors import ConfigError
+from model.kernels.shapes import reshape
 from model.layers.checks import check_integers, check_rank
 
 STRETCHES = ("none", "linear", "ntk", "yarn")
@@ -158,10 +159,10 @@ class RotaryEmbedding(keras.layers.Layer):
         # The halves get an axis, because to flip it costs one pass over the tensor,
         # where to split and join it costs several.
         *rows, width = ops.shape(inputs)
-        halves = ops.reshape(inputs, (*rows, 2, width // 2))
+        halves = reshape(inputs, (*rows, 2, width // 2))
         halves = ops.cast(halves, "float32")  # (B, T, H, 2, K / 2)
         turned = halves * cos + ops.flip(halves, axis=-2) * sin
-        return ops.cast(ops.reshape(turned, (*rows, width)), self.compute_dtype)
+        return ops.cast(reshape(turned, (*rows, width)), self.compute_dtype)
 
     def _check_position_ids(self, position_ids, inputs) -> None:
         check_integers(position_ids, f"{self.name}: position_ids")

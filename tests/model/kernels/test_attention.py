@@ -8,7 +8,7 @@ from ai_edge_litert.interpreter import Interpreter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model.kernels import attention_tensorflow, plain
+from model.kernels import attention_tensorflow, for_phones, plain
 from model.kernels.attention import plain_attention, scaled_dot_product_attention
 from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
@@ -134,6 +134,25 @@ def test_plain_ops_have_no_gradient_of_their_own(free):
         return in_graph(plainly, free=free)
 
     case.check("relative", traced_plainly)
+
+
+def test_for_phones_it_is_in_one_piece():
+    """Of any length, without a loop, which TFLite's fast kernels cannot be handed."""
+    case = Case(1, 2, 11, 11, 4, 2, "float32")
+
+    loops = {"If", "StatelessIf", "StatelessWhile", "While"}
+
+    def traced_for_phones(function):
+        def for_a_phone(*inputs):
+            with for_phones():
+                outputs = function(*inputs)
+            graph = outputs.graph
+            assert not {op.type for op in graph.get_operations()} & loops
+            return outputs
+
+        return in_graph(for_a_phone, free=2)
+
+    case.check("relative", traced_for_phones)
 
 
 def test_the_reference_is_keras_own_attention():

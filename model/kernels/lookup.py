@@ -1,0 +1,45 @@
+"""Looking vectors up in a table."""
+
+import functools
+from typing import Any
+
+from keras import ops
+
+from model.kernels import is_for_phones, on_tensorflow
+from model.kernels.shapes import reshape
+
+
+def look_up(table: Any, ids: Any) -> Any:
+    """The rows of a table that some ids name.
+
+    TFLite has an op for it, whose table may be in whole numbers of 8 or 4 bits and of
+    which only the rows that are asked for become floats; of a gather it makes floats
+    of the whole table. The converter knows it by a name on a function.
+
+    Args:
+        table: float `(V, D)`.
+        ids: int of any shape, in `[0, V)`.
+
+    Returns:
+        `(*ids.shape, D)` in the dtype of `table`.
+
+    Example:
+    >>> table = ops.array([[1.0], [2.0], [3.0]])
+    >>> ops.convert_to_numpy(look_up(table, ops.array([[2, 0]]))).ravel()
+    array([3., 1.], dtype=float32)
+    """
+    if not (on_tensorflow() and is_for_phones()):
+        return ops.take(table, ids, axis=0)
+    rows = _named_lookup()(ops.convert_to_tensor(table), reshape(ids, (-1,)))
+    return reshape(rows, (*ops.shape(ids), table.shape[1]))
+
+
+@functools.cache
+def _named_lookup() -> Any:
+    import tensorflow as tf
+
+    @tf.function(experimental_implements="embedding_matmul", autograph=False)
+    def look_up(table, ids):
+        return tf.gather(table, ids)
+
+    return look_up
