@@ -36,6 +36,8 @@ setup(
         "apache-beam>=2.77",
         "pyyaml>=6",
         "ai-edge-litert>=2.3",
+        "ai-edge-quantizer>=0.10,<0.11",
+        "flatbuffers>=25.9",
         "google-crc32c>=1.5",
         "grpcio>=1.81",
         "grpcio-health-checking>=1.81",

@@ -16,6 +16,10 @@ from configs.objective import (
 from configs.supervised import SOURCE_FIELDS, ImageClassificationConfig
 from configs.templates import template_fields
 
+Variant = Literal[
+    "float32", "float16", "dynamic_int8", "int8", "weight_int8", "weight_int4"
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToleranceConfig:
@@ -30,15 +34,37 @@ class ToleranceConfig:
         "The same for a SavedModel in bfloat16.", default=0.1, minimum=0.0
     )
     float32: float = option("The same for float32 TFLite.", default=1e-3, minimum=0.0)
-    dynamic_int8: float = option(
-        "The same for int8 TFLite, as a root mean square.", default=0.25, minimum=0.0
+    float16: float = option("The same for float16 TFLite.", default=0.02, minimum=0.0)
+    weight_int8: float = option(
+        "The same for TFLite with weights of 8 bits, as a root mean square.",
+        default=0.1,
+        minimum=0.0,
     )
-    dynamic_int8_agreement: float = option(
-        "Smallest share of [MASK]s, or of texts, with the same first guess, int8 and "
-        "Keras; a tie within `dynamic_int8` counts.",
+    dynamic_int8: float = option(
+        "The same where products are rounded to 8 bits, too.",
+        default=0.25,
+        minimum=0.0,
+    )
+    int8: float = option("The same for int8 throughout.", default=0.5, minimum=0.0)
+    weight_int4: float = option(
+        "The same for weights of 4 bits.", default=0.75, minimum=0.0
+    )
+    agreement: float = option(
+        "Smallest share of [MASK]s, or of texts, with the same first guess as Keras, "
+        "of TFLite in whole numbers; a tie within the variant's tolerance counts.",
         default=0.9,
         minimum=0.0,
         maximum=1.0,
+    )
+    metric_loss: float = option(
+        "What a TFLite file may lose of the accuracy that Keras has on validation "
+        "records: 0.01 is one point.",
+        default=0.01,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    perplexity_loss: float = option(
+        "The share by which its perplexity may be higher.", default=0.02, minimum=0.0
     )
 
 
@@ -57,8 +83,14 @@ class ExportConfig:
         "Vectors of length 1, so that the product of two is their cosine.",
         default=False,
     )
-    tflite: tuple[Literal["float32", "dynamic_int8"], ...] = option(
-        "TFLite files to make.", default=("float32", "dynamic_int8")
+    tflite: tuple[Variant, ...] = option(
+        "TFLite files to make: float32; half as large float16; a quarter weight_int8, "
+        "dynamic_int8, the fastest on a phone's processor, and int8, calibrated on the "
+        "corpus; an eighth weight_int4.",
+        default=("float32", "dynamic_int8"),
+    )
+    tflite_calibration: int = option(
+        "Training records that the ranges of int8 are found on.", default=128, minimum=1
     )
     tflite_masks: int = option(
         "[MASK]s a single call of the TFLite model can ask for.", default=8, minimum=1

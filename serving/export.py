@@ -18,19 +18,23 @@ from serving.dtypes import in_dtype, with_tolerance
 from serving.forms import PhoneModel, ask_saved_model
 from serving.gate import judge_of
 from serving.gate.judge import Judge
-from serving.gate.parity import check_parity, require_passed
+from serving.gate.metrics import metric_of
+from serving.gate.parity import check_metric, check_parity, require_passed
 from serving.gate.rows import Row
 from serving.golden import write_golden
 from serving.questions import golden_questions
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
 from serving.tflite import file_name, write_tflite
-from serving.trained import TOKENIZER, WEIGHTS, Trained, load_trained, training_record
+from serving.trained import WEIGHTS, Trained, load_trained, training_record
 from serving.warmup import write_warm_up
 
 SAVED_MODEL = "saved_model"
 TFLITE = "tflite"
 PARITY = "parity.json"
+
+# Of each variant, by the metric, and of Keras.
+Scores = dict[str, dict[str, float]]
 
 WARM_UP_CALLS = 5
 TIMED_CALLS = 40
@@ -44,7 +48,8 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
     Returns:
         The stage's result: `path`, `saved_model` and `tflite` (path, bytes and the
-        median time of a call with one text), `parity` and a `summary`.
+        median time of a call with one text), `parity`, `scores` (how good Keras and
+        each file are by the task's metric) and a `summary`.
 
     Raises:
         ArtifactError: There is no trained model of this configuration, it is damaged,
@@ -69,8 +74,9 @@ def export(invocation: Invocation) -> dict[str, Any]:
         with peak_memory() as peak:
             with output_held_back():  # oneDNN tells of what this processor lacks
                 judge = judge_of(with_tolerance(trained), run_folder)
-            rows = _build(trained, judge, run_folder, building, console.say)
+            rows, scores = _build(trained, judge, run_folder, building, console.say)
             result = _measure(trained, judge, building, stage.path, rows)
+        result["scores"] = scores
         result["peak_memory_mb"] = peak.megabytes
         write_json(building / PARITY, result["parity"])
         save_config(building, config)
@@ -111,7 +117,7 @@ def _build(
     run_folder: Path,
     building: Path,
     say: Callable[[str], None],
-) -> list[Row]:
+) -> tuple[list[Row], Scores]:
     """Makes all forms in a folder and holds them against Keras."""
     export = trained.config.export
     say(f"writing the SavedModel, version {export.version}")
@@ -125,12 +131,17 @@ def _build(
     tflite = {}
     if variants := phone_variants(trained.config):
         say(f"converting to TFLite: {', '.join(variants)}")
-        tflite = write_tflite(trained, run_folder / TOKENIZER, building / TFLITE)
+        tflite = write_tflite(trained, run_folder, building / TFLITE)
     say(f"comparing each form with Keras on {judge.size} {_kind(trained)}s")
     with output_held_back():
         rows = check_parity(with_tolerance(trained), judge, saved_model, tflite)
+        scores, metric = {}, metric_of(trained, run_folder) if tflite else None
+        if metric is not None:
+            more, found = check_metric(metric, tflite)
+            rows += more
+            scores = {metric.name: {"keras": metric.of_keras, **found}}
     require_passed(rows)
-    return rows
+    return rows, scores
 
 
 def _measure(

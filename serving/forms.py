@@ -38,14 +38,17 @@ class PhoneModel:
         file: The `.tflite` file.
         delegate: With XNNPACK, the default; or the builtin kernels alone, which a
             phone falls back to.
+        resized: Whether texts are asked about as they are, which resizes the inputs
+            that can be; or filled up to the shapes that the file has.
     """
 
-    def __init__(self, file: Path, *, delegate: bool = True):
+    def __init__(self, file: Path, *, delegate: bool = True, resized: bool = True):
         resolver = (
             OpResolverType.BUILTIN
             if delegate
             else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         )
+        self.resized = resized
         with output_held_back():
             interpreter = Interpreter(
                 str(file), experimental_op_resolver_type=resolver, num_threads=1
@@ -64,7 +67,7 @@ class PhoneModel:
                 self.ask(name, **ones)
 
     def size(self, signature: str, name: str) -> int:
-        """How many numbers an input holds."""
+        """How many numbers an input holds that is not resized."""
         return int(self._inputs[signature][name]["shape"][1])
 
     def ask(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
@@ -75,11 +78,15 @@ class PhoneModel:
             **inputs: Rows (N,), not padded; at most `size` long. Or images, all of
                 their size.
         """
-        padded = {}
+        rows = {}
         for name, row in inputs.items():
-            ends = [(0, 0)] * row.ndim
-            ends[0] = 0, self.size(signature, name) - len(row)
-            dtype = self._inputs[signature][name]["dtype"]
-            padded[name] = np.pad(row, ends)[np.newaxis].astype(dtype)
-        answers = self._runners[signature](**padded)
+            if not self._takes_any_length(signature, name):
+                ends = [(0, 0)] * row.ndim
+                ends[0] = 0, self.size(signature, name) - len(row)
+                row = np.pad(row, ends)
+            rows[name] = row[np.newaxis].astype(self._inputs[signature][name]["dtype"])
+        answers = self._runners[signature](**rows)
         return {name: answer[0] for name, answer in answers.items()}
+
+    def _takes_any_length(self, signature: str, name: str) -> bool:
+        return self.resized and self._inputs[signature][name]["shape_signature"][1] < 0

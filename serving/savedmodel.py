@@ -1,6 +1,7 @@
 """The SavedModel: one folder with tokenizer, weights and signatures, for TF Serving."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def write_endpoints(
     folder: Path,
     endpoints: Mapping[str, tuple[Callable[..., Any], Sequence[tf.TensorSpec]]],
     resources: Sequence[Any] = (),
+    tracing: Callable[[], AbstractContextManager[None]] = plain,
 ) -> None:
     """Writes functions as the signatures of a SavedModel.
 
@@ -64,6 +66,7 @@ def write_endpoints(
         folder: Must not exist; the folders above are made.
         endpoints: Function and inputs of each signature.
         resources: What holds the tables that these look things up in, if any do.
+        tracing: What makes the context that the functions are traced in.
 
     Raises:
         ArtifactError: The disk refuses.
@@ -74,7 +77,7 @@ def write_endpoints(
     archive: Any = keras.export.ExportArchive()
     for resource in resources:
         archive.track(resource)
-    with plain():
+    with tracing():
         for name, (function, inputs) in endpoints.items():
             traced = archive.add_endpoint(name, function, inputs)
             # The archive would trace it for its variables, and TensorFlow once more
@@ -83,7 +86,7 @@ def write_endpoints(
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with plain():
+        with tracing():
             archive.write_out(str(folder), verbose=False)
     except tf.errors.OpError as error:  # what TensorFlow makes of an OSError
         raise ArtifactError(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from PIL import Image
 
 from configs.errors import DataError
@@ -21,6 +20,7 @@ from configs.objective import ImageClassificationConfig
 from pipeline.pixels import decode_image
 from serving.forms import AskTexts, PhoneModel
 from serving.gate.rows import (
+    IN_FLOATS,
     Row,
     agreement_row,
     at_most,
@@ -30,8 +30,8 @@ from serving.gate.rows import (
     phone_row,
     probabilities_off,
 )
-from serving.gate.texts import VALIDATION_RECORDS
 from serving.images.files import read_image
+from serving.records import records
 from serving.trained import Trained
 
 FROM_RECORDS = 12
@@ -96,9 +96,10 @@ class ImageJudge:
         answer = np.array([self._phone_answer(model, one) for one in self.expected])
         limits, off = self.tolerance, answer - self._reference
         rows = [phone_row(form, "log-probability", off, variant, limits)]
-        if variant == "dynamic_int8":
+        if variant not in IN_FLOATS:
             check = "label, share equal"
-            rows.append(agreement_row(form, check, answer, self._reference, limits))
+            compared = answer, self._reference
+            rows.append(agreement_row(form, check, *compared, variant, limits))
         return rows
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
@@ -154,10 +155,8 @@ def judged_images(
         yield content, pixels_of(raw)
     for content in _awkward():
         yield content, pixels_of(decode_image(content, size, channels))
-    files = sorted(map(str, run_folder.glob(VALIDATION_RECORDS)))
-    for record in islice(tf.data.TFRecordDataset(files), from_records):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-        pixels = pixels_of(features["image"].bytes_list.value[0])
+    for record in islice(records(run_folder, "validation"), from_records):
+        pixels = record["image"].reshape(size, size, channels)
         yield _file(Image.fromarray(pixels.squeeze()), "PNG"), pixels
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from serving.forms import AskTexts, PhoneModel
 from serving.gate.rows import (
+    IN_FLOATS,
     Row,
     agreement_row,
     at_most,
@@ -101,9 +102,9 @@ class MaskedJudge:
             phone_row(form, "log-probability", off, variant, limits),
             phone_row(form, "vector entry", vectors, variant, limits),
         ]
-        if variant == "dynamic_int8":
+        if variant not in IN_FLOATS:
             what = "first guess, share equal"
-            rows.append(agreement_row(form, what, answer, reference, limits))
+            rows.append(agreement_row(form, what, answer, reference, variant, limits))
         return rows
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:

@@ -16,10 +16,19 @@ from configs.errors import ArtifactError, UserError
 from serving.forms import PhoneModel, ask_saved_model
 from serving.gate.attention import attention_rows
 from serving.gate.judge import Judge
+from serving.gate.metrics import Metric
 from serving.gate.rows import Row
 from serving.gate.served import our_server, stock_server
 from serving.gate.writing import WritingJudge
 from serving.trained import Trained
+
+# A phone runs a file with the delegate or, failing that, without; and its texts are as
+# long as they are, or filled up.
+_ON_PHONES: dict[str, dict[str, bool]] = {
+    "XNNPACK": {"delegate": True, "resized": True},
+    "XNNPACK, filled up": {"delegate": True, "resized": False},
+    "builtin kernels": {"delegate": False, "resized": True},
+}
 
 
 def check_parity(
@@ -55,11 +64,31 @@ def check_parity(
                 for form, ask in served.streams.items():
                     rows += judge.written_rows(form, ask)
     for variant, file in tflite.items():
-        for delegate, how in ((True, "XNNPACK"), (False, "builtin kernels")):
+        for how, ways in _ON_PHONES.items():
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:
-                model = PhoneModel(file, delegate=delegate)
-                rows += judge.phone_rows(form, variant, model)
+                rows += judge.phone_rows(form, variant, PhoneModel(file, **ways))
     return rows
+
+
+def check_metric(
+    metric: Metric, tflite: Mapping[str, Path]
+) -> tuple[list[Row], dict[str, float]]:
+    """Holds what each phone's file loses of the task's own measure.
+
+    Args:
+        metric: Of the task.
+        tflite: The file of each variant.
+
+    Returns:
+        A row for each, and how good each is.
+    """
+    rows: list[Row] = []
+    found = {}
+    for variant, file in tflite.items():
+        with _failing_as_row(f"TFLite {variant}", rows) as form:
+            found[variant], row = metric.measured(PhoneModel(file))
+            rows.append(row(form))
+    return rows, found
 
 
 def require_passed(rows: Sequence[Row]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from configs.objective import ClassificationConfig, PairClassificationConfig
 from serving.forms import AskTexts, PhoneModel
 from serving.gate.rows import (
+    IN_FLOATS,
     Row,
     agreement_row,
     at_most,
@@ -85,9 +86,10 @@ class PooledJudge:
         limits, off = self.tolerance, answer - self._reference
         what = "log-probability" if self.labels else "number"
         rows = [phone_row(form, what, off, variant, limits)]
-        if self.labels and variant == "dynamic_int8":
+        if self.labels and variant not in IN_FLOATS:
             check = "label, share equal"
-            rows.append(agreement_row(form, check, answer, self._reference, limits))
+            compared = answer, self._reference
+            rows.append(agreement_row(form, check, *compared, variant, limits))
         return rows
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:

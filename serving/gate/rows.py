@@ -10,6 +10,8 @@ from configs.export import ToleranceConfig
 
 # A float32 cannot say a smaller probability exactly.
 _TINY = np.finfo(np.float32).tiny
+# Variants whose answers differ by rounding alone; the others have whole numbers.
+IN_FLOATS = frozenset({"float32", "float16"})
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,12 @@ def phone_row(
     variant: str,
     tolerance: ToleranceConfig,
 ) -> Row:
-    """How far a TFLite variant is from Keras: float32 at most, int8 on the whole."""
-    if variant == "float32":
-        value, kind, limit = largest(differences), "largest", tolerance.float32
+    """How far a TFLite variant is from Keras: floats at most, integers on the whole."""
+    limit = getattr(tolerance, variant)
+    if variant in IN_FLOATS:
+        value, kind = largest(differences), "largest"
     else:
-        value, kind, limit = rms(differences), "RMS", tolerance.dynamic_int8
+        value, kind = rms(differences), "RMS"
     return at_most(form, f"{what}, {kind} difference", value, limit)
 
 
@@ -60,19 +63,21 @@ def agreement_row(
     check: str,
     answer: np.ndarray,
     reference: np.ndarray,
+    variant: str,
     tolerance: ToleranceConfig,
 ) -> Row:
-    """How often an int8 variant's first choice is Keras's, or as good to it.
+    """How often a variant's first choice is Keras's, or as good to it.
 
     Args:
         form: As in `Row`.
         check: As in `Row`.
         answer: Log-probabilities (N, C).
         reference: The same, of Keras.
-        tolerance: Its `dynamic_int8` is what a choice may be below the best one.
+        variant: Its tolerance is what a choice may be below the best one.
+        tolerance: Of the export.
     """
-    share = agreement(answer, reference, tie=tolerance.dynamic_int8)
-    smallest = tolerance.dynamic_int8_agreement
+    share = agreement(answer, reference, tie=getattr(tolerance, variant))
+    smallest = tolerance.agreement
     return Row(form, check, share, smallest, share >= smallest)
 
 

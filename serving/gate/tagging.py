@@ -10,6 +10,7 @@ import tensorflow as tf
 from configs.objective import TokenClassificationConfig
 from serving.forms import AskTexts, PhoneModel
 from serving.gate.rows import (
+    IN_FLOATS,
     Row,
     agreement_row,
     at_most,
@@ -109,9 +110,9 @@ class TaggingJudge:
         reference = np.concatenate([one.answer for one in self.expected])
         off, limits = answer - reference, self.tolerance
         rows = [phone_row(form, "log-probability", off, variant, limits)]
-        if variant == "dynamic_int8":
+        if variant not in IN_FLOATS:
             what = "tag, share equal"
-            rows.append(agreement_row(form, what, answer, reference, limits))
+            rows.append(agreement_row(form, what, answer, reference, variant, limits))
         return rows
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:

@@ -1,6 +1,5 @@
 """The texts on which the exported forms must agree with Keras."""
 
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from configs.export import asked_texts, example_texts
 from configs.objective import SpanCorruptionConfig, SpanQAConfig
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
+from serving.records import documents
 from serving.trained import Trained
-
-VALIDATION_RECORDS = "data/records/validation-*.tfrecord"
 
 # Lengths from nothing to far too long, and scripts the corpus may not have.
 BUILT_IN = (
@@ -40,7 +38,7 @@ def masked_texts(
     tokenizer = trained.tokenizer
     found = (
         _text(tokenizer, ids)
-        for ids, _ in _documents(run_folder)
+        for ids, _ in documents(run_folder)
         if tokenizer.special.mask in ids
     )
     examples = trained.config.export.examples
@@ -54,14 +52,14 @@ def labelled_texts(
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if len(asked_texts(config.objective)) == 1:
-        records = ((_text(tokenizer, ids),) for ids, _ in _documents(run_folder))
+        records = ((_text(tokenizer, ids),) for ids, _ in documents(run_folder))
         fixed = [(text,) for text in BUILT_IN]
         return [*examples, *fixed, *islice(records, from_records)]
     fixed = list(zip(BUILT_IN, reversed(BUILT_IN), strict=True))
     fixed.append((BUILT_IN[-1], BUILT_IN[-1]))
     pairs = (
         (_text(tokenizer, ids[segments == 0]), _text(tokenizer, ids[segments == 1], 0))
-        for ids, segments in _documents(run_folder)
+        for ids, segments in documents(run_folder)
     )
     if isinstance(config.objective, SpanQAConfig):  # the question stands first there
         pairs = ((context, question) for question, context in pairs)
@@ -76,10 +74,10 @@ def written_texts(
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if config.model.kind == "decoder":
         # The first half of a document is a prompt like any other.
-        found = (ids[: (len(ids) + 1) // 2] for ids, _ in _documents(run_folder))
+        found = (ids[: (len(ids) + 1) // 2] for ids, _ in documents(run_folder))
         ends = 0
     else:
-        found = (ids for ids, _ in _documents(run_folder, "encoder_"))
+        found = (ids for ids, _ in documents(run_folder, "encoder_"))
         ends = 1
     records = [_text(tokenizer, ids, 0, ends) for ids in islice(found, from_records)]
     fixed = list(BUILT_IN)
@@ -96,27 +94,6 @@ def _with_gaps(text: str) -> str:
     for gap in sentinel_pieces(text.count(MASK)):
         text = text.replace(MASK, gap, 1)
     return text
-
-
-def _documents(
-    run_folder: Path, prefix: str = ""
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Ids (T,) and segments (T,) of the validation documents, one by one."""
-    files = sorted(map(str, run_folder.glob(VALIDATION_RECORDS)))
-    for record in tf.data.TFRecordDataset(files):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-
-        def row(name: str, features=features) -> np.ndarray:
-            return np.array(features[name].int64_list.value, np.int32)
-
-        token_ids, document_ids = (
-            row(f"{prefix}token_ids"),
-            row(f"{prefix}document_ids"),
-        )
-        segments = row("segment_ids") if "segment_ids" in features else 0 * token_ids
-        for document in range(1, int(document_ids.max()) + 1):
-            of_it = document_ids == document
-            yield token_ids[of_it], segments[of_it]
 
 
 def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1, end: int = 1) -> str:

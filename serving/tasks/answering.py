@@ -90,7 +90,7 @@ class Answering:
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        ids = [ids_spec(name, 1, self.max_length) for name in self.id_inputs]
+        ids = [ids_spec(name, 1, None) for name in self.id_inputs]
         return {"read_ids": Endpoint(self.read_ids, ids)}
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:

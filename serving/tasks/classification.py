@@ -47,7 +47,7 @@ class Classification:
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        specs = self.asking.id_specs(1, self.asking.max_length)
+        specs = self.asking.id_specs(1, None)
         return {"classify_ids": Endpoint(self.asking.ask_ids, specs)}
 
     def choose(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -55,7 +55,7 @@ class FillMask:
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        sequence = [ids_spec(name, 1, self.max_length) for name in _SEQUENCE]
+        sequence = [ids_spec(name, 1, None) for name in _SEQUENCE]
         masks = ids_spec("masked_positions", 1, self.phone_masks)
         return {
             "fill_mask": Endpoint(self.fill_mask, [*sequence, masks]),

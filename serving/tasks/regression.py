@@ -41,7 +41,7 @@ class Regression:
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        specs = self.asking.id_specs(1, self.asking.max_length)
+        specs = self.asking.id_specs(1, None)
         return {"regress_ids": Endpoint(self.asking.ask_ids, specs)}
 
     def estimate(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -84,7 +84,7 @@ class Tagging:
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        specs = [ids_spec(name, 1, self.max_length) for name in _INPUTS]
+        specs = [ids_spec(name, 1, None) for name in _INPUTS]
         return {"tag_ids": Endpoint(self.tag_ids, specs)}
 
     def tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -81,7 +81,7 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     data.begin({})
     tokenizer = learn_model(Counter(CORPUS.split() * 2), config.tokenizer)
     save_tokenizer(data.path / "tokenizer", tokenizer)
-    write_validation_record(data.path / "records", data.path / "tokenizer")
+    write_records(data.path / "records", data.path / "tokenizer")
     data.finish(
         {},
         {
@@ -117,8 +117,8 @@ def make_run(folder: Path, config: RunConfig) -> Path:
     return folder
 
 
-def write_validation_record(folder: Path, tokenizer_folder: Path) -> None:
-    """One packed record: three documents, of which two have a mask, and padding.
+def write_records(folder: Path, tokenizer_folder: Path) -> None:
+    """Packed records: three documents, of which two have a mask, and padding.
 
     The last word of each is of a second segment, which a pair would have.
     """
@@ -150,8 +150,11 @@ def write_validation_record(folder: Path, tokenizer_folder: Path) -> None:
             feature = example.features.feature[side + name]
             feature.int64_list.value.extend(values)
     folder.mkdir()
-    with tf.io.TFRecordWriter(str(folder / "validation-00000.tfrecord")) as writer:
-        writer.write(example.SerializeToString())
+    # Of those to learn from enough for ranges to be found on.
+    for split, copies in (("validation", 1), ("train", 8)):
+        with tf.io.TFRecordWriter(str(folder / f"{split}-00000.tfrecord")) as writer:
+            for _ in range(copies):
+                writer.write(example.SerializeToString())
 
 
 def invocation_of(folder: Path, config: RunConfig = TINY, **export_keys) -> Invocation:

@@ -114,8 +114,7 @@ def test_a_phones_file_scores_as_the_model_it_is_of(run) -> None:
 
 
 def write_phones_file(run_folder: Path) -> Path:
-    tokenizer = run_folder / "data/tokenizer"
-    files = write_tflite(load_trained(run_folder), tokenizer, run_folder / "tflite")
+    files = write_tflite(load_trained(run_folder), run_folder, run_folder / "tflite")
     return files["float32"]
 
 

@@ -1,0 +1,93 @@
+"""TFLite files as data: what ops they use, and what shapes they say they have."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from configs.errors import ArtifactError
+from configs.held_back import output_held_back
+
+# In a file made the wrong way these stand where the weights should be, and the
+# interpreter answers with whatever its memory holds.
+VARIABLE_OPS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
+
+_IDENTIFIER = b"TFL3"
+_BUILTIN_NAMES = {value: name for name, value in vars(schema.BuiltinOperator).items()}
+
+
+def ops_of(content: bytes) -> tuple[set[str], set[str]]:
+    """The builtin ops that a model uses, and those that are none of TFLite's own."""
+    model = schema.Model.GetRootAsModel(content, 0)
+    count = model.OperatorCodesLength()
+    codes: list[Any] = [model.OperatorCodes(number) for number in range(count)]
+    custom = {code.CustomCode().decode() for code in codes if code.CustomCode()}
+    # An op number below 127 may stand in the older of the two fields.
+    builtin = {
+        _BUILTIN_NAMES[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())]
+        for code in codes
+    }
+    return builtin - {"CUSTOM"}, custom
+
+
+def check_flatbuffer(content: bytes, where: str) -> None:
+    """Makes sure that the plain interpreter can run a TFLite model as it is.
+
+    Raises:
+        ArtifactError: It has an op outside TFLite's own, or variables in place of
+            weights.
+    """
+    builtin, custom = ops_of(content)
+    if refused := sorted(custom | (builtin & VARIABLE_OPS)):
+        raise ArtifactError(
+            f"{where}: uses {', '.join(refused)}; expected TFLite's builtin ops only, "
+            "and weights as constants. Write the layer with other ops"
+        )
+
+
+def with_shapes(
+    content: bytes, sizes: Mapping[str, Mapping[str, tuple[int, ...]]]
+) -> bytes:
+    """The same model, whose tensors have certain shapes until they are resized.
+
+    The converter writes 1 for a size that may change. Then a program that does not
+    resize reads texts of one token, and runtimes that plan their memory from the file
+    plan for that. With all shapes written down, a file is one of fixed shapes to those,
+    and can still be resized by others.
+
+    Args:
+        content: The model.
+        sizes: The shape of each input of each signature.
+
+    Returns:
+        The model with the shape that each tensor has then.
+    """
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    interpreter = Interpreter(
+        model_content=content,
+        # A delegate would swallow the tensors between its ops.
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+    with output_held_back():
+        for signature, shapes in sizes.items():
+            runner: Any = interpreter.get_signature_runner(signature)
+            dtypes = runner.get_input_details()
+            runner(**{n: np.zeros(s, dtypes[n]["dtype"]) for n, s in shapes.items()})
+            number = runner._subgraph_index
+            found: list[Any] = interpreter.get_tensor_details(number)
+            tensors = model.subgraphs[number].tensors
+            for detail in found:
+                # Behind those of the file stand the scratch tensors of the kernels.
+                if detail["index"] < len(tensors):
+                    tensors[detail["index"]].shape = detail["shape"].astype(np.int32)
+    return packed(model)
+
+
+def packed(model: Any) -> bytes:
+    """A model of the schema's object API as a file."""
+    builder = flatbuffers.Builder(1 << 20)
+    builder.Finish(model.Pack(builder), _IDENTIFIER)
+    return bytes(builder.Output())

@@ -1,0 +1,85 @@
+"""Smaller variants of a float32 file: the same graph, its numbers in fewer bits.
+
+All are made by AI Edge Quantizer from one converted file, so they have the same
+signatures, shapes and inputs, and no answer but a float32 one.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from ai_edge_quantizer import quantizer
+from ai_edge_quantizer.qtyping import TFLOperationName
+from ai_edge_quantizer.recipe_manager import AlgorithmName, RecipeManager
+
+from configs.held_back import output_held_back
+
+# Inputs of each signature, a row at a time.
+Calibration = Mapping[str, Iterable[Mapping[str, np.ndarray]]]
+
+CALIBRATED = frozenset({"int8"})
+
+_EVERYWHERE = {"regex": ".*", "operation_name": TFLOperationName.ALL_SUPPORTED}
+
+
+def quantized(
+    content: bytes, variant: str, calibration: Calibration | None = None
+) -> bytes:
+    """A variant of a model.
+
+    Args:
+        content: The model in float32.
+        variant: One of `export.tflite`, but `float32`:
+
+            - `float16`: weights are kept in half the bytes, and computed with in
+              float32, or in float16 where a GPU does it.
+            - `dynamic_int8`: weights have 8 bits, one scale for each row; what flows
+              is rounded to 8 bits for each product, by its own range.
+            - `int8`: all of both have 8 bits, and ranges are fixed beforehand.
+            - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
+        calibration: For `int8`, what is asked of the model to find the ranges.
+
+    Returns:
+        The file. Inputs and outputs are those of `content`.
+    """
+    making = quantizer.Quantizer(content)
+    making.load_quantization_recipe(_recipe(variant).get_quantization_recipe())
+    with output_held_back(), warnings.catch_warnings():
+        # That its interpreter keeps all tensors, which is what it is for.
+        warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
+        ranges = None
+        if variant in CALIBRATED:
+            assert calibration is not None
+            ranges = making.calibrate(calibration)
+        return bytes(making.quantize(ranges).quantized_model or b"")
+
+
+def _recipe(variant: str) -> RecipeManager:
+    recipe: Any = RecipeManager()
+    match variant:
+        case "float16":
+            recipe.add_weight_only_config(
+                **_EVERYWHERE, num_bits=16, algorithm_key=AlgorithmName.FLOAT_CASTING
+            )
+        case "dynamic_int8":
+            recipe.add_dynamic_config(**_EVERYWHERE, num_bits=8)
+        case "weight_int8":
+            recipe.add_weight_only_config(**_EVERYWHERE, num_bits=8)
+        case "weight_int4":
+            recipe.add_weight_only_config(**_EVERYWHERE, num_bits=4)
+        case "int8":
+            recipe.add_static_config(
+                **_EVERYWHERE, activation_num_bits=8, weight_num_bits=8
+            )
+            # Answers are float32 whatever the variant, for programs that compare them
+            # and for caches that go in and out.
+            for edge in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
+                recipe.add_quantization_config(
+                    regex=".*",
+                    operation_name=edge,
+                    algorithm_key=AlgorithmName.NO_QUANTIZE,
+                )
+        case _:
+            raise ValueError(f"{variant}: not a variant")
+    return recipe

@@ -1,0 +1,48 @@
+"""The records that a data job left in a run's folder, one by one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+Split = Literal["train", "validation"]
+Record = dict[str, np.ndarray]
+
+
+def records(run_folder: Path, split: Split) -> Iterator[Record]:
+    """The features of each record: int32, float32, or of images uint8, (N,)."""
+    files = sorted(map(str, run_folder.glob(f"data/records/{split}-*.tfrecord")))
+    for serialized in tf.data.TFRecordDataset(files):
+        example = tf.train.Example.FromString(serialized.numpy())
+        yield {name: _array(value) for name, value in example.features.feature.items()}
+
+
+def documents(
+    run_folder: Path, prefix: str = "", *, split: Split = "validation"
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Ids (T,) and segments (T,) of each document, also of packed ones.
+
+    Args:
+        run_folder: Holds the records.
+        prefix: `encoder_` or `decoder_`, of models of two sides.
+        split: Of which split.
+    """
+    for record in records(run_folder, split):
+        token_ids = record[f"{prefix}token_ids"]
+        document_ids = record[f"{prefix}document_ids"]
+        segments = record.get("segment_ids", np.zeros_like(token_ids))
+        for document in range(1, int(document_ids.max()) + 1):
+            of_it = document_ids == document
+            yield token_ids[of_it], segments[of_it]
+
+
+def _array(feature: tf.train.Feature) -> np.ndarray:
+    match feature.WhichOneof("kind"):
+        case "int64_list":
+            return np.array(feature.int64_list.value, np.int32)
+        case "float_list":
+            return np.array(feature.float_list.value, np.float32)
+        case _:
+            return np.frombuffer(b"".join(feature.bytes_list.value), np.uint8)
