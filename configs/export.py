@@ -17,7 +17,13 @@ from configs.supervised import SOURCE_FIELDS, ImageClassificationConfig
 from configs.templates import template_fields
 
 Variant = Literal[
-    "float32", "float16", "dynamic_int8", "int8", "weight_int8", "weight_int4"
+    "float32",
+    "float16",
+    "dynamic_int8",
+    "int8",
+    "weight_int8",
+    "weight_int4",
+    "dynamic_int4",
 ]
 
 
@@ -49,9 +55,13 @@ class ToleranceConfig:
     weight_int4: float = option(
         "The same for weights of 4 bits.", default=0.75, minimum=0.0
     )
-    agreement: float = option(
+    dynamic_int4: float = option(
+        "The same where products are rounded to 8 bits, too.", default=0.75, minimum=0.0
+    )
+    # Older than the other variants, whose runs must still be read.
+    dynamic_int8_agreement: float = option(
         "Smallest share of [MASK]s, or of texts, with the same first guess as Keras, "
-        "of TFLite in whole numbers; a tie within the variant's tolerance counts.",
+        "of each variant in whole numbers; a tie within its tolerance counts.",
         default=0.9,
         minimum=0.0,
         maximum=1.0,
@@ -86,7 +96,7 @@ class ExportConfig:
     tflite: tuple[Variant, ...] = option(
         "TFLite files to make: float32; half as large float16; a quarter weight_int8, "
         "dynamic_int8, the fastest on a phone's processor, and int8, calibrated on the "
-        "corpus; an eighth weight_int4.",
+        "corpus; an eighth weight_int4 and dynamic_int4.",
         default=("float32", "dynamic_int8"),
     )
     tflite_calibration: int = option(

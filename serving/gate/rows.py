@@ -77,7 +77,7 @@ def agreement_row(
         tolerance: Of the export.
     """
     share = agreement(answer, reference, tie=getattr(tolerance, variant))
-    smallest = tolerance.agreement
+    smallest = tolerance.dynamic_int8_agreement
     return Row(form, check, share, smallest, share >= smallest)
 
 

@@ -38,6 +38,7 @@ def quantized(
               is rounded to 8 bits for each product, by its own range.
             - `int8`: all of both have 8 bits, and ranges are fixed beforehand.
             - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
+            - `dynamic_int4`: as `dynamic_int8`, with weights of 4 bits.
         calibration: For `int8`, what is asked of the model to find the ranges.
 
     Returns:
@@ -64,6 +65,8 @@ def _recipe(variant: str) -> RecipeManager:
             )
         case "dynamic_int8":
             recipe.add_dynamic_config(**_EVERYWHERE, num_bits=8)
+        case "dynamic_int4":
+            recipe.add_dynamic_config(**_EVERYWHERE, num_bits=4)
         case "weight_int8":
             recipe.add_weight_only_config(**_EVERYWHERE, num_bits=8)
         case "weight_int4":
@@ -71,6 +74,12 @@ def _recipe(variant: str) -> RecipeManager:
         case "int8":
             recipe.add_static_config(
                 **_EVERYWHERE, activation_num_bits=8, weight_num_bits=8
+            )
+            # Its kernel gives floats whatever the table has.
+            recipe.add_dynamic_config(
+                regex=".*",
+                operation_name=TFLOperationName.EMBEDDING_LOOKUP,
+                num_bits=8,
             )
             # Answers are float32 whatever the variant, for programs that compare them
             # and for caches that go in and out.

@@ -59,11 +59,11 @@ WRONG_VALUES = {
     "model:\n  norm:\n    placement: prae": "run.yaml:7: model.norm.placement: "
     "expected 'pre' or 'post', found the text 'prae'. Did you mean 'pre'?",
     "export: {tflite: float32}": "export.tflite: expected a list of 'float32' or "
-    "'float16' or 'dynamic_int8' or 'int8' or 'weight_int8' or 'weight_int4', found "
-    "the text 'float32'. Write [float32].",
+    "'float16' or 'dynamic_int8' or 'int8' or 'weight_int8' or 'weight_int4' or "
+    "'dynamic_int4', found the text 'float32'. Write [float32].",
     "export:\n  tflite:\n    - float32\n    - int9": "run.yaml:8: export.tflite[1]: "
     "expected 'float32' or 'float16' or 'dynamic_int8' or 'int8' or 'weight_int8' or "
-    "'weight_int4', found the text 'int9'. Did you mean 'int8'?",
+    "'weight_int4' or 'dynamic_int4', found the text 'int9'. Did you mean 'int8'?",
 }
 WRONG_KINDS = {
     "model: {position: {kind: sinus}}": "run.yaml:5: model.position.kind: no such "
