@@ -1,6 +1,7 @@
 """TFLite files for phones. The only place that knows the converter."""
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from configs.run_folder import write_atomically, writing
 from pipeline.tokenizers.artifact import read_tokenizer
 from serving.savedmodel import write_endpoints
 from serving.tasks import task_of
+from serving.tasks.interface import Endpoint
 from serving.trained import Trained
 
 # In a file made the wrong way these stand where the weights should be, and the
@@ -80,6 +82,28 @@ def write_tflite(trained: Trained, tokenizer: Path, folder: Path) -> dict[str, P
             for name, content in read_tokenizer(tokenizer).model.files().items():
                 write_atomically(folder / name, content)
     return files
+
+
+def convert_endpoints(
+    endpoints: Mapping[str, Endpoint], variants: Sequence[str], folder: Path
+) -> dict[str, bytes]:
+    """Makes a file of some functions in each of some variants.
+
+    Args:
+        endpoints: The signatures, in fixed shapes.
+        variants: As `export.tflite` names them.
+        folder: Has room for what is made on the way; must exist.
+
+    Raises:
+        ArtifactError: The plain interpreter could not run it, or the disk refuses.
+    """
+    with writing(folder), tempfile.TemporaryDirectory(dir=folder) as temporary:
+        source = Path(temporary, "saved_model")
+        write_endpoints(source, endpoints)
+        made = {name: _convert(source, name, list(endpoints)) for name in variants}
+    for variant, content in made.items():
+        check_flatbuffer(content, f"{folder}: {variant}")
+    return made
 
 
 def check_flatbuffer(content: bytes, where: str) -> None:

@@ -1,0 +1,1 @@
+"""What apps on phones take beside a plain TFLite file."""
