@@ -138,7 +138,7 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
             f"TextEmbedder, for masked. Export no MediaPipe file: {_PLAIN}"
         )
     for label in getattr(objective, "labels", ()):
-        if len(label.splitlines()) != 1:
+        if not {"\n", "\r"}.isdisjoint(label):
             raise ConfigError(
                 f"objective.labels: {label!r} is of more than one line; expected one "
                 "line each, as MediaPipe reads them from a file. Rename the label"

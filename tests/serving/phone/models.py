@@ -19,8 +19,9 @@ from serving.trained import Trained, build
 TINY = Path(__file__).parents[3] / "configs/tiny"
 LABELS = ("bad", "good", "so so")
 TEXT = (
-    "the film is very good and so was the book but this one was bad dull long not what "
-    "we had in mind for an evening out café école i would like to see more of such plays"
+    "the film is very good and so was the book but this one was bad dull long not "
+    "what we had in mind for an evening out café école i would like to see more of "
+    "such plays"
 )
 WORDS = TEXT.split()
 
