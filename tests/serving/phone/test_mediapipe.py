@@ -1,7 +1,8 @@
 """MediaPipe's own clients read as we say, and answer as Keras does.
 
 The clients run in the interpreter that TRANSBEAM_PHONE_PYTHON names: one of an
-environment of its own, `pip install mediapipe==1.2.2`, which is large.
+environment of its own, `pip install mediapipe==1.2.2`, which is large. MediaPipe tries
+to tell Google of its use; nothing here needs a network.
 """
 
 import json

@@ -16,7 +16,8 @@ from configs.objective import (
 )
 from pipeline.tokenizers.byte_bpe_model import ALPHABET, ByteBPEModel
 from pipeline.tokenizers.byte_bpe_vocabulary import END_OF_TEXT
-from serving.phone.mediapipe import check_mediapipe, read_differently, write_mediapipe
+from serving.phone.fitting import advice, check_mediapipe, read_differently
+from serving.phone.mediapipe import write_mediapipe
 from tests.serving.conftest import TINY as MASKED
 from tests.serving.phone.models import LABELS, model_of, unigram, wordpiece
 
@@ -112,3 +113,9 @@ def test_only_what_is_read_otherwise_is_named(tmp_path):
     assert list(found) == ["École", "a\u00a0b"]  # of the last, that part is cut off
     assert found["École"] == (["[CLS]", "[UNK]", "[SEP]"], ["[CLS]", "école", "[SEP]"])
     assert read_differently(trained, []) == {}
+
+
+def test_who_strips_accents_is_told_what_that_means():
+    assert "`tokenizer.strip_accents: false`" in advice(wordpiece(strip_accents=True))
+    assert advice(wordpiece()) is None
+    assert advice(unigram()) is None
