@@ -1,9 +1,10 @@
 """TFLite files for phones. The only place that knows the converter."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import tensorflow as tf
 
@@ -11,7 +12,7 @@ from configs.held_back import output_held_back
 from configs.run_folder import write_atomically, writing
 from model.kernels import for_phones
 from pipeline.tokenizers.artifact import read_tokenizer
-from serving.phone.calibration import calibration_of
+from serving.phone.calibration import calibration_of, calibration_rows
 from serving.phone.flatbuffer import check_flatbuffer, with_shapes
 from serving.phone.quantization import CALIBRATED, quantized
 from serving.savedmodel import write_endpoints
@@ -66,21 +67,10 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
     """
     task = task_of(trained)
     endpoints = task.phone_endpoints()
-    variants = trained.config.export.tflite
+    made = convert_endpoints(trained, run_folder, endpoints, folder)
+    files = {variant: folder / file_name(variant) for variant in made}
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    calibration = None
-    if CALIBRATED.intersection(variants):
-        calibration = calibration_of(trained, run_folder, endpoints)
-    convert = _converting(endpoints, task.max_length, folder)
-    files = {}
-    for variant in variants:
-        content = convert(variant in CALIBRATED)
-        if variant != "float32":
-            content = quantized(content, variant, calibration)
-        files[variant] = folder / file_name(variant)
-        check_flatbuffer(content, str(files[variant]))
-        with writing(folder):
+        for variant, content in made.items():
             write_atomically(files[variant], content)
     if "classify_pixels" not in endpoints:
         tokenizer = read_tokenizer(run_folder / TOKENIZER).model
@@ -88,6 +78,50 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
             for name, content in tokenizer.files().items():
                 write_atomically(folder / name, content)
     return files
+
+
+def convert_endpoints(
+    trained: Trained,
+    run_folder: Path,
+    endpoints: Mapping[str, Endpoint],
+    folder: Path,
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, bytes]:
+    """Some functions as files, in the variants that `export.tflite` names.
+
+    Args:
+        trained: Says which, and how long texts are.
+        run_folder: Has the records to calibrate on.
+        endpoints: The signatures.
+        folder: Has room for what is made on the way. Made if it is not there.
+        names: What inputs are called here that have other names elsewhere.
+
+    Raises:
+        ArtifactError: As `write_tflite`.
+    """
+    variants, longest = trained.config.export.tflite, task_of(trained).max_length
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    calibration = None
+    if CALIBRATED.intersection(variants):
+        rows = [
+            {**row, **{name: row[of] for name, of in names.items()}}
+            for row in calibration_rows(trained, run_folder)
+        ]
+        calibration = calibration_of(endpoints, rows, longest)
+    # In float32, once for each way of tracing that is needed.
+    sources = {
+        in_int8: convert(endpoints, longest, folder, in_int8=in_int8)
+        for in_int8 in {variant in CALIBRATED for variant in variants}
+    }
+    made = {}
+    for variant in variants:
+        content = sources[variant in CALIBRATED]
+        if variant != "float32":
+            content = quantized(content, variant, calibration)
+        check_flatbuffer(content, f"{folder}: {variant}")
+        made[variant] = content
+    return made
 
 
 def convert(
@@ -127,17 +161,3 @@ def convert(
         for name, endpoint in endpoints.items()
     }
     return with_shapes(content, sizes)
-
-
-def _converting(
-    endpoints: Mapping[str, Endpoint], max_length: int, folder: Path
-) -> Callable[[bool], bytes]:
-    """Converts no more often than needed."""
-    made: dict[bool, bytes] = {}
-
-    def converted(in_int8: bool) -> bytes:
-        if in_int8 not in made:
-            made[in_int8] = convert(endpoints, max_length, folder, in_int8=in_int8)
-        return made[in_int8]
-
-    return converted

@@ -1,6 +1,6 @@
 """What is asked of a model to find the ranges that its numbers have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from configs.errors import ArtifactError
+from configs.objective import ImageClassificationConfig
 from serving.phone.quantization import Calibration
 from serving.records import documents, records
 from serving.tasks.interface import Endpoint
@@ -19,10 +20,8 @@ FEWEST = 16
 Row = Mapping[str, np.ndarray]
 
 
-def calibration_of(
-    trained: Trained, run_folder: Path, endpoints: Mapping[str, Endpoint]
-) -> Calibration:
-    """Questions for each signature, made of the first training records.
+def calibration_rows(trained: Trained, run_folder: Path) -> list[Row]:
+    """What a model is asked about, made of the first training records.
 
     The gate asks about validation records, so what is calibrated here is judged on
     other texts.
@@ -30,14 +29,17 @@ def calibration_of(
     Args:
         trained: The model; `export.tflite_calibration` says how many.
         run_folder: Holds the records.
-        endpoints: The signatures of a phone's file.
+
+    Returns:
+        Of each text all inputs that a signature may have, or of each image its pixels.
 
     Raises:
         ArtifactError: There are fewer than 16 texts or images.
     """
-    wanted = trained.config.export.tflite_calibration
-    if "classify_pixels" in endpoints:
-        found = list(islice(_images(endpoints, run_folder), wanted))
+    config = trained.config
+    wanted = config.export.tflite_calibration
+    if isinstance(config.objective, ImageClassificationConfig):
+        found = list(islice(_images(config.objective, run_folder), wanted))
     else:
         found = list(islice(_texts(trained, run_folder), wanted))
     if len(found) < FEWEST:
@@ -47,19 +49,31 @@ def calibration_of(
             f"{max(wanted, FEWEST)}. Make records of more, or leave int8 out of "
             "export.tflite: dynamic_int8 needs none"
         )
-    longest = trained.config.model.max_sequence_length
+    return found
+
+
+def calibration_of(
+    endpoints: Mapping[str, Endpoint], rows: Sequence[Row], max_length: int
+) -> Calibration:
+    """The questions for each signature.
+
+    Args:
+        endpoints: The signatures of a phone's file.
+        rows: Of `calibration_rows`.
+        max_length: Tokens of the longest text.
+    """
     return {
         name: [
             # Every other one filled up: what forbids padding is a number, too, and one
             # that was never met would be cut down to those that were.
-            _question(endpoint, row, longest if number % 2 else None)
-            for number, row in enumerate(found)
+            _question(endpoint, row, max_length if number % 2 else None)
+            for number, row in enumerate(rows)
         ]
         for name, endpoint in endpoints.items()
     }
 
 
-def _texts(trained: Trained, run_folder: Path) -> Iterator[dict[str, np.ndarray]]:
+def _texts(trained: Trained, run_folder: Path) -> Iterator[Row]:
     longest = trained.config.model.max_sequence_length
     mask = trained.tokenizer.special.mask
     for ids, segments in documents(run_folder, split="train"):
@@ -72,12 +86,10 @@ def _texts(trained: Trained, run_folder: Path) -> Iterator[dict[str, np.ndarray]
         }
 
 
-def _images(
-    endpoints: Mapping[str, Endpoint], run_folder: Path
-) -> Iterator[dict[str, np.ndarray]]:
-    [spec] = endpoints["classify_pixels"].inputs
+def _images(objective: ImageClassificationConfig, run_folder: Path) -> Iterator[Row]:
+    size, channels = objective.image_size, objective.channels
     for record in records(run_folder, "train"):
-        yield {"image": record["image"].reshape(spec.shape[1:])}
+        yield {"image": record["image"].reshape(size, size, channels)}
 
 
 def _question(

@@ -1,0 +1,126 @@
+"""Files for MediaPipe Tasks: an app passes a text and gets classes or a vector.
+
+`TextClassifier` and `TextEmbedder` make the ids themselves, of a vocabulary inside the
+file. They take a file with one signature and three inputs, whether or not the model
+tells segments apart.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from configs.run import RunConfig
+from configs.run_folder import write_atomically
+from configs.version import VERSION
+from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
+from serving.phone.fitting import CLIENTS, check_examples, check_mediapipe
+from serving.phone.metadata import TextModelMetadata, with_metadata
+from serving.tasks.classification import Classification
+from serving.tasks.interface import Endpoint, ids_spec
+from serving.tasks.masked import FillMask
+from serving.tflite import convert_endpoints
+from serving.trained import TOKENIZER, Trained
+
+_INPUTS = {  # the names that the clients look for
+    "ids": "The pieces of the text, [CLS] before them and [SEP] after them.",
+    "mask": "1 where there is a piece, 0 behind the text.",
+    "segment_ids": "All 0.",
+}
+
+
+def file_name(variant: str) -> str:
+    """What the file of a variant is called.
+
+    Example:
+    >>> file_name("float32")
+    'mediapipe_float32.tflite'
+    """
+    return f"mediapipe_{variant}.tflite"
+
+
+def write_mediapipe(
+    trained: Trained, run_folder: Path, folder: Path
+) -> dict[str, Path]:
+    """Writes the variants that `export.tflite` names, for MediaPipe's client.
+
+    Args:
+        trained: What to export.
+        run_folder: Its tokenizer's vocabulary goes into the files.
+        folder: Made if it is not there.
+
+    Returns:
+        The file of each variant.
+
+    Raises:
+        ConfigError: MediaPipe has no client for the task, or would read the texts
+            otherwise than the model has learned to.
+        ArtifactError: The disk refuses.
+    """
+    config = trained.config
+    model = read_tokenizer(run_folder / TOKENIZER).model
+    check_mediapipe(config, model)
+    check_examples(trained, config.export.examples)
+    endpoint = {CLIENTS[config.objective.kind]: mediapipe_endpoint(trained)}
+    metadata = _metadata(config, model)
+    files = {}
+    names = {"ids": "token_ids", "mask": "padding_mask"}
+    for variant, content in convert_endpoints(
+        trained, run_folder, endpoint, folder, names
+    ).items():
+        files[variant] = folder / file_name(variant)
+        write_atomically(files[variant], with_metadata(content, metadata))
+    return files
+
+
+def mediapipe_endpoint(trained: Trained) -> Endpoint:
+    """The one signature: `ids`, `mask` and `segment_ids`, int32 (1, S) each.
+
+    `S` is `model.max_sequence_length`: the clients cut a text there, as we do, and
+    would not cut it at all if the length were left open. They fill up with 0, whatever
+    `[PAD]` is: what stands in the padding does not matter to our models.
+
+    Returns:
+        Of a classifier `probability`, float32 (1, C): the client takes what it gets
+        for scores, and computes no softmax. Of a masked language model `embedding`,
+        float32 (1, D).
+    """
+    is_classifier = trained.config.objective.kind == "classification"
+    classifier = Classification(trained) if is_classifier else None
+    embedder = None if is_classifier else FillMask(trained)
+
+    def answer(
+        ids: tf.Tensor, mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        if embedder:
+            return embedder.embed_ids(ids, mask)
+        assert classifier
+        logits = classifier.asking.ask_ids(ids, mask)["logits"]
+        return {"probability": tf.nn.softmax(logits)}
+
+    length = trained.config.model.max_sequence_length
+    return Endpoint(answer, [ids_spec(name, 1, length) for name in _INPUTS])
+
+
+def _metadata(config: RunConfig, model: TokenizerModel) -> TextModelMetadata:
+    labels = getattr(config.objective, "labels", None)
+    told, output = (
+        ("A vector for a text", ("embedding", "The vector."))
+        if labels is None
+        else (
+            f"Which of {len(labels)} classes a text is of",
+            ("probability", "Of each class, in the order of the labels."),
+        )
+    )
+    (file,) = model.files().items()
+    kind: Any = model.kind
+    return TextModelMetadata(
+        name=config.name,
+        description=f"{told}; made with Transbeam {VERSION}.",
+        version=str(config.export.version),
+        inputs=_INPUTS,
+        output=output,
+        tokenizer=kind,
+        tokenizer_file=file,
+        labels=labels,
+    )
