@@ -1,9 +1,5 @@
 """The export stage: SavedModel and TFLite, held against Keras, then published."""
 
-import hashlib
-import shutil
-import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +7,7 @@ from typing import Any
 from configs.abilities import phone_variants
 from configs.command import Invocation
 from configs.held_back import output_held_back
-from configs.load import flatten
-from configs.memory import peak_memory
-from configs.run_folder import Stage, save_config, write_json, writing
+from configs.run_folder import Stage
 from serving.dtypes import in_dtype, with_tolerance
 from serving.forms import PhoneModel, ask_saved_model
 from serving.gate import judge_of
@@ -22,22 +16,19 @@ from serving.gate.metrics import metric_of
 from serving.gate.parity import check_metric, check_parity, require_passed
 from serving.gate.rows import Row
 from serving.golden import write_golden
+from serving.publishing import kind_of, median_ms, publish, size_of
 from serving.questions import golden_questions
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
 from serving.tflite import file_name, write_tflite
-from serving.trained import WEIGHTS, Trained, load_trained, training_record
+from serving.trained import Trained
 from serving.warmup import write_warm_up
 
 SAVED_MODEL = "saved_model"
 TFLITE = "tflite"
-PARITY = "parity.json"
 
 # Of each variant, by the metric, and of Keras.
 Scores = dict[str, dict[str, float]]
-
-WARM_UP_CALLS = 5
-TIMED_CALLS = 40
 
 
 def export(invocation: Invocation) -> dict[str, Any]:
@@ -55,60 +46,21 @@ def export(invocation: Invocation) -> dict[str, Any]:
         ArtifactError: There is no trained model of this configuration, it is damaged,
             or a form does not give its answers.
     """
-    config, console = invocation.config, invocation.console
-    run_folder = invocation.run_folder
-    stage = Stage(run_folder, "export", invocation.command("export"))
-    inputs = _inputs(invocation)
-    result = stage.result_if_done(inputs)
-    if result and all(path.exists() for path in _published(invocation)):
-        console.result(f"skipped: the same model is exported to {stage.path} already")
-        return {**result, "skipped": True}
-
-    for line in stage.differences(inputs):
-        console.say(f"exported anew, because {line}")
-    console.say("loading the trained model")
-    trained = load_trained(run_folder, config)
-    building = run_folder / ".export-building"
-    shutil.rmtree(building, ignore_errors=True)
-    try:
-        with peak_memory() as peak:
-            with output_held_back():  # oneDNN tells of what this processor lacks
-                judge = judge_of(with_tolerance(trained), run_folder)
-            rows, scores = _build(trained, judge, run_folder, building, console.say)
-            result = _measure(trained, judge, building, stage.path, rows)
-        result["scores"] = scores
-        result["peak_memory_mb"] = peak.megabytes
-        write_json(building / PARITY, result["parity"])
-        save_config(building, config)
-        if moved := stage.begin(inputs):
-            console.say(f"the export made before is now in {moved}")
-        _move_into(building, stage.path)
-        stage.finish(inputs, result)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-    console.result(result["summary"])
-    return result
-
-
-def _inputs(invocation: Invocation) -> dict[str, Any]:
-    """All that the exported forms depend on."""
     run_folder, config = invocation.run_folder, invocation.config
-    training = training_record(run_folder, config, invocation.command("train"))
-    weights = run_folder / WEIGHTS
-    return {
-        **flatten(config, "export"),
-        "training": training["fingerprint"],
-        "weights_sha256": _sha256(weights) if weights.is_file() else "missing",
-    }
+    stage = Stage(run_folder, "export", invocation.command("export"))
 
+    def make(trained: Trained, building: Path, published: Path) -> dict[str, Any]:
+        with output_held_back():  # oneDNN tells of what this processor lacks
+            judge = judge_of(with_tolerance(trained), run_folder)
+        say = invocation.console.say
+        rows, scores = _build(trained, judge, run_folder, building, say)
+        return _measure(trained, judge, building, published, rows) | {"scores": scores}
 
-def _published(invocation: Invocation) -> list[Path]:
-    folder, config = invocation.run_folder / "export", invocation.config
-    variants = phone_variants(config)
-    return [
-        folder / SAVED_MODEL / str(config.export.version) / "saved_model.pb",
-        *(folder / TFLITE / file_name(variant) for variant in variants),
+    needed = [
+        stage.path / SAVED_MODEL / str(config.export.version) / "saved_model.pb",
+        *(stage.path / TFLITE / file_name(name) for name in phone_variants(config)),
     ]
+    return publish(invocation, stage, needed, make)
 
 
 def _build(
@@ -132,7 +84,7 @@ def _build(
     if variants := phone_variants(trained.config):
         say(f"converting to TFLite: {', '.join(variants)}")
         tflite = write_tflite(trained, run_folder, building / TFLITE)
-    say(f"comparing each form with Keras on {judge.size} {_kind(trained)}s")
+    say(f"comparing each form with Keras on {judge.size} {kind_of(trained)}s")
     with output_held_back():
         rows = check_parity(with_tolerance(trained), judge, saved_model, tflite)
         scores, metric = {}, metric_of(trained, run_folder) if tflite else None
@@ -159,8 +111,8 @@ def _measure(
         "path": str(published),
         "saved_model": {
             "path": str(published / saved_model),
-            "bytes": _size(building / saved_model),
-            "latency_ms": _median_ms(lambda: judge.ask_once(ask)),
+            "bytes": size_of(building / saved_model),
+            "latency_ms": median_ms(lambda: judge.ask_once(ask)),
         },
         "tflite": {},
     }
@@ -169,18 +121,12 @@ def _measure(
         model = PhoneModel(building / file)
         result["tflite"][variant] = {
             "path": str(published / file),
-            "bytes": _size(building / file),
-            "latency_ms": _median_ms(lambda model=model: judge.ask_phone_once(model)),
+            "bytes": size_of(building / file),
+            "latency_ms": median_ms(lambda model=model: judge.ask_phone_once(model)),
         }
     result["parity"] = [row.as_json() for row in rows]
-    result["summary"] = _summary(result, _kind(trained))
+    result["summary"] = _summary(result, kind_of(trained))
     return result
-
-
-def _kind(trained: Trained) -> str:
-    """What the model is asked about."""
-    is_image = trained.config.objective.kind == "image_classification"
-    return "image" if is_image else "text"
 
 
 def _summary(result: Mapping[str, Any], kind: str) -> str:
@@ -193,34 +139,3 @@ def _summary(result: Mapping[str, Any], kind: str) -> str:
         for name, form in forms.items()
     )
     return f"{described}; all {len(result['parity'])} comparisons with Keras passed"
-
-
-def _median_ms(call: Callable[[], Any]) -> float:
-    for _ in range(WARM_UP_CALLS):
-        call()
-    times = []
-    for _ in range(TIMED_CALLS):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return round(1000 * statistics.median(times), 3)
-
-
-def _size(path: Path) -> int:
-    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-    return sum(file.stat().st_size for file in files)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _move_into(building: Path, folder: Path) -> None:
-    with writing(folder):
-        for made in building.iterdir():
-            target = folder / made.name
-            if target.is_dir():
-                # Left by an export that was killed here, or was found incomplete.
-                shutil.rmtree(target)
-            made.rename(target)

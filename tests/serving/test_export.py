@@ -92,7 +92,7 @@ def test_result_tells_path_size_and_speed(exported):
 
 
 def test_the_same_export_is_not_made_twice(run, exported, monkeypatch):
-    monkeypatch.setattr("serving.export.load_trained", None)  # would be called first
+    monkeypatch.setattr("serving.publishing.load_trained", None)  # would be called first
     again = export(invocation_of(run))
     assert again == {**exported.result, "skipped": True}
 
@@ -126,7 +126,7 @@ def test_other_weights_are_exported_anew(run, monkeypatch):
     def stop(*_):
         raise ArtifactError("loaded")
 
-    monkeypatch.setattr("serving.export.load_trained", stop)
+    monkeypatch.setattr("serving.publishing.load_trained", stop)
     with pytest.raises(ArtifactError, match="loaded"):
         export(invocation_of(run))
 
@@ -162,7 +162,7 @@ def test_leftovers_of_a_killed_export_are_replaced(run):
     invocation = invocation_of(run, top_k=2)
     (run / ".export-building/saved_model/1").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("serving.export._move_into", lambda *_: 1 / 0)
+        patch.setattr("serving.publishing._move_into", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             export(invocation)
     assert not stage.path.joinpath("stage.json").exists()
