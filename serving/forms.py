@@ -40,9 +40,17 @@ class PhoneModel:
             phone falls back to.
         resized: Whether texts are asked about as they are, which resizes the inputs
             that can be; or filled up to the shapes that the file has.
+        num_threads: Of the interpreter.
     """
 
-    def __init__(self, file: Path, *, delegate: bool = True, resized: bool = True):
+    def __init__(
+        self,
+        file: Path,
+        *,
+        delegate: bool = True,
+        resized: bool = True,
+        num_threads: int = 1,
+    ):
         resolver = (
             OpResolverType.BUILTIN
             if delegate
@@ -51,7 +59,9 @@ class PhoneModel:
         self.resized = resized
         with output_held_back():
             interpreter = Interpreter(
-                str(file), experimental_op_resolver_type=resolver, num_threads=1
+                str(file),
+                experimental_op_resolver_type=resolver,
+                num_threads=num_threads,
             )
             self._runners = {
                 name: interpreter.get_signature_runner(name)
@@ -87,6 +97,18 @@ class PhoneModel:
             rows[name] = row[np.newaxis].astype(self._inputs[signature][name]["dtype"])
         answers = self._runners[signature](**rows)
         return {name: answer[0] for name, answer in answers.items()}
+
+    def ones(self, signature: str, length: int) -> dict[str, np.ndarray]:
+        """A text of so many tokens, for who only wants to know how long it takes."""
+        return {
+            name: np.ones(
+                (length, *of["shape"][2:])
+                if self._takes_any_length(signature, name)
+                else of["shape"][1:],
+                of["dtype"],
+            )
+            for name, of in self._inputs[signature].items()
+        }
 
     def _takes_any_length(self, signature: str, name: str) -> bool:
         return self.resized and self._inputs[signature][name]["shape_signature"][1] < 0

@@ -63,6 +63,12 @@ def check_parity(
             if isinstance(judge, WritingJudge):
                 for form, ask in served.streams.items():
                     rows += judge.written_rows(form, ask)
+    return rows + check_phone_files(judge, tflite)
+
+
+def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[Row]:
+    """The same of TFLite files alone."""
+    rows: list[Row] = []
     for variant, file in tflite.items():
         for how, ways in _ON_PHONES.items():
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:

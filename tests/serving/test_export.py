@@ -92,7 +92,9 @@ def test_result_tells_path_size_and_speed(exported):
 
 
 def test_the_same_export_is_not_made_twice(run, exported, monkeypatch):
-    monkeypatch.setattr("serving.publishing.load_trained", None)  # would be called first
+    monkeypatch.setattr(
+        "serving.publishing.load_trained", None
+    )  # would be called first
     again = export(invocation_of(run))
     assert again == {**exported.result, "skipped": True}
 
