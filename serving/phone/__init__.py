@@ -1,0 +1,1 @@
+"""What an application on a phone needs beside the model file."""
