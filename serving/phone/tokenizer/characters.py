@@ -14,6 +14,8 @@ import tensorflow as tf
 from pipeline.tokenizers import normalization, unicode_classes
 
 _SURROGATES = range(0xD800, 0xE000)
+# No character stands behind these, nor is one planned, so nothing is asked of them.
+_PLANES = (range(0x40000), range(0xE0000, 0xF0000))
 _HANGUL = range(0xAC00, 0xAC00 + 11172)
 # Of all classes of combining marks, one of the lowest and one of the highest: what
 # changes places with neither has no class.
@@ -53,7 +55,8 @@ def bert_characters(*, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
     spaces = {*map(ord, " \t\n\r"), *_members(unicode_classes.WHITESPACE)}
     kept = [
         c
-        for c in range(0x110000)
+        for plane in _PLANES
+        for c in plane
         if c not in _SURROGATES and c not in deleted and c not in spaces
     ]
     hidden: set[int] = set()
@@ -71,9 +74,7 @@ def bert_characters(*, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
         "words": edges(_members(unicode_classes.CJK)),
         "punctuation": edges(_members(unicode_classes.PUNCTUATION)),
         "shifts": [value for run in _runs(one) for value in run],
-        "replaced": [
-            [c, *map(ord, new)] for c, new in becomes.items() if len(new) > 1
-        ],
+        "replaced": [[c, *map(ord, new)] for c, new in becomes.items() if len(new) > 1],
         "hidden": edges(hidden),
         "order": order,
         "decompose_hangul": strip_accents,

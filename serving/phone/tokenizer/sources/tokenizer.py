@@ -71,7 +71,7 @@ class Tokenizer:
             self.end, self.mask = special["end"], special["mask"]
             self._mask_text: str = data["mask_text"]
             self._engine = _ENGINES[data["kind"]](data)
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError, IndexError, ValueError) as error:
             raise BadDataError(
                 f"the tokenizer's data are damaged: {error!r}. Take the file that was "
                 "exported with the model"
@@ -184,21 +184,29 @@ class Tokenizer:
         """Where the ids are not those of the file of golden ids; empty if nowhere."""
         found = []
         for case in golden["cases"]:
-            for name, ids in self._answers(case, golden["length"]).items():
-                if ids != case[name]:
-                    found.append(f"{case['text']!r}: {name} {ids}, not {case[name]}")
+            answers = self._answers(case, golden["length"], golden["prompt"])
+            for name, value in answers.items():
+                if value != case[name]:
+                    told = f"{name} is {value}, expected {case[name]}"
+                    found.append(f"{case['text']!r}: {told}")
         return found
 
-    def _answers(self, case: dict[str, Any], length: int) -> dict[str, Any]:
+    def _answers(self, case: dict[str, Any], length: int, most: int) -> dict[str, Any]:
         """What to compare with a case, by the same names."""
         encode = self.encode_with_masks if case["masks"] else self.encode
         ids = encode(case["text"])
-        answers: dict[str, Any] = {"ids": ids, "decoded": self.decode(ids)}
+        answers: dict[str, Any] = {
+            "ids": ids,
+            "decoded": self.decode(ids),
+            "prompt_ids": self.prompt(ids, most),
+        }
         if "token_ids" in case:
-            if case["second_text"] is None:
-                row = self.frame(ids, length)
-            else:
-                row = self.frame_pair(ids, encode(case["second_text"]), length)
+            second = case["second_text"]
+            row = (
+                self.frame(ids, length)
+                if second is None
+                else self.frame_pair(ids, self.encode(second), length)
+            )
             answers |= row._asdict()
         return answers
 
@@ -349,7 +357,10 @@ class _ByteBPE:
         ids: Ids = []
         for word in self._words(text):
             letters = [self._alphabet[byte] for byte in word.encode()]
-            ids += [self._ids[piece] for piece in _joined(letters, [False] * len(letters), self._rank)]
+            ids += [
+                self._ids[piece]
+                for piece in _joined(letters, [False] * len(letters), self._rank)
+            ]
         return ids
 
     def decode(self, ids: Ids) -> str:
@@ -360,7 +371,7 @@ class _ByteBPE:
                 content += piece.encode()
             else:
                 content += bytes([self._byte_of[letter] for letter in piece])
-        return _read(bytes(content), each_byte=False)
+        return _read_text(bytes(content), each_byte=False)
 
     def _rank(self, left: str, right: str) -> float | None:
         return self._ranks.get(f"{left} {right}")
@@ -437,18 +448,25 @@ class _SentencePiece:
         return ids
 
     def decode(self, ids: Ids) -> str:
-        # A special piece is a word of its own.
-        parts: list[str] = []
+        text = ""
         between: Ids = []
+
+        def add(word: str) -> None:
+            nonlocal text
+            text += f" {word}" if text else word
+
         for i in ids:
-            if i in self._alone:
-                parts += [self._text(between)] if between else []
-                parts.append(self._pieces[i])
-                between = []
-            else:
+            if i not in self._alone:
                 between.append(i)
-        parts += [self._text(between)] if between else []
-        return " ".join(parts)
+                continue
+            # A special piece is a word of its own.
+            if between:
+                add(self._text(between))
+            add(self._pieces[i])
+            between = []
+        if between:
+            add(self._text(between))
+        return text
 
     def _likeliest(self, text: bytes) -> list[tuple[bytes, int]]:
         """By Viterbi's algorithm, in the precision of the library."""
@@ -519,7 +537,7 @@ class _SentencePiece:
             if i in self._byte_of:
                 content.append(self._byte_of[i])
                 continue
-            text += _read(bytes(content), each_byte=True)
+            text += _read_text(bytes(content), each_byte=True)
             content.clear()
             is_start = is_start and not (dropped or text)
             if i >= 0:
@@ -703,7 +721,7 @@ def _character(content: bytes, place: int) -> tuple[int, bool]:
     return size, True
 
 
-def _read(content: bytes, *, each_byte: bool) -> str:
+def _read_text(content: bytes, *, each_byte: bool) -> str:
     """Bytes as text: what is no character is U+FFFD, as a whole or each byte of it."""
     text = ""
     place = 0
