@@ -7,7 +7,7 @@ tokenizer that it ships.
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -22,6 +22,14 @@ from serving.prompts import Prompts, as_utf8, beginnings, without_special
 FILE = "golden_ids.json"
 _LENGTH = 24  # so short that some texts fit in and some are cut
 _PROMPT = 8
+
+
+class Asked(NamedTuple):
+    """A question: a text or two, and whether `[MASK]` in it is meant as such."""
+
+    text: str
+    second_text: str | None = None
+    masks: bool = False
 
 
 def write_golden_ids(tokenizer: Path, folder: Path) -> Path:
@@ -59,47 +67,35 @@ def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
         on from, and if the vocabulary has a frame `token_ids`, `padding_mask`,
         `segment_ids` and `truncated` of the row.
     """
-    plain = [(text, None, False) for text in TEXTS]
-    plain += [(first, second, False) for first, second in PAIRS]
+    plain = [Asked(text) for text in TEXTS]
+    plain += [Asked(first, second) for first, second in PAIRS]
     cases = _cases(tokenizer, plain)
     if tokenizer.special.mask is not None:
-        cases += _cases(tokenizer, [(text, None, True) for text in MASKED])
+        cases += _cases(tokenizer, [Asked(text, masks=True) for text in MASKED])
     return {"length": _LENGTH, "prompt": _PROMPT, "cases": cases}
 
 
-def _cases(
-    tokenizer: Tokenizer, asked: list[tuple[str, str | None, bool]]
-) -> list[dict[str, Any]]:
-    texts, _, masks = map(list, zip(*asked, strict=True))
-    texts = tf.constant(texts)
+def _cases(tokenizer: Tokenizer, asked: list[Asked]) -> list[dict[str, Any]]:
+    """The answers to questions that mean masks, or to such that do not."""
+    texts = tf.constant([each.text for each in asked])
+    masked = any(each.masks for each in asked)
     tokens = (
-        tokenize_with_masks(tokenizer, texts)
-        if any(masks)
-        else tokenizer.tokenize(texts)
+        tokenize_with_masks(tokenizer, texts) if masked else tokenizer.tokenize(texts)
     )
     decoded = as_utf8(tokenizer.detokenize(without_special(tokens, tokenizer)))
     begun = beginnings(tokens, tokenizer)
     most = tf.fill([len(asked)], _PROMPT)
     prompts = Prompts.of(begun, most, _PROMPT, tokenizer.special.pad).tokens
-    rows = _rows(tokenizer, [second for _, second, _ in asked], tokens)
+    columns = [
+        [each._asdict() for each in asked],
+        [{"ids": ids} for ids in tokens.to_list()],
+        [{"decoded": text.decode()} for text in decoded.numpy()],
+        [{"prompt_ids": ids} for ids in prompts.to_list()],
+        _rows(tokenizer, [each.second_text for each in asked], tokens),
+    ]
     return [
-        {
-            "text": text,
-            "second_text": second,
-            "masks": masked,
-            "ids": ids,
-            "decoded": told.decode(),
-            "prompt_ids": prompt,
-            **row,
-        }
-        for (text, second, masked), ids, told, prompt, row in zip(
-            asked,
-            tokens.to_list(),
-            decoded.numpy(),
-            prompts.to_list(),
-            rows,
-            strict=True,
-        )
+        {name: value for part in parts for name, value in part.items()}
+        for parts in zip(*columns, strict=True)
     ]
 
 
