@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from configs.files import write_atomically, writing
+from configs.files import write_atomically
 from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
@@ -41,8 +41,7 @@ def write_data(tokenizer: Path, folder: Path) -> Path:
     # One line: indented, a vocabulary would be twice as long.
     content = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     file = folder / FILE
-    with writing(file):
-        write_atomically(file, content.encode())
+    write_atomically(file, content)
     return file
 
 

@@ -573,7 +573,7 @@ private class SentencePiece(data: JSONObject) : Engine {
         val fixed = mutableListOf<Boolean>()
         var start = 0
         while (start < text.length) {
-            val size = longest(own, text, start)
+            val size = longestOf(own, text, start)
             fixed += size > 0
             val end = start + if (size > 0) size else character(text, start).first
             symbols += text.substring(start, end)
@@ -671,7 +671,7 @@ private class Normalizer(rules: JSONObject, private val own: List<String>) {
 
     /** What the next bytes become, and how many they are. */
     private fun rule(text: String, place: Int): Pair<String, Int> {
-        val named = longest(own, text, place)
+        val named = longestOf(own, text, place)
         if (named > 0) return Pair(text.substring(place, place + named), named)
         var found = 0
         var size = 0
@@ -762,7 +762,10 @@ private fun joined(
     val symbols = pieces.toMutableList()
     val before = IntArray(symbols.size) { it - 1 }
     val behind = IntArray(symbols.size) { it + 1 }
-    val waiting = PriorityQueue<Offer>(11, compareBy({ it.rank }, { it.left }))
+    val waiting = PriorityQueue<Offer>(
+        maxOf(symbols.size, 1),
+        compareBy({ it.rank }, { it.left }),
+    )
 
     fun offer(left: Int, right: Int) {
         if (left < 0 || right >= symbols.size || fixed[left] || fixed[right]) return
@@ -791,7 +794,7 @@ private fun joined(
 }
 
 /** How many of the next bytes are one of those texts; 0 if none is. */
-private fun longest(own: List<String>, text: String, place: Int): Int =
+private fun longestOf(own: List<String>, text: String, place: Int): Int =
     own.filter { text.startsWith(it, place) }.maxOfOrNull { it.length } ?: 0
 
 /** Where the children of a node stand, relative to it. */

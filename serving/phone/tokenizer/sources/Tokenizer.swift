@@ -713,9 +713,9 @@ private final class Normalizer {
         while place < text.count {
             let (whole, size) = rule(text, place)
             place += size
-            let new = afterSpace ? Array(whole.drop(while: { $0 == 0x20 })) : whole
+            let new = afterSpace ? Array(whole.drop(while: { $0 == UInt8(ascii: " ") })) : whole
             out += replacing(new, bytes(" "), by: spaceText)
-            if !new.isEmpty { afterSpace = strips && new.last == 0x20 }
+            if !new.isEmpty { afterSpace = strips && new.last == UInt8(ascii: " ") }
         }
         while strips, out.count >= spaceText.count,
             out.suffix(spaceText.count).elementsEqual(spaceText)

@@ -21,7 +21,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 FORMAT, VERSION = "transbeam-phone-tokenizer", 1
 
@@ -70,7 +70,7 @@ class Tokenizer:
             self.unknown, self.begin = special["unknown"], special["begin"]
             self.end, self.mask = special["end"], special["mask"]
             self._mask_text: str = data["mask_text"]
-            self._engine = _ENGINES[data["kind"]](data)
+            self._engine: _Engine = _ENGINES[data["kind"]](data)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise BadDataError(
                 f"the tokenizer's data are damaged: {error!r}. Take the file that was "
@@ -121,7 +121,7 @@ class Tokenizer:
         Raises:
             ValueError: The vocabulary has no frame, or there is no room for it.
         """
-        begin, end = self._frame(length, 2)
+        begin, end = self._frame_of(length, 2)
         kept = [begin, *ids[: length - 2], end]
         return self._padded(kept, len(kept), length, len(ids) > length - 2)
 
@@ -136,7 +136,7 @@ class Tokenizer:
         Raises:
             ValueError: The vocabulary has no frame, or there is no room for it.
         """
-        begin, end = self._frame(length, 3)
+        begin, end = self._frame_of(length, 3)
         room = length - 3
         of_first = min(len(first), max(room - len(second), (room + 1) // 2))
         of_second = min(len(second), room - of_first)
@@ -210,7 +210,7 @@ class Tokenizer:
             answers |= row._asdict()
         return answers
 
-    def _frame(self, length: int, pieces: int) -> tuple[int, int]:
+    def _frame_of(self, length: int, pieces: int) -> tuple[int, int]:
         if self.begin is None or self.end is None:
             raise ValueError("the vocabulary has no pieces to frame a text with")
         if length < pieces:
@@ -225,6 +225,12 @@ class Tokenizer:
             [0] * of_first + [1] * (len(kept) - of_first) + [0] * padding,
             cut,
         )
+
+
+class _Engine(Protocol):
+    def encode(self, text: str) -> Ids: ...
+
+    def decode(self, ids: Ids) -> str: ...
 
 
 class _WordPiece:
@@ -357,10 +363,12 @@ class _ByteBPE:
         ids: Ids = []
         for word in self._words(text):
             letters = [self._alphabet[byte] for byte in word.encode()]
-            ids += [
-                self._ids[piece]
-                for piece in _joined(letters, [False] * len(letters), self._rank)
-            ]
+            joined = _joined(
+                letters,
+                [False] * len(letters),
+                lambda left, right: self._ranks.get(f"{left} {right}"),
+            )
+            ids += [self._ids[piece] for piece in joined]
         return ids
 
     def decode(self, ids: Ids) -> str:
@@ -372,9 +380,6 @@ class _ByteBPE:
             else:
                 content += bytes([self._byte_of[letter] for letter in piece])
         return _read_text(bytes(content), each_byte=False)
-
-    def _rank(self, left: str, right: str) -> float | None:
-        return self._ranks.get(f"{left} {right}")
 
     def _words(self, text: str) -> list[str]:
         kinds = [self._kind(ord(c)) for c in text]
@@ -434,7 +439,7 @@ class _SentencePiece:
         self._normalizer = _Normalizer(data["normalizer"], self._own)
 
     def encode(self, text: str) -> Ids:
-        normal = self._normalizer(text.encode())
+        normal = self._normalizer.normalize(text.encode())
         found = self._likeliest(normal) if self._is_unigram else self._merged(normal)
         ids: Ids = []
         was_unknown = False
@@ -503,7 +508,7 @@ class _SentencePiece:
         fixed: list[bool] = []
         start = 0
         while start < len(text):
-            own = _longest(self._own, text, start)
+            own = _longest_of(self._own, text, start)
             size = own or _character(text, start)[0]
             symbols.append(text[start : start + size])
             fixed.append(own > 0)
@@ -570,7 +575,7 @@ class _Normalizer:
         self.drops_space = self._adds or self.strips
         self._space = (_SPACE if rules["escape_spaces"] else " ").encode()
 
-    def __call__(self, text: bytes) -> bytes:
+    def normalize(self, text: bytes) -> bytes:
         place = 0
         while self.strips and place < len(text):
             new, size = self._rule(text, place)
@@ -595,7 +600,7 @@ class _Normalizer:
 
     def _rule(self, text: bytes, place: int) -> tuple[bytes, int]:
         """What the next bytes become, and how many they are."""
-        if own := _longest(self._own, text, place):
+        if own := _longest_of(self._own, text, place):
             return text[place : place + own], own
         found = size = 0
         node = _offset(self._trie[0]) if self._trie else 0
@@ -684,7 +689,7 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
     return [symbol for symbol in symbols if symbol]
 
 
-def _longest(own: set[bytes], text: bytes, place: int) -> int:
+def _longest_of(own: set[bytes], text: bytes, place: int) -> int:
     """How many of the next bytes are one of those texts; 0 if none is."""
     fitting = [len(one) for one in own if text.startswith(one, place)]
     return max(fitting, default=0)

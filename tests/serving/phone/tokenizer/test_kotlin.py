@@ -10,6 +10,7 @@ import pytest
 from configs.files import write_atomically
 from pipeline.tokenizers.artifact import save_tokenizer
 from serving.phone.tokenizer.data import FILE, write_data
+from serving.phone.tokenizer.golden import FILE as GOLDEN
 from serving.phone.tokenizer.golden import write_golden_ids
 from serving.phone.tokenizer.sources import tokenizer as source
 from tests.data.hostile_strings import HOSTILE_TEXTS
@@ -53,7 +54,8 @@ def answers(tmp_path_factory):
     for name, change in _DAMAGED.items():
         (folder / name).mkdir()
         write_atomically(folder / name / FILE, json.dumps(good | change))
-    every = [*NAMES, *_DAMAGED]
+    _write_spoiled(folder / "spoiled", folder / "unigram")
+    every = [*NAMES, *_DAMAGED, "spoiled"]
     for name in every:
         asked = {"length": LENGTH, "texts": TEXTS}
         write_atomically(folder / name / "questions.json", json.dumps(asked))
@@ -62,6 +64,17 @@ def answers(tmp_path_factory):
     return {
         name: json.loads((folder / name / "answers.json").read_text()) for name in every
     }
+
+
+def _write_spoiled(folder, good):
+    """A tokenizer with a file of golden ids of which every part is wrong once."""
+    shutil.copytree(good, folder)
+    golden = json.loads((folder / GOLDEN).read_text())
+    case = next(case for case in golden["cases"] if case["second_text"])
+    changed = {"ids": [], "decoded": "x", "prompt_ids": [0], "truncated": None}
+    changed |= {name: [9] for name in ("token_ids", "padding_mask", "segment_ids")}
+    golden["cases"] = [case, *(case | {name: changed[name]} for name in changed)]
+    write_atomically(folder / GOLDEN, json.dumps(golden))
 
 
 def _compile(classes):
@@ -90,6 +103,14 @@ def _run(command):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_golden_ids_are_found(answers, name):
     assert answers[name]["disagreements"] == []
+
+
+def test_a_wrong_golden_id_is_named(answers):
+    found = answers["spoiled"]["disagreements"]
+    parts = "ids decoded prompt_ids truncated token_ids padding_mask segment_ids"
+    assert len(found) == len(parts.split())
+    for part, message in zip(parts.split(), found, strict=True):
+        assert f": {part} is " in message
 
 
 @pytest.mark.parametrize("name", NAMES)
