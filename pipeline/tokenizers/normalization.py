@@ -97,6 +97,20 @@ def isolate_cjk(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(texts, unicode_classes.CJK, r" \0 ")
 
 
+def decompose(texts: tf.Tensor) -> tf.Tensor:
+    """Takes characters apart (NFD), as many as the Rust library knows of.
+
+    Args:
+        texts: string `(N,)` without private use characters, as `clean` gives them.
+
+    Example:
+    >>> len(decompose(tf.constant(["é"])).numpy()[0].decode())
+    2
+    """
+    texts = tf_text.normalize_utf8(_HIDE_NFD_EXEMPT(texts), "NFD")  # pyright: ignore
+    return _SHOW_NFD_EXEMPT(texts)
+
+
 def strip_marks(texts: tf.Tensor) -> tf.Tensor:
     """Decomposes the characters (NFD) and drops the combining marks.
 
@@ -107,8 +121,7 @@ def strip_marks(texts: tf.Tensor) -> tf.Tensor:
     >>> strip_marks(tf.constant(["Café"])).numpy()
     array([b'Cafe'], dtype=object)
     """
-    texts = tf_text.normalize_utf8(_HIDE_NFD_EXEMPT(texts), "NFD")  # pyright: ignore
-    return tf.strings.regex_replace(_SHOW_NFD_EXEMPT(texts), unicode_classes.MARK, "")
+    return tf.strings.regex_replace(decompose(texts), unicode_classes.MARK, "")
 
 
 def lower(texts: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,1 @@
+"""The tokenizer on phones: a file of data, and who reads it in three languages."""

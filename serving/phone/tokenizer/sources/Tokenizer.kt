@@ -1,0 +1,873 @@
+package transbeam
+
+import java.util.PriorityQueue
+import org.json.JSONArray
+import org.json.JSONException
+import org.json.JSONObject
+
+/*
+ * Text to ids and back on a phone: the ids the model was trained with, to the last one.
+ *
+ * All that a vocabulary and its rules are made of stands in one file of data, the tables
+ * of Unicode too: those of a phone depend on the version of its system. This file needs
+ * `org.json`, which Android has. `tokenizer.py` and `Tokenizer.swift` have the same parts
+ * in the same order; whoever changes one changes all three.
+ *
+ *     val tokenizer = Tokenizer(assets.open("phone_tokenizer.json").reader().readText())
+ *     val row = tokenizer.frame(tokenizer.encode("a text"), 128)
+ *     row.tokenIds.toIntArray() // and paddingMask, segmentIds: what the model takes
+ *
+ * In a unit test of the application, `tokenizer.disagreements(golden)` has to be empty,
+ * where `golden` is the content of `golden_ids.json`.
+ */
+
+private const val FORMAT = "transbeam-phone-tokenizer"
+private const val VERSION = 1
+private const val SPACE = "\u2581" // how SentencePiece writes a space
+private const val REPLACEMENT = "\uFFFD" // stands for what is no character
+
+/** The file of data cannot be used. */
+class BadDataException(message: String, cause: Throwable? = null) :
+    IllegalArgumentException(message, cause)
+
+/**
+ * What a model takes: each list has the length that was asked for.
+ *
+ * @property tokenIds The pieces, then padding.
+ * @property paddingMask 1 for a piece, 0 for padding.
+ * @property segmentIds 1 on the second text of a pair and the piece that ends it.
+ * @property truncated Whether something was cut off.
+ */
+data class Row(
+    val tokenIds: List<Int>,
+    val paddingMask: List<Int>,
+    val segmentIds: List<Int>,
+    val truncated: Boolean,
+)
+
+/**
+ * A tokenizer of any kind.
+ *
+ * @param json The content of `phone_tokenizer.json`.
+ * @throws BadDataException It is of another format, or a part is missing.
+ */
+class Tokenizer(json: String) {
+    /** The pieces in the order of their ids. */
+    val pieces: List<String>
+    val pad: Int
+    val unknown: Int?
+    val begin: Int?
+    val end: Int?
+    val mask: Int?
+    private val maskText: String
+    private val engine: Engine
+
+    init {
+        try {
+            val data = JSONObject(json)
+            check(data)
+            val special = data.getJSONObject("special")
+            pieces = data.strings("pieces")
+            pad = special.getInt("pad")
+            unknown = special.intOrNull("unknown")
+            begin = special.intOrNull("begin")
+            end = special.intOrNull("end")
+            mask = special.intOrNull("mask")
+            maskText = data.getString("mask_text")
+            engine = when (data.getString("kind")) {
+                "wordpiece" -> WordPiece(data)
+                "byte_bpe" -> ByteBPE(data)
+                else -> SentencePiece(data)
+            }
+        } catch (error: JSONException) {
+            throw damaged(error)
+        } catch (error: IndexOutOfBoundsException) {
+            throw damaged(error)
+        } catch (error: NoSuchElementException) {
+            throw damaged(error)
+        }
+    }
+
+    /** The ids of a text without a frame; a special piece in it is ordinary text. */
+    fun encode(text: String): List<Int> = engine.encode(whole(text))
+
+    /**
+     * As `encode`, but each `[MASK]` in the text is the piece that hides a token.
+     *
+     * @throws IllegalArgumentException The vocabulary has no such piece.
+     */
+    fun encodeWithMasks(text: String): List<Int> {
+        requireNotNull(mask) { "the vocabulary has no piece that hides a token" }
+        val parts = text.split(maskText)
+        val ids = mutableListOf<Int>()
+        for ((number, part) in parts.withIndex()) {
+            val isLast = number == parts.size - 1
+            // Spaces before a mask belong to what it stands for.
+            ids += encode(if (isLast) part else part.trimEnd(' '))
+            if (!isLast) ids += mask
+        }
+        return ids
+    }
+
+    /** Where the masks of a row stand: so many places, and 0 where there is none. */
+    fun maskedPositions(row: Row, count: Int): List<Int> {
+        val places = row.tokenIds.indices.filter { row.tokenIds[it] == mask }
+        return (places + List(count) { 0 }).take(count)
+    }
+
+    /**
+     * `[CLS] text [SEP]` and padding; a text that is too long loses its end.
+     *
+     * @throws IllegalArgumentException The vocabulary has no frame, or there is no room.
+     */
+    fun frame(ids: List<Int>, length: Int): Row {
+        val (begin, end) = frameOf(length, 2)
+        val kept = listOf(begin) + ids.take(length - 2) + end
+        return padded(kept, kept.size, length, ids.size > length - 2)
+    }
+
+    /**
+     * `[CLS] first [SEP] second [SEP]` and padding.
+     *
+     * A pair that is too long loses pieces at the end of its longer text, until both are
+     * equally long; then of both in turn, the second text first.
+     *
+     * @throws IllegalArgumentException The vocabulary has no frame, or there is no room.
+     */
+    fun framePair(first: List<Int>, second: List<Int>, length: Int): Row {
+        val (begin, end) = frameOf(length, 3)
+        val room = length - 3
+        val ofFirst = minOf(first.size, maxOf(room - second.size, (room + 1) / 2))
+        val ofSecond = minOf(second.size, room - ofFirst)
+        val kept = listOf(begin) + first.take(ofFirst) + end + second.take(ofSecond) + end
+        return padded(kept, ofFirst + 2, length, first.size + second.size > room)
+    }
+
+    /**
+     * What an encoder that feeds a decoder reads: `text </s>` and padding.
+     *
+     * @throws IllegalArgumentException The vocabulary ends no text, or there is no room.
+     */
+    fun source(ids: List<Int>, length: Int): Row {
+        require(end != null && length >= 1) {
+            "the vocabulary ends no text, or the row has no room"
+        }
+        val kept = ids.take(length - 1) + end
+        return padded(kept, kept.size, length, ids.size > length - 1)
+    }
+
+    /**
+     * What a decoder goes on from, without padding: the last `most` pieces.
+     *
+     * A text that has none begins with the piece that ends a document, for there has to be
+     * one.
+     */
+    fun prompt(ids: List<Int>, most: Int): List<Int> {
+        var begun = ids
+        if (begin != null && begin != end) {
+            begun = listOf(begin) + ids
+        } else if (ids.isEmpty() && end != null) {
+            begun = listOf(end)
+        }
+        return begun.takeLast(most)
+    }
+
+    /**
+     * Text from ids, without padding, begin and end.
+     *
+     * @throws IllegalArgumentException An id is outside the vocabulary.
+     */
+    fun decode(ids: List<Int>): String {
+        for (piece in ids) {
+            require(piece in pieces.indices) { "$piece is outside the vocabulary" }
+        }
+        val silent = listOf(pad, begin, end)
+        return engine.decode(ids.filter { it !in silent })
+    }
+
+    /**
+     * Where the ids are not those of the file of golden ids; empty if nowhere.
+     *
+     * @param json The content of `golden_ids.json`.
+     */
+    fun disagreements(json: String): List<String> {
+        val golden = JSONObject(json)
+        val length = golden.getInt("length")
+        val most = golden.getInt("prompt")
+        val found = mutableListOf<String>()
+        for (case in golden.getJSONArray("cases").objects()) {
+            for ((name, value) in answers(case, length, most)) {
+                val expected = case.get(name).let { if (it is JSONArray) it.ints() else it }
+                if (value != expected) {
+                    val text = JSONObject.quote(case.getString("text"))
+                    found += "$text: $name is $value, expected $expected"
+                }
+            }
+        }
+        return found
+    }
+
+    /** What to compare with a case, by the same names. */
+    private fun answers(case: JSONObject, length: Int, most: Int): Map<String, Any> {
+        val text = case.getString("text")
+        val ids = if (case.getBoolean("masks")) encodeWithMasks(text) else encode(text)
+        val answers = mutableMapOf<String, Any>(
+            "ids" to ids,
+            "decoded" to decode(ids),
+            "prompt_ids" to prompt(ids, most),
+        )
+        if (case.has("token_ids")) {
+            val row = if (case.isNull("second_text")) {
+                frame(ids, length)
+            } else {
+                framePair(ids, encode(case.getString("second_text")), length)
+            }
+            answers["token_ids"] = row.tokenIds
+            answers["padding_mask"] = row.paddingMask
+            answers["segment_ids"] = row.segmentIds
+            answers["truncated"] = row.truncated
+        }
+        return answers
+    }
+
+    private fun frameOf(length: Int, pieces: Int): Pair<Int, Int> {
+        require(begin != null && end != null) {
+            "the vocabulary has no pieces to frame a text with"
+        }
+        require(length >= pieces) {
+            "a row of $length has no room for a frame of $pieces"
+        }
+        return Pair(begin, end)
+    }
+
+    private fun padded(kept: List<Int>, ofFirst: Int, length: Int, cut: Boolean): Row {
+        val padding = length - kept.size
+        return Row(
+            kept + List(padding) { pad },
+            List(length) { if (it < kept.size) 1 else 0 },
+            List(length) { if (it in ofFirst until kept.size) 1 else 0 },
+            cut,
+        )
+    }
+}
+
+private interface Engine {
+    fun encode(text: String): List<Int>
+
+    fun decode(ids: List<Int>): String
+}
+
+/** Words, and of each word the longest pieces. */
+private class WordPiece(data: JSONObject) : Engine {
+    private val pieces = data.strings("pieces")
+    private val ids = pieces.withIndex().associate { (i, piece) -> piece to i }
+    private val unknown = data.getJSONObject("special").getInt("unknown")
+    private val prefix = data.getString("continuation")
+    private val longest = data.getInt("longest_word")
+    private val table = data.getJSONObject("characters")
+    private val spaces = CodePoints(table.ints("spaces"))
+    private val deleted = CodePoints(table.ints("deleted"))
+    private val lonely = CodePoints(table.ints("words"))
+    private val punctuation = CodePoints(table.ints("punctuation"))
+    private val hidden = CodePoints(table.ints("hidden"))
+    private val hasHangul = table.getBoolean("decompose_hangul")
+    private val becomes = HashMap<Int, List<Int>>()
+    private val order = HashMap<Int, Int>()
+
+    init {
+        for ((first, last, step, shift) in table.ints("shifts").chunked(4)) {
+            for (c in first..last step step) becomes[c] = listOf(c + shift)
+        }
+        for (change in table.getJSONArray("replaced").arrays()) {
+            val (c, others) = change.ints().let { it.first() to it.drop(1) }
+            becomes[c] = others
+        }
+        for ((first, last, place) in table.ints("order").chunked(3)) {
+            for (c in first..last) order[c] = place
+        }
+    }
+
+    override fun encode(text: String): List<Int> = words(text).flatMap { lookUp(it) }
+
+    override fun decode(ids: List<Int>): String =
+        ids.joinToString(" ") { pieces[it] }.replace(" $prefix", "")
+
+    private fun words(text: String): List<List<Int>> {
+        val words = mutableListOf<List<Int>>()
+        val word = mutableListOf<Int>()
+
+        fun close() {
+            words += atPunctuation(inOrder(word))
+            word.clear()
+        }
+
+        for (c in codePoints(text)) {
+            if (c in spaces) {
+                close()
+            } else if (c in deleted) {
+                continue
+            } else if (c in lonely) {
+                close()
+                word += folded(c)
+                close()
+            } else {
+                word += folded(c)
+            }
+        }
+        close()
+        return words
+    }
+
+    /** Lower case, without accents, or whatever the vocabulary is made of. */
+    private fun folded(c: Int): List<Int> {
+        if (hasHangul && c in 0xAC00 until 0xAC00 + 11172) {
+            // A syllable is a number of its two or three letters.
+            val number = c - 0xAC00
+            val third = number % 28
+            val letters = listOf(0x1100 + number / 588, 0x1161 + number % 588 / 28)
+            return if (third > 0) letters + (0x11A7 + third) else letters
+        }
+        return becomes[c] ?: listOf(c)
+    }
+
+    /** Marks on one letter in the order of Unicode's classes; some then vanish. */
+    private fun inOrder(word: List<Int>): List<Int> {
+        val ordered = mutableListOf<Int>()
+        var start = 0
+        while (start < word.size) {
+            var end = start
+            while (end < word.size && word[end] in order) end += 1
+            ordered += word.subList(start, end).sortedBy { order.getValue(it) }
+            if (end < word.size) ordered += word[end]
+            start = end + 1
+        }
+        return ordered.filter { it !in hidden }
+    }
+
+    /** A word in parts: each character of punctuation is a word of its own. */
+    private fun atPunctuation(word: List<Int>): List<List<Int>> {
+        val parts = mutableListOf(mutableListOf<Int>())
+        for (c in word) {
+            if (c in punctuation) {
+                parts += mutableListOf(c)
+                parts += mutableListOf<Int>()
+            } else {
+                parts.last() += c
+            }
+        }
+        return parts.filter { it.isNotEmpty() }
+    }
+
+    private fun lookUp(word: List<Int>): List<Int> {
+        if (word.size > longest) return listOf(unknown)
+        val characters = word.toIntArray()
+        val found = mutableListOf<Int>()
+        var start = 0
+        while (start < word.size) {
+            val before = if (start > 0) prefix else ""
+            var end = word.size
+            var id: Int? = null
+            while (end > start) {
+                id = ids[before + String(characters, start, end - start)]
+                if (id != null) break
+                end -= 1
+            }
+            if (id == null) return listOf(unknown)
+            found += id
+            start = end
+        }
+        return found
+    }
+}
+
+/** Words as GPT-2 cuts them, and of each word bytes that are joined in pairs. */
+private class ByteBPE(data: JSONObject) : Engine {
+    private enum class Kind { SYMBOL, LETTER, NUMBER, WHITE }
+
+    private val endings = listOf("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
+        .map { codePoints(it) }
+    private val pieces = data.strings("pieces")
+    private val ids = pieces.withIndex().associate { (i, piece) -> piece to i }
+    private val alphabet = data.getString("alphabet")
+    private val byteOf = alphabet.withIndex().associate { (i, letter) -> letter to i }
+    private val names = data.ints("names").toSet()
+    private val addsSpace = data.getBoolean("add_prefix_space")
+
+    // A pair is written with a space between: no letter of the alphabet is one.
+    private val ranks = data.strings("merges").withIndex()
+        .associate { (rank, pair) -> pair to rank.toDouble() }
+    private val table = data.getJSONObject("characters")
+    private val letters = CodePoints(table.ints("letters"))
+    private val numbers = CodePoints(table.ints("numbers"))
+    private val white = CodePoints(table.ints("white"))
+
+    override fun encode(text: String): List<Int> {
+        val isBare = addsSpace && text.isNotEmpty() && !text.startsWith(" ")
+        val found = mutableListOf<Int>()
+        for (word in words(codePoints(if (isBare) " $text" else text))) {
+            val letters = bytes(word).map { alphabet[it.code].toString() }
+            val joined = joined(letters, letters.map { false }) { left, right ->
+                ranks["$left $right"]
+            }
+            joined.mapTo(found) { ids.getValue(it) }
+        }
+        return found
+    }
+
+    override fun decode(ids: List<Int>): String {
+        val content = StringBuilder()
+        for (i in ids) {
+            if (i in names) {
+                content.append(bytes(pieces[i]))
+            } else {
+                for (letter in pieces[i]) content.append(byteOf.getValue(letter).toChar())
+            }
+        }
+        return readText(content.toString(), eachByte = false)
+    }
+
+    private fun words(text: IntArray): List<String> {
+        val kinds = text.map { kind(it) }
+        val words = mutableListOf<String>()
+        var start = 0
+        while (start < text.size) {
+            val end = end(text, kinds, start)
+            words += String(text, start, end - start)
+            start = end
+        }
+        return words
+    }
+
+    private fun kind(c: Int): Kind = when (c) {
+        in letters -> Kind.LETTER
+        in numbers -> Kind.NUMBER
+        in white -> Kind.WHITE
+        else -> Kind.SYMBOL
+    }
+
+    /** Where the word that begins at `start` ends. */
+    private fun end(text: IntArray, kinds: List<Kind>, start: Int): Int {
+        for (ending in endings) {
+            val behind = start + ending.size
+            if (behind <= text.size && ending.indices.all { text[start + it] == ending[it] }) {
+                return behind
+            }
+        }
+        // A space belongs to the word after it.
+        val isSpace = text[start] == ' '.code && start + 1 < text.size
+        var begin = if (isSpace) start + 1 else start
+        if (kinds[begin] == Kind.WHITE) begin = start
+        var end = begin
+        while (end < text.size && kinds[end] == kinds[begin]) end += 1
+        if (kinds[begin] == Kind.WHITE && end < text.size && end - start > 1) {
+            end -= 1 // the last one belongs to what follows, or is a word of its own
+        }
+        return end
+    }
+}
+
+/**
+ * Pieces that are likeliest together (`unigram`), or joined in pairs (`bpe`).
+ *
+ * In bytes of UTF-8, as the library does it; see `bytes`.
+ */
+private class SentencePiece(data: JSONObject) : Engine {
+    private val pieces = data.strings("pieces")
+    private val isUnigram = data.getString("kind") == "unigram"
+    private val unknown = data.getJSONObject("special").getInt("unknown")
+    private val unknownScore = data.getDouble("unknown_score")
+    private val unknownText = data.getString("unknown_text")
+    private val scores = data.getJSONArray("scores").let { scores ->
+        DoubleArray(scores.length()) { scores.getDouble(it) }
+    }
+    private val byteIds = data.ints("byte_ids")
+    private val byteOf = byteIds.withIndex().associate { (byte, i) -> i to byte }
+    private val alone = data.ints("alone").toSet()
+    private val unused = data.ints("unused").toSet()
+    private val ofText = data.ints("of_text").associateBy { bytes(pieces[it]) }
+    private val named = data.ints("named").associateBy { bytes(pieces[it]) }
+    private val longest = ofText.keys.maxOfOrNull { it.length } ?: 0
+    private val own = data.ints("user_defined").map { bytes(pieces[it]) }
+    private val normalizer = Normalizer(data.getJSONObject("normalizer"), own)
+
+    override fun encode(text: String): List<Int> {
+        val normal = normalizer.normalize(bytes(text))
+        val ids = mutableListOf<Int>()
+        var wasUnknown = false
+        for ((piece, i) in if (isUnigram) likeliest(normal) else merged(normal)) {
+            val isUnknown = i == unknown
+            if (isUnknown && byteIds.isNotEmpty()) {
+                piece.mapTo(ids) { byteIds[it.code] }
+            } else if (!(isUnknown && wasUnknown)) { // several in a row are one
+                ids += i
+            }
+            wasUnknown = isUnknown
+        }
+        return ids
+    }
+
+    override fun decode(ids: List<Int>): String {
+        val text = StringBuilder()
+        val between = mutableListOf<Int>()
+
+        fun add(word: String) {
+            if (text.isNotEmpty()) text.append(" ")
+            text.append(word)
+        }
+
+        for (i in ids) {
+            if (i !in alone) {
+                between += i
+                continue
+            }
+            // A special piece is a word of its own.
+            if (between.isNotEmpty()) add(text(between))
+            add(pieces[i])
+            between.clear()
+        }
+        if (between.isNotEmpty()) add(text(between))
+        return text.toString()
+    }
+
+    /** By Viterbi's algorithm, in the precision of the library. */
+    private fun likeliest(text: String): List<Pair<String, Int>> {
+        val size = text.length
+        val best = FloatArray(size + 1) // score of the pieces up to each place
+        val begins = IntArray(size + 1) { -1 }
+        val ids = IntArray(size + 1) { unknown }
+
+        fun offer(start: Int, end: Int, score: Double, i: Int) {
+            val sum = score + best[start]
+            if (begins[end] < 0 || sum > best[end]) {
+                best[end] = sum.toFloat()
+                begins[end] = start
+                ids[end] = i
+            }
+        }
+
+        var start = 0
+        while (start < size) {
+            val behind = start + character(text, start).first
+            var isCovered = false
+            for (end in start + 1..minOf(start + longest, size)) {
+                val i = ofText[text.substring(start, end)]
+                if (i != null && i !in unused) {
+                    offer(start, end, scores[i], i)
+                    isCovered = isCovered || end == behind
+                }
+            }
+            if (!isCovered) offer(start, behind, unknownScore, unknown)
+            start = behind
+        }
+        val found = mutableListOf<Pair<String, Int>>()
+        var end = size
+        while (end > 0) {
+            found += Pair(text.substring(begins[end], end), ids[end])
+            end = begins[end]
+        }
+        return found.reversed()
+    }
+
+    private fun merged(text: String): List<Pair<String, Int>> {
+        val symbols = mutableListOf<String>()
+        val fixed = mutableListOf<Boolean>()
+        var start = 0
+        while (start < text.length) {
+            val size = longestOf(own, text, start)
+            fixed += size > 0
+            val end = start + if (size > 0) size else character(text, start).first
+            symbols += text.substring(start, end)
+            start = end
+        }
+        val halves = HashMap<String, Pair<String, String>>() // of what is not used whole
+
+        fun rank(left: String, right: String): Double? {
+            val i = ofText[left + right] ?: return null
+            if (i in unused) halves[left + right] = Pair(left, right)
+            return -scores[i]
+        }
+
+        fun withIds(piece: String): List<Pair<String, Int>> {
+            val i = named[piece] ?: ofText[piece] ?: unknown
+            val parts = if (i in unused) halves[piece] else null
+            if (parts != null) return withIds(parts.first) + withIds(parts.second)
+            return listOf(Pair(piece, i))
+        }
+
+        return joined(symbols, fixed, ::rank).flatMap { withIds(it) }
+    }
+
+    /** What pieces stand for, without the space that was put before the text. */
+    private fun text(ids: List<Int>): String {
+        val text = StringBuilder()
+        val content = StringBuilder()
+        var isStart = true
+        var dropped = false
+        for (i in ids + (-1)) {
+            val byte = byteOf[i]
+            if (byte != null) {
+                content.append(byte.toChar())
+                continue
+            }
+            text.append(readText(content.toString(), eachByte = true))
+            content.clear()
+            isStart = isStart && !(dropped || text.isNotEmpty())
+            if (i >= 0) {
+                var piece = pieces[i]
+                dropped = false
+                if (i == unknown) {
+                    piece = unknownText
+                } else if (isStart && normalizer.dropsSpace) {
+                    dropped = piece.startsWith(SPACE) && !normalizer.strips
+                    piece = piece.removePrefix(SPACE)
+                }
+                text.append(piece.replace(SPACE, " "))
+            }
+        }
+        return text.toString()
+    }
+}
+
+/**
+ * SentencePiece's rules: of those that begin at a place the longest is taken.
+ *
+ * They stand in a trie, an array of 32-bit numbers as the library writes it, whose leaves
+ * say where in a list of texts the new one stands.
+ */
+private class Normalizer(rules: JSONObject, private val own: List<String>) {
+    private val texts = fromBase64(rules.getString("texts"))
+    private val adds = rules.getBoolean("add_space")
+    private val atEnd = rules.getBoolean("space_at_end")
+    private val space = if (rules.getBoolean("escape_spaces")) bytes(SPACE) else " "
+    private val trie = fromBase64(rules.getString("trie")).let { content ->
+        IntArray(content.length / 4) { i ->
+            (3 downTo 0).fold(0) { unit, k -> unit shl 8 or content[4 * i + k].code }
+        }
+    }
+    val strips = rules.getBoolean("remove_extra_spaces")
+    val dropsSpace = adds || strips
+
+    fun normalize(text: String): String {
+        var place = 0
+        while (strips && place < text.length) {
+            val (new, size) = rule(text, place)
+            if (new != " ") break
+            place += size
+        }
+        if (place == text.length) return ""
+        val out = StringBuilder(if (adds && !atEnd) space else "")
+        var afterSpace = strips
+        while (place < text.length) {
+            val (whole, size) = rule(text, place)
+            place += size
+            val new = if (afterSpace) whole.trimStart(' ') else whole
+            out.append(new.replace(" ", space))
+            if (new.isNotEmpty()) afterSpace = strips && new.endsWith(" ")
+        }
+        while (strips && out.endsWith(space)) out.setLength(out.length - space.length)
+        if (adds && atEnd) out.append(space)
+        return out.toString()
+    }
+
+    /** What the next bytes become, and how many they are. */
+    private fun rule(text: String, place: Int): Pair<String, Int> {
+        val named = longestOf(own, text, place)
+        if (named > 0) return Pair(text.substring(place, place + named), named)
+        var found = 0
+        var size = 0
+        var node = if (trie.isEmpty()) 0 else offset(trie[0])
+        for (end in place until if (trie.isEmpty()) place else text.length) {
+            node = node xor text[end].code
+            val unit = trie[node]
+            if (unit and 0x800000FF.toInt() != text[end].code) break
+            node = node xor offset(unit)
+            if (unit ushr 8 and 1 == 1) {
+                found = trie[node] and 0x7FFFFFFF
+                size = end + 1 - place
+            }
+        }
+        if (size > 0) return Pair(texts.substring(found, texts.indexOf('\u0000', found)), size)
+        size = character(text, place).first
+        return Pair(text.substring(place, place + size), size)
+    }
+}
+
+/** A set of code points, told by where it begins and ends, in turn. */
+private class CodePoints(edges: List<Int>) {
+    private val edges = edges.toIntArray()
+
+    operator fun contains(codePoint: Int): Boolean {
+        var low = 0
+        var high = edges.size
+        while (low < high) {
+            val middle = (low + high) / 2
+            if (edges[middle] <= codePoint) low = middle + 1 else high = middle
+        }
+        return low % 2 == 1
+    }
+}
+
+private fun check(data: JSONObject) {
+    val found = Pair(data.opt("format"), data.opt("version"))
+    if (found != Pair<Any?, Any?>(FORMAT, VERSION)) {
+        throw BadDataException(
+            "found the format $found, expected ${Pair(FORMAT, VERSION)}. Take the file " +
+                "that was exported with the model, and the tokenizer that came with it",
+        )
+    }
+    val kinds = listOf("wordpiece", "byte_bpe", "unigram", "bpe")
+    if (data.opt("kind") !in kinds) {
+        throw BadDataException("found the kind ${data.opt("kind")}, expected one of $kinds")
+    }
+}
+
+private fun damaged(error: Exception) = BadDataException(
+    "the tokenizer's data are damaged: $error. Take the file that was exported with the " +
+        "model",
+    error,
+)
+
+/** Halves of a character that only UTF-16 knows become U+FFFD. */
+private fun whole(text: String): String {
+    val characters = codePoints(text)
+    return String(characters, 0, characters.size)
+}
+
+private fun codePoints(text: String): IntArray {
+    val found = IntArray(text.length)
+    var count = 0
+    var place = 0
+    while (place < text.length) {
+        val c = text.codePointAt(place)
+        found[count++] = if (c in 0xD800..0xDFFF) REPLACEMENT[0].code else c
+        place += Character.charCount(c)
+    }
+    return found.copyOf(count)
+}
+
+/**
+ * Joins neighbours, those of the lowest rank first, the leftmost of equal ones.
+ *
+ * @param pieces What a word is made of at first.
+ * @param fixed Which of them are left as they are.
+ * @param rank Of a pair; null if it cannot be joined.
+ */
+private fun joined(
+    pieces: List<String>,
+    fixed: List<Boolean>,
+    rank: (String, String) -> Double?,
+): List<String> {
+    class Offer(val rank: Double, val left: Int, val right: Int, val size: Int)
+
+    val symbols = pieces.toMutableList()
+    val before = IntArray(symbols.size) { it - 1 }
+    val behind = IntArray(symbols.size) { it + 1 }
+    val waiting = PriorityQueue<Offer>(
+        maxOf(symbols.size, 1),
+        compareBy({ it.rank }, { it.left }),
+    )
+
+    fun offer(left: Int, right: Int) {
+        if (left < 0 || right >= symbols.size || fixed[left] || fixed[right]) return
+        val found = rank(symbols[left], symbols[right]) ?: return
+        waiting += Offer(found, left, right, symbols[left].length + symbols[right].length)
+    }
+
+    for (right in 1 until symbols.size) offer(right - 1, right)
+    while (waiting.isNotEmpty()) {
+        val next = waiting.remove()
+        val (left, right) = Pair(next.left, next.right)
+        if (symbols[left].isEmpty() || symbols[right].isEmpty()) {
+            continue // one of them is part of another by now
+        }
+        if (symbols[left].length + symbols[right].length != next.size) {
+            continue // or longer
+        }
+        symbols[left] += symbols[right]
+        symbols[right] = ""
+        behind[left] = behind[right]
+        if (behind[left] < symbols.size) before[behind[left]] = left
+        offer(before[left], left)
+        offer(left, behind[left])
+    }
+    return symbols.filter { it.isNotEmpty() }
+}
+
+/** How many of the next bytes are one of those texts; 0 if none is. */
+private fun longestOf(own: List<String>, text: String, place: Int): Int =
+    own.filter { text.startsWith(it, place) }.maxOfOrNull { it.length } ?: 0
+
+/** Where the children of a node stand, relative to it. */
+private fun offset(unit: Int): Int = unit ushr 10 shl (unit and 0x200 ushr 6)
+
+/**
+ * How many bytes a character has, and whether it is one.
+ *
+ * If it is none, the bytes that could have been the beginning of one.
+ */
+private fun character(content: String, place: Int): Pair<Int, Boolean> {
+    val lead = content[place].code
+    if (lead < 0x80) return Pair(1, true)
+    if (lead !in 0xC2..0xF4) return Pair(1, false)
+    val size = if (lead < 0xE0) 2 else if (lead < 0xF0) 3 else 4
+    // What would be longer than need be, a half of a pair, or beyond all characters.
+    var low = when (lead) { 0xE0 -> 0xA0; 0xF0 -> 0x90; else -> 0x80 }
+    var high = when (lead) { 0xED -> 0x9F; 0xF4 -> 0x8F; else -> 0xBF }
+    for (i in 1 until size) {
+        if (place + i >= content.length || content[place + i].code !in low..high) {
+            return Pair(i, false)
+        }
+        low = 0x80
+        high = 0xBF
+    }
+    return Pair(size, true)
+}
+
+/** Bytes as text: what is no character is U+FFFD, as a whole or each byte of it. */
+private fun readText(content: String, eachByte: Boolean): String {
+    val text = StringBuilder()
+    var place = 0
+    while (place < content.length) {
+        val (size, isOne) = character(content, place)
+        val found = content.substring(place, place + size)
+        text.append(
+            if (isOne) String(found.toByteArray(Charsets.ISO_8859_1)) else REPLACEMENT,
+        )
+        place += if (eachByte && !isOne) 1 else size
+    }
+    return text.toString()
+}
+
+/** The bytes of UTF-8, as a text of as many characters, each the number of a byte. */
+private fun bytes(text: String): String = String(text.toByteArray(), Charsets.ISO_8859_1)
+
+/** Bytes, written as in `bytes`; phones before Android 8 have no decoder in `java.util`. */
+private fun fromBase64(text: String): String {
+    val digits = (('A'..'Z') + ('a'..'z') + ('0'..'9') + listOf('+', '/')).withIndex()
+        .associate { (i, digit) -> digit to i }
+    val content = StringBuilder()
+    var bits = 0
+    var count = 0
+    for (digit in text.trimEnd('=')) {
+        bits = (bits shl 6 or digits.getValue(digit)) and 0xFFFF
+        count += 6
+        if (count >= 8) {
+            count -= 8
+            content.append((bits shr count and 0xFF).toChar())
+        }
+    }
+    return content.toString()
+}
+
+private fun JSONObject.ints(name: String) = getJSONArray(name).ints()
+
+private fun JSONArray.ints() = List(length()) { getInt(it) }
+
+private fun JSONArray.arrays() = List(length()) { getJSONArray(it) }
+
+private fun JSONArray.objects() = List(length()) { getJSONObject(it) }
+
+private fun JSONObject.strings(name: String) =
+    getJSONArray(name).let { names -> List(names.length()) { names.getString(it) } }
+
+private fun JSONObject.intOrNull(name: String) = if (isNull(name)) null else getInt(name)

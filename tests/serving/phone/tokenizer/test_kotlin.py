@@ -1,0 +1,157 @@
+"""Tokenizer.kt, compiled and run, answers as the Python one and the golden files do."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from configs.files import write_atomically
+from pipeline.tokenizers.artifact import save_tokenizer
+from serving.phone.tokenizer.data import FILE, write_data
+from serving.phone.tokenizer.golden import FILE as GOLDEN
+from serving.phone.tokenizer.golden import write_golden_ids
+from serving.phone.tokenizer.sources import tokenizer as source
+from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.pipeline.tokenizers.sentence_pieces import SENTENCES
+from tests.serving.phone.tokenizer.models import (
+    NAMES,
+    engine_ids,
+    model,
+    random_texts,
+    reference,
+)
+
+HERE = Path(__file__).parent / "kotlin"
+SOURCE = Path(source.__file__).with_name("Tokenizer.kt")
+LENGTH = 12
+TEXTS = [*HOSTILE_TEXTS, *SENTENCES, *random_texts(300, seed="kotlin")]
+
+# A JVM that compiles a page does not run long enough to optimise itself.
+_JVM = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss8m"]
+
+_DAMAGED = {
+    "other format": {"format": "other"},
+    "other version": {"version": 2},
+    "other kind": {"kind": "word"},
+    "without pieces": {"pieces": None},
+    "without rules": {"normalizer": {}},
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """What the program says of each tokenizer, and of damaged data."""
+    folder = tmp_path_factory.mktemp("kotlin")
+    for name in NAMES:
+        of_one = folder / name
+        save_tokenizer(folder / "saved" / name, model(name))
+        of_one.mkdir()
+        write_data(folder / "saved" / name, of_one)
+        write_golden_ids(folder / "saved" / name, of_one)
+    good = json.loads((folder / "unigram" / FILE).read_text())
+    for name, change in _DAMAGED.items():
+        (folder / name).mkdir()
+        write_atomically(folder / name / FILE, json.dumps(good | change))
+    _write_spoiled(folder / "spoiled", folder / "unigram")
+    every = [*NAMES, *_DAMAGED, "spoiled"]
+    for name in every:
+        asked = {"length": LENGTH, "texts": TEXTS}
+        write_atomically(folder / name / "questions.json", json.dumps(asked))
+    program = _compile(folder / "classes")
+    _run([*program, "transbeam.MainKt", *(str(folder / name) for name in every)])
+    return {
+        name: json.loads((folder / name / "answers.json").read_text()) for name in every
+    }
+
+
+def _write_spoiled(folder, good):
+    """A tokenizer with a file of golden ids of which every part is wrong once."""
+    shutil.copytree(good, folder)
+    golden = json.loads((folder / GOLDEN).read_text())
+    case = next(case for case in golden["cases"] if case["second_text"])
+    changed = {"ids": [], "decoded": "x", "prompt_ids": [0], "truncated": None}
+    changed |= {name: [9] for name in ("token_ids", "padding_mask", "segment_ids")}
+    golden["cases"] = [case, *(case | {name: changed[name]} for name in changed)]
+    write_atomically(folder / GOLDEN, json.dumps(golden))
+
+
+def _compile(classes):
+    """The command that runs a compiled class."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"no {tool}, with which Kotlin is compiled and run")
+    classes.mkdir()
+    listed = classes / "classpath"
+    pom = str(HERE / "pom.xml")
+    _run(["mvn", "-q", "-B", "-f", pom, "dependency:build-classpath",
+          f"-Dmdep.outputFile={listed}"])  # fmt: skip
+    path = listed.read_text().strip()
+    compiler = "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"
+    options = ["-no-stdlib", "-no-reflect", "-Werror", "-cp", path, "-d", str(classes)]
+    sources = [str(SOURCE), str(HERE / "Main.kt")]
+    _run([*_JVM, "-cp", path, compiler, *options, *sources])
+    return [*_JVM, "-Dfile.encoding=US-ASCII", "-cp", f"{classes}:{path}"]
+
+
+def _run(command):
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_golden_ids_are_found(answers, name):
+    assert answers[name]["disagreements"] == []
+
+
+def test_a_wrong_golden_id_is_named(answers):
+    found = answers["spoiled"]["disagreements"]
+    parts = "ids decoded prompt_ids truncated token_ids padding_mask segment_ids"
+    assert len(found) == len(parts.split())
+    for part, message in zip(parts.split(), found, strict=True):
+        assert f": {part} is " in message
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_texts_have_the_ids_of_the_graph(answers, name):
+    found = [one["ids"] for one in answers[name]["texts"]]
+    assert found == engine_ids(name, TEXTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_prompts_and_texts_are_those_of_the_python_tokenizer(answers, name):
+    tokenizer = reference(name)
+
+    def listed(row):
+        return [*row, tokenizer.masked_positions(row, 3)]
+
+    def refusing(answer, *arguments):
+        try:
+            found = answer(*arguments)
+        except ValueError:
+            return "refused"
+        return listed(found) if isinstance(found, tuple) else found
+
+    before = []
+    for text, found in zip(TEXTS, answers[name]["texts"], strict=True):
+        ids = tokenizer.encode(text)
+        assert found == {
+            "ids": ids,
+            "masks": refusing(tokenizer.encode_with_masks, text),
+            "frame": refusing(tokenizer.frame, ids, LENGTH),
+            "pair": refusing(tokenizer.frame_pair, before, ids, LENGTH),
+            "source": refusing(tokenizer.source, ids, LENGTH),
+            "prompt": tokenizer.prompt(ids, LENGTH),
+            "decoded": tokenizer.decode(ids),
+        }
+        before = ids
+
+
+@pytest.mark.parametrize("name", _DAMAGED)
+def test_damaged_data_are_refused(answers, name):
+    assert set(answers[name]) == {"refused"}
+    assert (
+        "Take the file" in answers[name]["refused"]
+        or "expected one of" in (answers[name]["refused"])
+    )
