@@ -60,8 +60,20 @@ class PhoneModel:
             }
             # The delegate is made, and announced, by the first call.
             for name, inputs in self._inputs.items():
-                ones = {key: np.ones(of["shape"][1:]) for key, of in inputs.items()}
-                self.ask(name, **ones)
+                ones = {
+                    n: np.ones(of["shape"], of["dtype"]) for n, of in inputs.items()
+                }
+                self.run(name, **ones)
+
+    @property
+    def signatures(self) -> list[str]:
+        """Their names."""
+        return list(self._runners)
+
+    def shapes(self, signature: str) -> dict[str, tuple[int, ...]]:
+        """The shape of each input, with the axis of the batch."""
+        inputs = self._inputs[signature]
+        return {name: tuple(map(int, of["shape"])) for name, of in inputs.items()}
 
     def size(self, signature: str, name: str) -> int:
         """How many numbers an input holds."""
@@ -81,5 +93,9 @@ class PhoneModel:
             ends[0] = 0, self.size(signature, name) - len(row)
             dtype = self._inputs[signature][name]["dtype"]
             padded[name] = np.pad(row, ends)[np.newaxis].astype(dtype)
-        answers = self._runners[signature](**padded)
+        answers = self.run(signature, **padded)
         return {name: answer[0] for name, answer in answers.items()}
+
+    def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """A signature's answers to inputs in its own shapes and dtypes."""
+        return self._runners[signature](**inputs)

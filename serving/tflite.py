@@ -10,6 +10,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 from configs.errors import ArtifactError
 from configs.held_back import output_held_back
 from configs.run_folder import write_atomically, writing
+from model.kernels import for_phones
 from pipeline.tokenizers.artifact import read_tokenizer
 from serving.savedmodel import write_endpoints
 from serving.tasks import task_of
@@ -49,6 +50,7 @@ def write_tflite(trained: Trained, tokenizer: Path, folder: Path) -> dict[str, P
       `end_logits` (1, S).
     - of classifiers of images `classify_pixels`: `image`, uint8 (1, H, W, P), decoded →
       `logits` (1, C). There is no vocabulary.
+    - of models that write those of `serving.tasks.on_phones`.
 
     Args:
         trained: What to export.
@@ -70,7 +72,8 @@ def write_tflite(trained: Trained, tokenizer: Path, folder: Path) -> dict[str, P
         source = Path(temporary, "saved_model")
         endpoints = task_of(trained).phone_endpoints()
         # Converting functions themselves leaves the weights of a Keras model behind.
-        write_endpoints(source, endpoints)
+        with for_phones():
+            write_endpoints(source, endpoints)
         for variant in trained.config.export.tflite:
             content = _convert(source, variant, list(endpoints))
             files[variant] = folder / file_name(variant)

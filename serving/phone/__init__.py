@@ -1,0 +1,1 @@
+"""What runs on phones: exported files as an app uses them."""
