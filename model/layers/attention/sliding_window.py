@@ -111,7 +111,7 @@ class SlidingWindowAttention(Attention):
         read = smaller(self.reach[0] + length, ops.shape(cache["key"])[2])
         # Of a row that is filled up beyond the cache, as on phones, the last slots.
         last = ops.shape(cache["key"])[2] - read
-        first = ops.clip(index - self.reach[0], 0, last)
+        first = ops.minimum(ops.maximum(index - self.reach[0], 0), last)
 
         shape = (batch, self.num_key_value_heads, read, self.head_dim)
         near = {name: ops.slice(cache[name], (0, 0, first, 0), shape) for name in cache}
