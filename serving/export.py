@@ -21,6 +21,7 @@ from serving.gate.judge import Judge
 from serving.gate.parity import check_parity, require_passed
 from serving.gate.rows import Row
 from serving.golden import write_golden
+from serving.phone.litert_lm import bundle_name
 from serving.questions import golden_questions
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
@@ -102,6 +103,11 @@ def _published(invocation: Invocation) -> list[Path]:
     return [
         folder / SAVED_MODEL / str(config.export.version) / "saved_model.pb",
         *(folder / TFLITE / file_name(variant) for variant in variants),
+        *(
+            folder / TFLITE / bundle_name(v)
+            for v in variants
+            if config.export.litert_lm
+        ),
     ]
 
 

@@ -12,8 +12,10 @@ from configs.held_back import output_held_back
 from configs.run_folder import write_atomically, writing
 from model.kernels import for_phones
 from pipeline.tokenizers.artifact import read_tokenizer
+from serving.phone.litert_lm import bundle_name, write_bundle
 from serving.savedmodel import write_endpoints
 from serving.tasks import task_of
+from serving.tasks.on_phones import cache_slots
 from serving.trained import Trained
 
 # In a file made the wrong way these stand where the weights should be, and the
@@ -50,7 +52,8 @@ def write_tflite(trained: Trained, tokenizer: Path, folder: Path) -> dict[str, P
       `end_logits` (1, S).
     - of classifiers of images `classify_pixels`: `image`, uint8 (1, H, W, P), decoded →
       `logits` (1, C). There is no vocabulary.
-    - of models that write those of `serving.tasks.on_phones`.
+    - of models that write those of `serving.tasks.on_phones`; with `export.litert_lm`
+      each of their files is also packed for LiteRT-LM.
 
     Args:
         trained: What to export.
@@ -79,6 +82,10 @@ def write_tflite(trained: Trained, tokenizer: Path, folder: Path) -> dict[str, P
             files[variant] = folder / file_name(variant)
             check_flatbuffer(content, str(files[variant]))
             write_atomically(files[variant], content)
+            if trained.config.export.litert_lm:
+                bundle = folder / bundle_name(variant)
+                slots = cache_slots(trained.config)
+                write_bundle(files[variant], tokenizer, bundle, slots)
         if "classify_pixels" not in endpoints:
             for name, content in read_tokenizer(tokenizer).model.files().items():
                 write_atomically(folder / name, content)

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from configs.run import RunConfig
 from model.generation.calls import Calls, Layers
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.trained import Trained
@@ -25,10 +26,14 @@ def phone_calls(trained: Trained) -> tuple[Calls, tuple[int, ...]]:
 
     Both are of `export.tflite_cache` and `export.tflite_prefill`.
     """
-    export = trained.config.export
-    slots = export.tflite_cache or trained.config.model.max_sequence_length
-    sizes = sorted({min(size, slots) for size in export.tflite_prefill})
-    return Calls(trained.model, slots), tuple(sizes)
+    slots = cache_slots(trained.config)
+    sizes = {min(size, slots) for size in trained.config.export.tflite_prefill}
+    return Calls(trained.model, slots), tuple(sorted(sizes))
+
+
+def cache_slots(config: RunConfig) -> int:
+    """Tokens that the cache of a run's TFLite file holds."""
+    return config.export.tflite_cache or config.model.max_sequence_length
 
 
 def decoder_endpoints(calls: Calls, sizes: Sequence[int]) -> dict[str, Endpoint]:
