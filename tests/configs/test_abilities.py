@@ -67,6 +67,12 @@ def test_files_for_phones_of_every_kind(text: str) -> None:
     assert phone_variants(run) == run.export.tflite
 
 
+@pytest.mark.parametrize("sizes", ["[]", "[16, 0]"])
+def test_pieces_of_a_prompt_have_a_token_at_least(sizes: str) -> None:
+    with pytest.raises(ConfigError, match=r"f:7: export: tflite_prefill=.* expected"):
+        parse_run(f"{CAUSAL}export:\n  tflite_prefill: {sizes}\n", "f")
+
+
 def test_no_slots_are_needed_without_a_file_for_phones() -> None:
     parse_run(f"{KERNEL}export: {{tflite: []}}\n", "f", rules=[check_export])
 

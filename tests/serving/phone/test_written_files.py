@@ -166,6 +166,16 @@ def test_the_gate_notices_another_models_file(decoder, tmp_path):
         assert [row.passed for row in rows[:2]] == [False, False]
 
 
+@pytest.mark.parametrize("kind", ["decoder", "pair"])
+def test_the_gate_asks_what_a_short_cache_has_room_for(request, kind, tmp_path):
+    trained, files = request.getfixturevalue(kind)
+    judge = judge_of(trained, tmp_path)
+    rows = judge.phone_rows("form", "float32", PhoneModel(files["float32"]))
+    assert [row.passed for row in rows] == [True] * 3
+    written = judge.ask_phone_once(PhoneModel(files["float32"]))
+    assert 1 <= len(written.token_ids) <= SLOTS // 2
+
+
 def test_sizes_are_cut_to_the_cache(tmp_path):
     config = small("causal")
     export = replace(config.export, tflite_cache=8, tflite_prefill=(64, 16, 4))
