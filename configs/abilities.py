@@ -1,13 +1,15 @@
 """What this version can do with a run beyond its records and its model.
 
 Models of every objective and every tokenizer can be trained and exported, but for some
-sizes of images, and not all of them to phones. Who asks for more hears it before the
-work begins, and from `transbeam check`.
+sizes of images, and to phones but for one kind of attention. Who asks for more hears it
+before the work begins, and from `transbeam check`.
 """
 
 from pathlib import Path
 
+from configs.attention import KernelAttention
 from configs.errors import ConfigError
+from configs.model import DecoderConfig, Seq2SeqConfig
 from configs.objective import ImageClassificationConfig
 from configs.run import RunConfig
 from configs.tokenizer import PretrainedConfig
@@ -22,14 +24,16 @@ ON_PHONES = (
     "token_classification",
     "span_qa",
     "image_classification",
+    "causal",
+    "prefix",
+    "seq2seq",
+    "text_to_text",
+    "span_corruption",
 )
 
 
 def phone_variants(run: RunConfig) -> tuple[str, ...]:
-    """Which of `export.tflite` can be made of a run's model: all, or none.
-
-    Of models that write, there is no TFLite file so far.
-    """
+    """Which of `export.tflite` can be made of a run's model: all, or none."""
     return run.export.tflite if run.objective.kind in ON_PHONES else ()
 
 
@@ -44,6 +48,49 @@ def check_export(run: RunConfig) -> None:
         raise ConfigError(
             f"objective.channels={objective.channels}: this version of Transbeam "
             "exports only models of grey images (1) and of colour (3)"
+        )
+    if isinstance(run.model, DecoderConfig | Seq2SeqConfig):
+        _check_cache(run, run.model)
+    if run.export.litert_lm:
+        _check_litert_lm(run)
+
+
+def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqConfig) -> None:
+    """On phones a model that writes has a cache with a slot for each token."""
+    if not run.export.tflite:
+        return
+    key, attention = "attention", model.attention
+    if isinstance(model, Seq2SeqConfig) and model.decoder_attention is not None:
+        key, attention = "decoder_attention", model.decoder_attention
+    if isinstance(attention, KernelAttention):
+        raise ConfigError(
+            f"model.{key}.kind=kernel: such a decoder keeps sums of its tokens, and "
+            "the cache of a TFLite file has a slot for each token. Write `kind: "
+            "sliding_window`, whose cost also grows with the length alone, or ask for "
+            "no such file with `export: {tflite: []}`"
+        )
+    longest, cache = model.max_sequence_length, run.export.tflite_cache
+    if cache is not None and cache > longest:
+        raise ConfigError(
+            f"export.tflite_cache={cache} is more than "
+            f"model.max_sequence_length={longest}, the longest text of the model. Make "
+            "it smaller, or leave it out"
+        )
+
+
+def _check_litert_lm(run: RunConfig) -> None:
+    """LiteRT-LM reads a prompt in pieces, each token after those before it."""
+    kind = run.objective.kind
+    if kind != "causal":
+        raise ConfigError(
+            f"export.litert_lm=True does not go with objective.kind={kind}: LiteRT-LM "
+            "runs decoders that read from left to right, which `causal` trains. Take "
+            "the key away; the TFLite file alone is written of all that write"
+        )
+    if not run.export.tflite:
+        raise ConfigError(
+            "export.litert_lm=True packs TFLite files, and export.tflite is empty. "
+            "Name a variant there, such as float32"
         )
 
 

@@ -105,6 +105,22 @@ class ExportConfig:
     tflite_masks: int = option(
         "[MASK]s a single call of the TFLite model can ask for.", default=8, minimum=1
     )
+    tflite_prefill: tuple[int, ...] = option(
+        "Sizes of the pieces in which the TFLite file of a model that writes reads a "
+        "prompt; none is larger than its cache.",
+        default=(16, 64),
+    )
+    tflite_cache: int | None = option(
+        "Most tokens of a text that such a file reads and writes. Left out: "
+        "model.max_sequence_length.",
+        default=None,
+        minimum=2,
+    )
+    litert_lm: bool = option(
+        "Also pack each TFLite file of a causal model and its tokenizer into a "
+        ".litertlm for LiteRT-LM.",
+        default=False,
+    )
     tolerance: ToleranceConfig = option("How exact.", default=ToleranceConfig)
     examples: tuple[str, ...] = option(
         "Texts to try the export on, shown at the end of a run: with a [MASK] for a "
@@ -113,6 +129,13 @@ class ExportConfig:
         "images paths of JPEG or PNG files.",
         default=(),
     )
+
+    def __post_init__(self) -> None:
+        if not self.tflite_prefill or min(self.tflite_prefill) < 1:
+            raise ConfigError(
+                f"tflite_prefill={list(self.tflite_prefill)}: expected one size or "
+                "more, each at least 1, such as [16, 64]"
+            )
 
 
 def check_examples(objective: Objective, examples: tuple[str, ...]) -> None:

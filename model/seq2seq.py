@@ -90,7 +90,12 @@ def build_seq2seq(
         inputs.get("decoder_position_ids"),
     )
     x = decoder.run(x, places_of(inputs, "decoder_"), context, context_places)
-    scored = x * config.hidden_dim**-0.5 if config.scale_logits else x
+    scored = x
+    if config.scale_logits:
+        # As a vector: TFLite's converter multiplies a number into the table behind it,
+        # and the file would hold that beside the table of the lookup.
+        width = config.hidden_dim
+        scored = x * keras.ops.full((width,), width**-0.5, dtype=x.dtype)
     outputs = {
         "encoder_sequence_output": context,
         "sequence_output": x,

@@ -20,7 +20,7 @@ from serving.publishing import kind_of, median_ms, publish, size_of
 from serving.questions import golden_questions
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
-from serving.tflite import file_name, write_tflite
+from serving.tflite import file_name, phone_files, write_tflite
 from serving.trained import Trained
 from serving.warmup import write_warm_up
 
@@ -58,7 +58,7 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
     needed = [
         stage.path / SAVED_MODEL / str(config.export.version) / "saved_model.pb",
-        *(stage.path / TFLITE / file_name(name) for name in phone_variants(config)),
+        *(stage.path / TFLITE / name for name in phone_files(config)),
     ]
     return publish(invocation, stage, needed, make)
 

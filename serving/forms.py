@@ -35,7 +35,7 @@ class PhoneModel:
     """A TFLite file in the interpreter that phones have.
 
     Args:
-        file: The `.tflite` file.
+        file: The `.tflite` file, or what it holds.
         delegate: With XNNPACK, the default; or the builtin kernels alone, which a
             phone falls back to.
         resized: Whether texts are asked about as they are, which resizes the inputs
@@ -45,7 +45,7 @@ class PhoneModel:
 
     def __init__(
         self,
-        file: Path,
+        file: Path | bytes,
         *,
         delegate: bool = True,
         resized: bool = True,
@@ -59,7 +59,11 @@ class PhoneModel:
         self.resized = resized
         with output_held_back():
             interpreter = Interpreter(
-                str(file),
+                **(
+                    {"model_content": file}
+                    if isinstance(file, bytes)
+                    else {"model_path": str(file)}
+                ),
                 experimental_op_resolver_type=resolver,
                 num_threads=num_threads,
             )
@@ -73,8 +77,20 @@ class PhoneModel:
             }
             # The delegate is made, and announced, by the first call.
             for name, inputs in self._inputs.items():
-                ones = {key: np.ones(of["shape"][1:]) for key, of in inputs.items()}
-                self.ask(name, **ones)
+                ones = {
+                    n: np.ones(of["shape"], of["dtype"]) for n, of in inputs.items()
+                }
+                self.run(name, **ones)
+
+    @property
+    def signatures(self) -> list[str]:
+        """Their names."""
+        return list(self._runners)
+
+    def shapes(self, signature: str) -> dict[str, tuple[int, ...]]:
+        """The shape of each input, with the axis of the batch."""
+        inputs = self._inputs[signature]
+        return {name: tuple(map(int, of["shape"])) for name, of in inputs.items()}
 
     def size(self, signature: str, name: str) -> int:
         """How many numbers an input holds that is not resized."""
@@ -95,20 +111,25 @@ class PhoneModel:
                 ends[0] = 0, self.size(signature, name) - len(row)
                 row = np.pad(row, ends)
             rows[name] = row[np.newaxis].astype(self._inputs[signature][name]["dtype"])
-        answers = self._runners[signature](**rows)
+        answers = self.run(signature, **rows)
         return {name: answer[0] for name, answer in answers.items()}
+
+    def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """A signature's answers to inputs in its own shapes and dtypes."""
+        return self._runners[signature](**inputs)
 
     def ones(self, signature: str, length: int) -> dict[str, np.ndarray]:
         """A text of so many tokens, for who only wants to know how long it takes."""
         return {
             name: np.ones(
-                (length, *of["shape"][2:])
+                (1, length, *of["shape"][2:])
                 if self._takes_any_length(signature, name)
-                else of["shape"][1:],
+                else of["shape"],
                 of["dtype"],
             )
             for name, of in self._inputs[signature].items()
         }
 
     def _takes_any_length(self, signature: str, name: str) -> bool:
-        return self.resized and self._inputs[signature][name]["shape_signature"][1] < 0
+        signs = self._inputs[signature][name]["shape_signature"]
+        return self.resized and len(signs) > 1 and signs[1] < 0

@@ -8,16 +8,20 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
+from configs.abilities import phone_variants
 from configs.held_back import output_held_back
+from configs.run import RunConfig
 from configs.run_folder import write_atomically, writing
 from model.kernels import for_phones
 from pipeline.tokenizers.artifact import read_tokenizer
-from serving.phone.calibration import calibration_of, calibration_rows
+from serving.phone.calibration import calibration_of
 from serving.phone.flatbuffer import check_flatbuffer, with_shapes
+from serving.phone.litert_lm import bundle_name, write_bundle
 from serving.phone.quantization import CALIBRATED, quantized
 from serving.savedmodel import write_endpoints
 from serving.tasks import task_of
 from serving.tasks.interface import Endpoint
+from serving.tasks.on_phones import cache_slots
 from serving.trained import TOKENIZER, Trained
 
 
@@ -29,6 +33,13 @@ def file_name(variant: str) -> str:
     'model_dynamic_int8.tflite'
     """
     return f"model_{variant}.tflite"
+
+
+def phone_files(config: RunConfig) -> list[str]:
+    """The names of all files that hold the model, of the variants of a run."""
+    variants = phone_variants(config)
+    bundles = [bundle_name(each) for each in variants if config.export.litert_lm]
+    return [*map(file_name, variants), *bundles]
 
 
 def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, Path]:
@@ -51,6 +62,8 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
       `end_logits` (1, T).
     - of classifiers of images `classify_pixels`: `image`, uint8 (1, H, W, P), decoded →
       `logits` (1, C). There is no vocabulary.
+    - of models that write those of `serving.tasks.on_phones`; with `export.litert_lm`
+      each of their files is also packed for LiteRT-LM.
 
     Args:
         trained: What to export.
@@ -72,6 +85,11 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
     with writing(folder):
         for variant, content in made.items():
             write_atomically(files[variant], content)
+    if trained.config.export.litert_lm:
+        slots = cache_slots(trained.config)
+        for variant, file in files.items():
+            bundle = folder / bundle_name(variant)
+            write_bundle(file, run_folder / TOKENIZER, bundle, slots)
     if "classify_pixels" not in endpoints:
         tokenizer = read_tokenizer(run_folder / TOKENIZER).model
         with writing(folder):
@@ -102,18 +120,16 @@ def convert_endpoints(
     variants, longest = trained.config.export.tflite, task_of(trained).max_length
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    calibration = None
-    if CALIBRATED.intersection(variants):
-        rows = [
-            {**row, **{name: row[of] for name, of in names.items()}}
-            for row in calibration_rows(trained, run_folder)
-        ]
-        calibration = calibration_of(endpoints, rows, longest)
     # In float32, once for each way of tracing that is needed.
     sources = {
         in_int8: convert(endpoints, longest, folder, in_int8=in_int8)
         for in_int8 in {variant in CALIBRATED for variant in variants}
     }
+    calibration = None
+    if True in sources:
+        calibration = calibration_of(
+            trained, run_folder, endpoints, sources[True], names
+        )
     made = {}
     for variant in variants:
         content = sources[variant in CALIBRATED]
@@ -155,7 +171,7 @@ def convert(
             content = converter.convert()
     sizes = {
         name: {
-            spec.name: tuple(max_length if n is None else n for n in spec.shape)
+            str(spec.name): tuple(max_length if n is None else n for n in spec.shape)
             for spec in endpoint.inputs
         }
         for name, endpoint in endpoints.items()

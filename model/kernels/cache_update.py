@@ -14,7 +14,12 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import in_tensorflow_graph, is_plain, on_tensorflow
+from model.kernels import (
+    in_tensorflow_graph,
+    is_for_phones,
+    is_plain,
+    on_tensorflow,
+)
 
 _in_place: ContextVar[bool] = ContextVar("in_place", default=False)
 
@@ -56,6 +61,8 @@ def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
     >>> ops.convert_to_numpy(x)
     array([[0., 1., 1., 0.]], dtype=float32)
     """
+    if is_for_phones():
+        return _update_window(x, start, new, axis)
     if on_tensorflow() and is_plain():
         # Keras's op is one of XLA's, which not every model server has.
         import tensorflow as tf
@@ -65,6 +72,29 @@ def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
         before, after = x[(*whole, slice(None, start))], x[(*whole, slice(end, None))]
         return tf.concat([before, new, after], axis=axis)
     places = [0] * len(x.shape)
+    places[axis] = start
+    return ops.slice_update(x, places, new)
+
+
+def _update_window(x, start, new, axis):
+    """The same in static shapes; what reaches over the end is left out.
+
+    A phone reads a prompt in pieces of a few sizes, and what fills up the last piece
+    may reach over the end of the cache. TFLite's op would write all of it further to
+    the left, where other tokens are.
+    """
+    size, slots = new.shape[axis], x.shape[axis]
+    places = [0] * len(x.shape)
+    if size > 1:
+        fits = ops.minimum(start, slots - size)
+        places[axis] = fits
+        before = ops.slice(x, places, new.shape)
+        number = ops.arange(size, dtype="int32") - (start - fits)
+        moved = ops.take(new, ops.maximum(number, 0), axis=axis)
+        shape = [1] * len(x.shape)
+        shape[axis] = size
+        new = ops.where(ops.reshape(number, shape) >= 0, moved, before)
+        start = fits
     places[axis] = start
     return ops.slice_update(x, places, new)
 

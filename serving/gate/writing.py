@@ -5,7 +5,7 @@ which rounding may break either way, is no difference, and nothing after it is o
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,18 @@ from configs.fitting import decoder_length
 from configs.objective import CausalConfig, TextToTextConfig
 from configs.templates import template_parts
 from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import Row, at_most, largest, log_softmax, tokens_row
+from serving.gate.rows import (
+    IN_FLOATS,
+    Row,
+    agreement_row,
+    at_most,
+    largest,
+    log_softmax,
+    phone_row,
+    tokens_row,
+)
 from serving.gate.texts import written_texts
+from serving.phone.writing import PhoneWriter, Written
 from serving.trained import Trained
 
 NEW_TOKENS = 12
@@ -132,13 +142,55 @@ class WritingJudge:
         return at_most(form, what, off, limit)
 
     def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
-        raise NotImplementedError("no TFLite file is made of a model that writes")
+        writer, limits = PhoneWriter(model), self.tolerance
+        answers, references = [], []
+        lost, badly_ended = 0.0, 0
+        for given in self.expected:
+            one, written = self._written_on_phone(writer, given)
+            new = written.token_ids
+            scores = log_softmax(self._logits(one, new))  # (N, V)
+            said = scores[np.arange(len(new)), new]
+            lost = max(lost, largest(scores.max(axis=1) - said))
+            ended = int(new[-1]) == self.trained.tokenizer.special.end
+            badly_ended += len(new) != self._phone_number(writer) and not ended
+            answers.append(log_softmax(written.logits))
+            references.append(scores)
+        answer, reference = np.concatenate(answers), np.concatenate(references)
+        rows = [phone_row(form, "log-probability", answer - reference, variant, limits)]
+        if variant in IN_FLOATS:
+            check = "log-probability below the best token's"
+            rows.append(at_most(form, check, lost, getattr(limits, variant)))
+        else:
+            check = "token, share equal"
+            compared = answer, reference
+            rows.append(agreement_row(form, check, *compared, variant, limits))
+        return [*rows, at_most(form, "ends, texts that differ", badly_ended, 0)]
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", self._columns(self.expected[:1]))
 
-    def ask_phone_once(self, model: PhoneModel) -> Any:
-        raise NotImplementedError("no TFLite file is made of a model that writes")
+    def ask_phone_once(self, model: PhoneModel) -> Written:
+        return self._written_on_phone(PhoneWriter(model), self.expected[0])[1]
+
+    def _phone_number(self, writer: PhoneWriter) -> int:
+        """New tokens for which a phone's cache leaves room."""
+        return min(self.number, writer.slots // 2)
+
+    def _written_on_phone(
+        self, writer: PhoneWriter, one: Expected
+    ) -> tuple[Expected, Written]:
+        """What a TFLite file writes, and to what: the last tokens that it can read."""
+        number = self._phone_number(writer)
+        room = min(writer.longest_prompt, writer.slots - number)
+        end = self.trained.tokenizer.special.end
+        one = replace(one, before=one.before[-room:])
+        written = writer.write(
+            one.before,
+            number,
+            source=None if self.goes_on else one.read,
+            stop_token_ids=() if end is None else (end,),
+        )
+        return one, written
 
     def _expect(self, texts: tuple[str, ...]) -> Expected:
         trained, special = self.trained, self.trained.tokenizer.special

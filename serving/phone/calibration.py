@@ -1,27 +1,41 @@
 """What is asked of a model to find the ranges that its numbers have."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from configs.errors import ArtifactError
+from configs.export import ExportConfig
 from configs.objective import ImageClassificationConfig
+from serving.forms import PhoneModel
 from serving.phone.quantization import Calibration
+from serving.phone.writing import PhoneWriter
 from serving.records import documents, records
 from serving.tasks.interface import Endpoint
+from serving.tasks.on_phones import DECODE, ENCODE
 from serving.trained import Trained
 
 # With fewer, the largest number that is met says little of the largest there is.
 FEWEST = 16
+# Tokens that a model is let write after each.
+_WRITTEN = 8
 
 Row = Mapping[str, np.ndarray]
 
 
-def calibration_rows(trained: Trained, run_folder: Path) -> list[Row]:
-    """What a model is asked about, made of the first training records.
+def calibration_of(
+    trained: Trained,
+    run_folder: Path,
+    endpoints: Mapping[str, Endpoint],
+    content: bytes,
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Calibration:
+    """Questions for each signature, made of the first training records.
 
     The gate asks about validation records, so what is calibrated here is judged on
     other texts.
@@ -29,48 +43,96 @@ def calibration_rows(trained: Trained, run_folder: Path) -> list[Row]:
     Args:
         trained: The model; `export.tflite_calibration` says how many.
         run_folder: Holds the records.
-
-    Returns:
-        Of each text all inputs that a signature may have, or of each image its pixels.
+        endpoints: The signatures of the file.
+        content: The file in float32. One that writes is let write, and what it is
+            asked on the way are the questions.
+        names: What inputs are called here that have other names elsewhere.
 
     Raises:
         ArtifactError: There are fewer than 16 texts or images.
     """
     config = trained.config
-    wanted = config.export.tflite_calibration
+    if DECODE in endpoints:
+        rows = _enough(_written(trained, run_folder), config.export, run_folder)
+        return _recorded(trained, content, rows)
     if isinstance(config.objective, ImageClassificationConfig):
-        found = list(islice(_images(config.objective, run_folder), wanted))
+        found = _images(config.objective, run_folder)
     else:
-        found = list(islice(_texts(trained, run_folder), wanted))
-    if len(found) < FEWEST:
-        raise ArtifactError(
-            f"{run_folder / 'data/records'}: the training split has {len(found)} to "
-            f"calibrate int8 on; expected {FEWEST} at least, better "
-            f"{max(wanted, FEWEST)}. Make records of more, or leave int8 out of "
-            "export.tflite: dynamic_int8 needs none"
-        )
-    return found
-
-
-def calibration_of(
-    endpoints: Mapping[str, Endpoint], rows: Sequence[Row], max_length: int
-) -> Calibration:
-    """The questions for each signature.
-
-    Args:
-        endpoints: The signatures of a phone's file.
-        rows: Of `calibration_rows`.
-        max_length: Tokens of the longest text.
-    """
+        found = _texts(trained, run_folder)
+    rows = [
+        {**row, **{name: row[of] for name, of in names.items()}}
+        for row in _enough(found, config.export, run_folder)
+    ]
+    longest = config.model.max_sequence_length
     return {
         name: [
             # Every other one filled up: what forbids padding is a number, too, and one
             # that was never met would be cut down to those that were.
-            _question(endpoint, row, max_length if number % 2 else None)
+            _question(endpoint, row, longest if number % 2 else None)
             for number, row in enumerate(rows)
         ]
         for name, endpoint in endpoints.items()
     }
+
+
+def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> list[Row]:
+    """So many as are wanted, or at least not too few."""
+    wanted = export.tflite_calibration
+    rows = list(islice(found, wanted))
+    if len(rows) < FEWEST:
+        raise ArtifactError(
+            f"{run_folder / 'data/records'}: the training split has {len(rows)} to "
+            f"calibrate int8 on; expected {FEWEST} at least, better "
+            f"{max(wanted, FEWEST)}. Make records of more, or leave int8 out of "
+            "export.tflite: dynamic_int8 needs none"
+        )
+    return rows
+
+
+def _written(trained: Trained, run_folder: Path) -> Iterator[Row]:
+    """What a model that writes begins with, and what it answers."""
+    special = trained.tokenizer.special
+    if trained.config.model.kind == "decoder":
+        for ids, _ in documents(run_folder, split="train"):
+            yield {"token_ids": ids}
+    else:
+        first = special.pad if special.begin is None else special.begin
+        for ids, _ in documents(run_folder, "encoder_", split="train"):
+            yield {"token_ids": np.array([first], np.int32), "source": ids}
+
+
+def _recorded(trained: Trained, content: bytes, rows: Sequence[Row]) -> Calibration:
+    """All that a file is asked while it writes on from some texts."""
+    model = _Recorder(content)
+    writer = PhoneWriter(model)
+    end = trained.tokenizer.special.end
+    number = min(_WRITTEN, writer.slots // 2)
+    most = min(writer.longest_prompt, writer.slots - number)
+    for row in rows:
+        source = row.get("source")
+        if source is not None:
+            source = source[: model.shapes(ENCODE)["token_ids"][1]]
+        stops = () if end is None else (end,)
+        writer.write(
+            row["token_ids"][:most], number, source=source, stop_token_ids=stops
+        )
+    for name in model.signatures:  # of a size that no text had
+        if not model.asked[name]:
+            model.asked[name].append(model.ones(name, 1))
+    return model.asked
+
+
+class _Recorder(PhoneModel):
+    """Keeps what it is asked."""
+
+    def __init__(self, content: bytes):
+        self.asked: dict[str, list[Row]] = defaultdict(list)
+        super().__init__(content)
+        self.asked.clear()  # ones, to begin with
+
+    def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        self.asked[signature].append(inputs)
+        return super().run(signature, **inputs)
 
 
 def _texts(trained: Trained, run_folder: Path) -> Iterator[Row]:
@@ -104,9 +166,10 @@ def _question(
     """
     found: dict[str, Any] = {}
     for spec in endpoint.inputs:
-        values = row[spec.name]
+        name = str(spec.name)
+        values = row[name]
         size = length if spec.shape[1] is None else spec.shape[1]
         if size is not None and values.ndim == 1:
             values = np.pad(values[:size], (0, max(size - len(values), 0)))
-        found[spec.name] = values[np.newaxis].astype(spec.dtype.as_numpy_dtype)
+        found[name] = values[np.newaxis].astype(spec.dtype.as_numpy_dtype)
     return found

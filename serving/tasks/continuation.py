@@ -11,6 +11,7 @@ from serving.prompts import Prompts, beginnings
 from serving.tasks.attention import LONGEST, attention_endpoint
 from serving.tasks.generating import Generating, Given
 from serving.tasks.interface import TEXT, Endpoint, ids_spec
+from serving.tasks.on_phones import decoder_endpoints, phone_calls
 from serving.tasks.scoring import log_likelihood
 from serving.tasks.writing import Writer
 from serving.trained import Trained
@@ -100,7 +101,7 @@ class Continuation(Generating):
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        return {}
+        return decoder_endpoints(*phone_calls(self.trained))
 
     def score(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `score`."""

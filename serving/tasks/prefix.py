@@ -8,6 +8,7 @@ from serving.encoding import right_padded
 from serving.prompts import Prompts, beginnings
 from serving.tasks.continuation import Continuation
 from serving.tasks.interface import TARGET, TEXT, Endpoint, ids_spec
+from serving.tasks.on_phones import phone_calls, prefix_endpoints
 from serving.tasks.scoring import log_likelihood
 
 _INPUTS = ("token_ids", "padding_mask", "prefix_mask")
@@ -46,6 +47,11 @@ class PrefixContinuation(Continuation):
             "score_ids": Endpoint(self.score_target_ids, _SCORED),
             "logits_ids": Endpoint(self.logits_given, [ids_spec(n) for n in _INPUTS]),
         }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        calls, sizes = phone_calls(self.trained)
+        # No prompt that fits may be cut into pieces.
+        return prefix_endpoints(calls, sorted({*sizes, calls.slots}))
 
     def _looked_at(self, text: tf.Tensor) -> Any:
         inputs, truncated = super()._looked_at(text)

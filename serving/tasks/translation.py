@@ -14,6 +14,7 @@ from serving.encoding import right_padded
 from serving.tasks.attention import LONGEST, attention_endpoint
 from serving.tasks.generating import Generating, Given
 from serving.tasks.interface import SECOND_TEXT, TARGET, TEXT, Endpoint, ids_spec
+from serving.tasks.on_phones import phone_calls, seq2seq_endpoints
 from serving.tasks.scoring import log_likelihood
 from serving.tasks.writing import Writer
 from serving.trained import Trained
@@ -124,7 +125,7 @@ class Translation(Generating):
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        return {}
+        return seq2seq_endpoints(*phone_calls(self.trained), self.max_length)
 
     def score(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `score`."""

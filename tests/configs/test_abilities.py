@@ -12,6 +12,19 @@ from configs.load import parse_run
 
 TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n"
 CAUSAL = TEXTS + "objective: {kind: causal}\nmodel: {kind: decoder}\n"
+SEQ2SEQ = (
+    TEXTS
+    + "objective: {kind: span_corruption}\ntokenizer: {kind: unigram}\n"
+    + "model: {kind: seq2seq}\n"
+)
+KERNEL = CAUSAL.replace(
+    "kind: decoder", "kind: decoder, attention: {kind: kernel}, position: {kind: none}"
+)
+PAIRED_KERNEL = SEQ2SEQ.replace(
+    "kind: seq2seq", "kind: seq2seq, decoder_attention: {kind: kernel}"
+)
+LONG_CACHE = CAUSAL + "export: {tflite_cache: 1000}\n"
+PACKED = "export: {litert_lm: true}\n"
 IMAGES = (
     TEXTS
     + "objective: {kind: image_classification, labels: [a, b], channels: 4}\n"
@@ -27,6 +40,10 @@ UNEXPORTED = "f:4: objective.channels=4: this version of Transbeam exports only"
     ("rule", "text", "said"),
     [
         (check_export, IMAGES, UNEXPORTED),
+        (check_export, KERNEL, "f:5: model.attention.kind=kernel: such a decoder"),
+        (check_export, PAIRED_KERNEL, "f:6: model.decoder_attention.kind=kernel: such"),
+        (check_export, LONG_CACHE, "f:6: export.tflite_cache=1000 is more than"),
+        (check_export, SEQ2SEQ + PACKED, "f:7: export.litert_lm=True does not go"),
         (check_tokenizer, NOWHERE, "f:4: tokenizer.path=nowhere/vocab.txt: there is"),
     ],
 )
@@ -43,11 +60,21 @@ def test_allowed() -> None:
     parse_run(UNIGRAM, "f", rules=[check_tokenizer])
 
 
-def test_no_file_for_phones_of_a_model_that_writes() -> None:
-    writes = parse_run(CAUSAL, "f", rules=[check_export])
-    assert writes.export.tflite
-    assert phone_variants(writes) == ()
-    assert phone_variants(parse_run(TEXTS, "f")) == writes.export.tflite
+@pytest.mark.parametrize("text", [TEXTS, CAUSAL, SEQ2SEQ])
+def test_files_for_phones_of_every_kind(text: str) -> None:
+    run = parse_run(text, "f", with_model=True, rules=[check_export])
+    assert run.export.tflite
+    assert phone_variants(run) == run.export.tflite
+
+
+@pytest.mark.parametrize("sizes", ["[]", "[16, 0]"])
+def test_pieces_of_a_prompt_have_a_token_at_least(sizes: str) -> None:
+    with pytest.raises(ConfigError, match=r"f:7: export: tflite_prefill=.* expected"):
+        parse_run(f"{CAUSAL}export:\n  tflite_prefill: {sizes}\n", "f")
+
+
+def test_no_slots_are_needed_without_a_file_for_phones() -> None:
+    parse_run(f"{KERNEL}export: {{tflite: []}}\n", "f", rules=[check_export])
 
 
 @pytest.mark.parametrize(

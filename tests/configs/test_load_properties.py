@@ -49,6 +49,7 @@ CHOSEN = {
     "encoding": st.sampled_from(["utf-8", "detect", "utf-16", "cp1252"]),
     "delimiter": st.sampled_from([",", "\t", ";"]),
     "allowed": st.sets(st.sampled_from(["en", "de"]), min_size=1).map(tuple),
+    "tflite_prefill": st.sets(st.integers(1, 512), min_size=1).map(tuple),
     "examples": st.lists(TEXT.map("{}[MASK]".format), max_size=3).map(tuple),
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from configs.load import load_run
+from configs.run import RunConfig
 from configs.tokenizer import WordPieceConfig
 from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
 from pipeline.tokenizers.making import LearnedConfig, learn_model, word_splitter
@@ -34,8 +35,12 @@ def untrained(name: str, folder: Path) -> Trained:
         name: Of the file in `configs/tiny`.
         folder: For tokenizers, which are learned once for each kind.
     """
-    config = load_run(TINY / f"{name}.yaml", with_model=True)
-    tokenizer = load_tokenizer(_learned(folder, config.tokenizer))
+    return untrained_of(load_run(TINY / f"{name}.yaml", with_model=True), folder)
+
+
+def untrained_of(config: RunConfig, folder: Path) -> Trained:
+    """The model of any configuration, likewise."""
+    tokenizer = load_tokenizer(learned(folder, config.tokenizer))
     model = build(config, tokenizer.vocabulary_size)
     chance = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
@@ -53,8 +58,8 @@ def write_version(trained: Trained, folder: Path) -> Task:
 
 
 @cache
-def _learned(folder: Path, config: LearnedConfig) -> Path:
-    """The folder of a tokenizer."""
+def learned(folder: Path, config: LearnedConfig) -> Path:
+    """The folder of a tokenizer of a kind, below another folder."""
     if isinstance(config, WordPieceConfig):
         # What is not asked for, as of images, would be more than the texts have; and
         # characters must leave room for words.

@@ -109,7 +109,9 @@ class SlidingWindowAttention(Attention):
         batch, length = ops.shape(inputs)[:2]
         smaller = min if isinstance(length, int) else ops.minimum
         read = smaller(self.reach[0] + length, ops.shape(cache["key"])[2])
-        first = ops.maximum(index - self.reach[0], 0)
+        # Of a row that is filled up beyond the cache, as on phones, the last slots.
+        last = ops.shape(cache["key"])[2] - read
+        first = ops.minimum(ops.maximum(index - self.reach[0], 0), last)
 
         shape = (batch, self.num_key_value_heads, read, self.head_dim)
         near = {name: ops.slice(cache[name], (0, 0, first, 0), shape) for name in cache}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from model.kernels import cache_update
+from model.kernels import cache_update, for_phones
 from model.kernels.cache_update import loop_with_cache, update_cache
 from tests.model.conftest import tensorflow_only
 
@@ -169,3 +169,18 @@ def test_shapes_known_only_at_run_time():
 
     total = expected(cache, rows).sum()
     np.testing.assert_allclose(function(cache, rows), total, rtol=1e-4)
+
+
+@pytest.mark.parametrize("start", range(9))
+@pytest.mark.parametrize("new", [1, 3, 8])
+def test_for_phones_nothing_is_moved_that_reaches_over_the_end(start, new):
+    cache, rows = example(steps=1, new=new)
+    if new == 1 and start == 8:
+        return  # a single token is only read where there is room
+    expected = cache.copy()
+    room = min(new, 8 - start)
+    expected[:, :, start : start + room] = rows[0][:, :, :room]
+    with for_phones():
+        index = ops.array(start, dtype="int32")
+        found = update_cache(ops.array(cache), ops.array(rows[0]), index)
+    np.testing.assert_array_equal(ops.convert_to_numpy(found), expected)

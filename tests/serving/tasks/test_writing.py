@@ -131,19 +131,22 @@ def written_by_keras(trained, ids, number):
     return new
 
 
-def test_it_passed_the_gate_and_has_no_file_for_phones(run):
+def test_it_passed_the_gate_and_has_files_for_phones(run):
     trained, result, _, path = run
+    phones = ("XNNPACK", "builtin kernels")
+    variants = trained.config.export.tflite
     assert {row["form"] for row in result["parity"]} == {
         "SavedModel in Python",
         "our server, REST",
         "our server, gRPC",
         "our server, streamed over REST",
         "our server, streamed over gRPC",
+        *(f"TFLite {variant}, {how}" for variant in variants for how in phones),
     }
-    assert len(result["parity"]) == 30
-    assert result["tflite"] == {}
-    assert not (path.parents[1] / "tflite").exists()
-    assert trained.config.export.tflite  # asked for by default
+    assert len(result["parity"]) == 42
+    assert list(result["tflite"]) == list(variants)
+    for variant in variants:
+        assert (path.parents[1] / f"tflite/model_{variant}.tflite").is_file()
 
 
 def test_the_likeliest_tokens_are_those_of_keras_without_a_cache(run):

@@ -1,0 +1,122 @@
+"""A `.litertlm` holds what it should, and LiteRT-LM writes what our loop writes.
+
+The client is large and stays out of our requirements: name an interpreter that has it,
+`pip install litert-lm-api==0.18.1`, in the environment variable
+`TRANSBEAM_PHONE_PYTHON`.
+"""
+
+import io
+import json
+import os
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+from litert_lm_builder.litertlm_peek import peek_litertlm_file
+from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
+
+from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
+from serving.phone.litert_lm import bundle_name
+from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.serving.phone.writers import converted, small, writer_of
+
+PYTHON = os.environ.get("TRANSBEAM_PHONE_PYTHON")
+CLIENT = Path(__file__).with_name("litert_lm_client.py")
+TOKENIZERS = {
+    "gpt2": ByteBPEConfig(vocabulary_size=400),
+    "roberta": ByteBPEConfig(vocabulary_size=400, specials="roberta"),
+    "unigram": UnigramConfig(vocabulary_size=500, byte_fallback=True),
+    "albert": UnigramConfig(vocabulary_size=100, specials="albert"),
+    "wordpiece": WordPieceConfig(vocabulary_size=400),
+}
+PROMPTS = ("The", "Return a list", "name <s> [CLS] </s>", "é, 漢字 and", "of the " * 8)
+NEW, CACHE = 4, 64
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS)
+def bundle(request, tmp_path_factory):
+    """What is trained, its TFLite file and its bundle."""
+    run = replace(small("llama_7b"), tokenizer=TOKENIZERS[request.param])
+    # Pieces are shorter than most prompts, and the longest ends near the cache's end.
+    export = replace(run.export, litert_lm=True, tflite_cache=CACHE)
+    run = replace(run, export=export)
+    folder = tmp_path_factory.mktemp("bundle") / request.param
+    trained, files = converted(run, folder)
+    return trained, files["float32"], folder / bundle_name("float32")
+
+
+def test_what_is_in_a_bundle(bundle, tmp_path):
+    trained, file, packed = bundle
+    assert sorted(packed.parent.glob("*.litertlm")) == [packed]
+    peek_litertlm_file(str(packed), str(tmp_path), io.StringIO())
+    parts = {path.name: path for path in tmp_path.iterdir()}
+    (model,) = (path for name, path in parts.items() if name.endswith(".tflite"))
+    assert model.read_bytes() == file.read_bytes()
+    text = parts["LlmMetadataProto.pbtext"].read_text("utf-8")
+    metadata = text_format.Parse(text, LlmMetadata())
+    special = trained.tokenizer.special
+    begins = [] if special.begin in (None, special.end) else [special.begin]
+    assert list(metadata.start_token.token_ids.ids) == begins
+    ends = [list(token.token_ids.ids) for token in metadata.stop_tokens]
+    assert ends == [[special.end]]
+    assert metadata.max_num_tokens == CACHE
+    assert metadata.llm_model_type.HasField("generic_model")
+
+
+@cache
+def has_client() -> bool:
+    found = subprocess.run([PYTHON, "-c", "import litert_lm"], capture_output=True)
+    return found.returncode == 0
+
+
+@pytest.fixture
+def ask():
+    """Asks the client questions about a bundle."""
+    if PYTHON is None or not has_client():
+        pytest.skip(
+            "TRANSBEAM_PHONE_PYTHON names no interpreter that has litert-lm-api"
+        )
+
+    def answers(packed, questions):
+        command = [PYTHON, str(CLIENT), str(packed)]
+        text = json.dumps(questions)
+        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return answers
+
+
+def test_litert_lm_writes_what_our_loop_writes(bundle, ask):
+    trained, file, packed = bundle
+    writer, special = writer_of(file), trained.tokenizer.special
+    begins = [] if special.begin in (None, special.end) else [special.begin]
+    questions, expected = [], []
+    for prompt in PROMPTS:
+        ids = trained.tokenizer.tokenize([prompt]).to_list()[0]
+        assert len(ids) + NEW < CACHE
+        new = writer.write([*begins, *ids], NEW, stop_token_ids=[special.end])
+        written = [token for token in new.token_ids.tolist() if token != special.end]
+        questions.append({"prompt": prompt, "written": written, "max_new_tokens": NEW})
+        expected.append(ids)
+    answers = ask(packed, questions)
+    for answer, ids in zip(answers, expected, strict=True):
+        assert answer["token_ids"] == ids
+        assert answer["text"] == answer["written"]
+        (part,) = answer["message"]["content"]
+        assert part["text"] == answer["written"]
+    assert len({answer["text"] for answer in answers}) > 1
+
+
+def test_litert_lm_reads_hostile_texts_as_we_do(bundle, ask):
+    trained, _, packed = bundle
+    # The client hands a text to C, where it ends with its first NUL.
+    texts = [t for t in HOSTILE_TEXTS if isinstance(t, str) and "\0" not in t]
+    assert len(texts) > 40
+    questions = [{"prompt": text} for text in texts]
+    found = [answer["token_ids"] for answer in ask(packed, questions)]
+    expected = trained.tokenizer.tokenize(texts).to_list()
+    assert found == expected

@@ -1,0 +1,218 @@
+"""What a phone reads with a cache and writes is what Keras makes of the whole row."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configs.attention import FullAttention, SlidingWindowAttention
+from configs.errors import ArtifactError, DataError
+from configs.load import load_run
+from configs.sockets import (
+    AlibiPosition,
+    LearnedPosition,
+    NoPosition,
+    RelativeBiasPosition,
+    RopePosition,
+    SinusoidalPosition,
+)
+from serving.forms import PhoneModel
+from serving.phone.writing import PhoneWriter
+from serving.tasks.on_phones import DECODE
+from tests.serving.phone.writers import (
+    SLOTS,
+    converted,
+    keras_logits,
+    small,
+    some_ids,
+    writer_of,
+)
+from tests.serving.untrained import TINY
+
+FULL = {"num_heads": 4, "dropout": 0.0}
+CASES = {
+    "rope-grouped": (RopePosition(), FullAttention(num_key_value_heads=2, **FULL)),
+    "learned": (LearnedPosition(offset=2), FullAttention(**FULL)),
+    "sinusoidal-unscaled": (
+        SinusoidalPosition(),
+        FullAttention(scale_scores=False, **FULL),
+    ),
+    "relative_bias-window": (
+        RelativeBiasPosition(num_buckets=8, max_distance=6),
+        SlidingWindowAttention(window_size=6, **FULL),
+    ),
+    "alibi-window": (
+        AlibiPosition(),
+        SlidingWindowAttention(window_size=4, num_key_value_heads=1, **FULL),
+    ),
+    "none-multi_query": (NoPosition(), FullAttention(num_key_value_heads=1, **FULL)),
+}
+CLOSE = {"rtol": 0, "atol": 2e-5}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def decoder(request, tmp_path_factory):
+    position, attention = CASES[request.param]
+    config = small("causal", position=position, attention=attention)
+    folder = tmp_path_factory.mktemp("decoder") / request.param
+    trained, files = converted(config, folder)
+    return trained, files["float32"]
+
+
+@pytest.mark.parametrize("delegate", [True, False])
+def test_every_split_of_a_prompt(decoder, delegate):
+    """Pieces of all sizes, filled up or not, and what is read after them."""
+    trained, file = decoder
+    writer = writer_of(file, delegate=delegate)
+    row = some_ids(trained, SLOTS)
+    expected = keras_logits(trained, row)
+    for length in range(1, SLOTS + 1):
+        scores = writer.begin(row[:length])
+        np.testing.assert_allclose(scores, expected[length - 1], **CLOSE)
+        for place in range(length, min(length + 3, SLOTS)):
+            scores = writer.read(row[place])
+            np.testing.assert_allclose(scores, expected[place], **CLOSE)
+
+
+def test_greedy_is_keras_s(decoder):
+    trained, file = decoder
+    writer = writer_of(file)
+    for length in (1, 6, 13):
+        row = some_ids(trained, length, seed=length)
+        for token in writer.write(row, SLOTS - length).token_ids.tolist():
+            assert token == keras_logits(trained, row)[-1].argmax()
+            row.append(token)
+        assert len(row) == SLOTS
+
+
+def test_what_fills_up_a_piece_is_never_seen(decoder):
+    trained, file = decoder
+    model = PhoneModel(file)
+    ids, other = np.split(np.array(some_ids(trained, 14), np.int32), 2)
+    empty = {
+        name: np.zeros(shape, np.float32)
+        for name, shape in model.shapes(DECODE).items()
+        if name.startswith("kv_cache")
+    }
+
+    def scores(tokens, positions):
+        kept = model.run("prefill_7", tokens=tokens, input_pos=positions, **empty)
+        token, place = tokens[:, 3], np.array([3], np.int32)
+        answers = model.run(DECODE, tokens=token[None], input_pos=place, **kept)
+        answers.pop("logits")
+        # The token after it is read where other ones filled up.
+        token, place = ids[None, :1], np.array([4], np.int32)
+        return model.run(DECODE, tokens=token, input_pos=place, **answers)["logits"]
+
+    places = np.arange(7, dtype=np.int32)
+    zeros = places * (places < 4)
+    mixed = np.concatenate([ids[:4], other[4:]])
+    padded = np.concatenate([ids[:4], other[4:] * 0])
+    expected = scores(padded[None], zeros)
+    np.testing.assert_array_equal(scores(mixed[None], zeros), expected)
+    np.testing.assert_array_equal(scores(mixed[None], places), expected)
+    row = [*ids[:4].tolist(), int(ids[0])]
+    np.testing.assert_allclose(expected[0, 0], keras_logits(trained, row)[-1], **CLOSE)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    trained, files = converted(small("prefix"), tmp_path_factory.mktemp("p") / "prefix")
+    return trained, files["float32"]
+
+
+@pytest.mark.parametrize("delegate", [True, False])
+def test_a_prefix_sees_itself_in_both_directions(prefix, delegate):
+    trained, file = prefix
+    writer = writer_of(file, delegate=delegate)
+    row = some_ids(trained, SLOTS)
+    for length in range(1, SLOTS + 1):
+        expected = keras_logits(trained, row, given=length)
+        np.testing.assert_allclose(
+            writer.begin(row[:length]), expected[length - 1], **CLOSE
+        )
+        for place in range(length, min(length + 3, SLOTS)):
+            scores = writer.read(row[place])
+            np.testing.assert_allclose(scores, expected[place], **CLOSE)
+    # The test would not notice a prefix that is read from left to right alone.
+    assert np.abs(expected[3] - keras_logits(trained, row, given=1)[3]).max() > 0.01
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "t5_small",
+        "transformer_base",
+        pytest.param("text_to_text", marks=pytest.mark.slow),
+    ],
+)
+def pair(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pair") / request.param
+    trained, files = converted(small(request.param), folder)
+    return trained, files["float32"]
+
+
+@pytest.mark.parametrize("delegate", [True, False])
+def test_answers_to_a_source(pair, delegate):
+    trained, file = pair
+    writer = writer_of(file, delegate=delegate)
+    longest = trained.config.data.sequence_length
+    row = some_ids(trained, SLOTS)
+    for length, source_length in ((1, 1), (1, longest), (9, 20), (SLOTS, 5)):
+        source = some_ids(trained, source_length, seed=1)
+        expected = keras_logits(trained, row, source)
+        scores = writer.begin(row[:length], source)
+        np.testing.assert_allclose(scores, expected[length - 1], **CLOSE)
+        for place in range(length, min(length + 3, SLOTS)):
+            scores = writer.read(row[place])
+            np.testing.assert_allclose(scores, expected[place], **CLOSE)
+
+
+def test_an_answer_is_keras_s(pair):
+    trained, file = pair
+    source, row = some_ids(trained, 11), [0]
+    for token in writer_of(file).write(row, 8, source=source).token_ids.tolist():
+        assert token == keras_logits(trained, row, source)[-1].argmax()
+        row.append(token)
+    assert len(row) == 9
+
+
+def test_a_text_ends_with_what_ends_it(decoder):
+    trained, file = decoder
+    writer, row = writer_of(file), some_ids(trained, 3)
+    written = writer.write(row, 8)
+    assert written.logits.shape == (8, trained.tokenizer.vocabulary_size)
+    tokens = written.token_ids.tolist()
+    stop = tokens[4]
+    ended = writer.write(row, 8, stop_token_ids=[stop]).token_ids.tolist()
+    assert ended == tokens[: tokens.index(stop) + 1]
+
+
+def test_prompts_that_are_refused(prefix, pair, tmp_path):
+    writer, row = writer_of(prefix[1]), some_ids(prefix[0], SLOTS)
+    with pytest.raises(
+        DataError, match=r"the prompt has 0 tokens; model_float32\.tflite"
+    ):
+        writer.write([], 3)
+    with pytest.raises(DataError, match=f"20 tokens and max_new_tokens=2 .* {SLOTS} "):
+        writer.write(row, 2)
+    with pytest.raises(DataError, match=r"the prompt has 21 tokens; .* from 1 to 20"):
+        writer.begin([*row, 1])
+    writer.begin(row)
+    with pytest.raises(DataError, match=f"holds {SLOTS} tokens and is full"):
+        writer.read(1)
+    with pytest.raises(DataError, match="has no encoder"):
+        writer.begin(row, source=[1])
+    with pytest.raises(DataError, match="the source has 0 tokens"):
+        writer_of(pair[1]).write([0], 3)
+    length = pair[0].config.data.sequence_length
+    with pytest.raises(DataError, match=f"the source has {length + 1} tokens"):
+        writer_of(pair[1]).write([0], 3, source=[1] * (length + 1))
+
+
+def test_a_file_that_does_not_write_is_refused(tmp_path):
+    run = load_run(TINY / "masked.yaml", with_model=True)
+    run = replace(run, export=replace(run.export, tflite=("float32",)))
+    _, files = converted(run, tmp_path / "encoder")
+    with pytest.raises(ArtifactError, match=r"signatures are embed, fill_mask; expect"):
+        PhoneWriter(PhoneModel(files["float32"]))
