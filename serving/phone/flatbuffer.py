@@ -66,7 +66,7 @@ def with_shapes(
     Returns:
         The model with the shape that each tensor has then.
     """
-    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    model = unpacked(content)
     interpreter = Interpreter(
         model_content=content,
         # A delegate would swallow the tensors between its ops.
@@ -85,6 +85,21 @@ def with_shapes(
                 if detail["index"] < len(tensors):
                     tensors[detail["index"]].shape = detail["shape"].astype(np.int32)
     return packed(model)
+
+
+def unpacked(content: bytes | bytearray) -> Any:
+    """A file as a model of the schema's object API, with all it holds inside.
+
+    The quantizer may put weights behind the flatbuffer, at places that it tells; older
+    runtimes do not look there.
+    """
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    for buffer in model.buffers:
+        if buffer.offset > 1:
+            end = buffer.offset + buffer.size
+            buffer.data = np.frombuffer(content[buffer.offset : end], np.uint8)
+            buffer.offset = buffer.size = 0
+    return model
 
 
 def packed(model: Any) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from ai_edge_litert import schema_py_generated as model_schema
 
-from serving.phone.flatbuffer import packed
+from serving.phone.flatbuffer import packed, unpacked
 from serving.phone.tables import Schema, read_table, write_table
 
 LABELS_FILE = "labels.txt"
@@ -115,9 +115,7 @@ def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
     Returns:
         The file.
     """
-    model = model_schema.ModelT.InitFromObj(
-        model_schema.Model.GetRootAsModel(content, 0)
-    )
+    model = unpacked(content)
     (subgraph,), (signature,) = model.subgraphs, model.signatureDefs
     names = {of.tensorIndex: of.name.decode() for of in signature.inputs}
     inputs = [names[index] for index in subgraph.inputs]  # the converter's order

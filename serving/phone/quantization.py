@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from ai_edge_litert import schema_py_generated as schema
 from ai_edge_quantizer import quantizer
 from ai_edge_quantizer.qtyping import TFLOperationName
 from ai_edge_quantizer.recipe_manager import AlgorithmName, RecipeManager
 
 from configs.held_back import output_held_back
-from serving.phone.flatbuffer import packed
+from serving.phone.flatbuffer import packed, unpacked
 
 # Inputs of each signature, a row at a time.
 Calibration = Mapping[str, Iterable[Mapping[str, np.ndarray]]]
@@ -56,7 +55,7 @@ def quantized(
             assert calibration is not None
             ranges = making.calibrate(calibration)
         found = making.quantize(ranges).quantized_model
-    return packed(schema.ModelT.InitFromPackedBuf(found, 0))
+    return packed(unpacked(found or b""))
 
 
 def _recipe(variant: str) -> RecipeManager:
