@@ -32,6 +32,10 @@ ON_PHONES = (
 )
 
 
+# Who answers for models of which objective.
+MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
+
+
 def phone_variants(run: RunConfig) -> tuple[str, ...]:
     """Which of `export.tflite` can be made of a run's model: all, or none."""
     return run.export.tflite if run.objective.kind in ON_PHONES else ()
@@ -53,6 +57,24 @@ def check_export(run: RunConfig) -> None:
         _check_cache(run, run.model)
     if run.export.litert_lm:
         _check_litert_lm(run)
+    if run.export.mediapipe:
+        check_mediapipe_client(run)
+
+
+def check_mediapipe_client(run: RunConfig) -> None:
+    """Refuses a task that MediaPipe has no client for.
+
+    Raises:
+        ConfigError: It is none of `MEDIAPIPE_CLIENTS`.
+    """
+    kind = run.objective.kind
+    if kind not in MEDIAPIPE_CLIENTS:
+        raise ConfigError(
+            f"objective.kind={kind}: MediaPipe Tasks has no client for it; it has "
+            "TextClassifier, for objective.kind=classification, and TextEmbedder, for "
+            "masked. Take `export.mediapipe: true` away: the plain TFLite file runs in "
+            "LiteRT, with the ids made by the app"
+        )
 
 
 def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqConfig) -> None:

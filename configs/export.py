@@ -121,6 +121,11 @@ class ExportConfig:
         ".litertlm for LiteRT-LM.",
         default=False,
     )
+    mediapipe: bool = option(
+        "With `--target phone` also files for MediaPipe's TextClassifier, of "
+        "`classification`, or TextEmbedder, of `masked`.",
+        default=False,
+    )
     tolerance: ToleranceConfig = option("How exact.", default=ToleranceConfig)
     examples: tuple[str, ...] = option(
         "Texts to try the export on, shown at the end of a run: with a [MASK] for a "

@@ -31,10 +31,32 @@ from serving.loadtest.command import add_loadtest_arguments, loadtest
 from serving.server.command import DESCRIPTION as ABOUT_SERVE
 from serving.server.command import add_serve_arguments, serve
 
+ABOUT_EXPORT = """\
+Makes forms of the trained model that others run, and publishes them if they give the
+answers of the Keras model.
 
-def export(invocation: Invocation) -> dict[str, Any]:
-    """Exports the model of a run; see `serving.export.export`."""
+  transbeam export CONFIG                  RUN/export: a SavedModel for TF Serving, and
+                                           the TFLite files that export.tflite names
+  transbeam export CONFIG --target phone   RUN/phone: a folder for an app's developer,
+                                           with the TFLite files, the tokenizer in
+                                           Kotlin, Swift and Python, labels, a README
+                                           and a report of size, time and loss
+"""
+
+
+def export(invocation: Invocation, target: str = "all") -> dict[str, Any]:
+    """Exports the model of a run.
+
+    Args:
+        invocation: The run.
+        target: `all`, see `serving.export.export`; or `phone`, see
+            `serving.phone.export.export_for_phones`.
+    """
     quiet_import("tensorflow", "tensorflow_text", "keras")
+    if target == "phone":
+        from serving.phone.export import export_for_phones
+
+        return export_for_phones(invocation)
     from serving import export
 
     return export.export(invocation)
@@ -89,7 +111,7 @@ def _main(argv: Sequence[str]) -> int:
     # What is exported brings its model along.
     invocation = read_invocation(arguments, with_model=True, rules=(check_export,))
     with lock(invocation.run_folder):
-        result = export(invocation)
+        result = export(invocation, arguments.target)
     invocation.console.emit(result)
     return 0
 
@@ -101,11 +123,17 @@ def _parser() -> argparse.ArgumentParser:
     exporting = commands.add_parser(
         "export",
         help="make a SavedModel and TFLite files of the trained model",
-        description="Makes a SavedModel for TF Serving and TFLite files for phones, "
-        "and publishes them if they give the answers of the Keras model.",
+        description=ABOUT_EXPORT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add_common_arguments(exporting)
+    exporting.add_argument(
+        "--target",
+        choices=("all", "phone"),
+        default="all",
+        help="what to make; `all` if left out",
+    )
 
     predicting = commands.add_parser(
         "predict",

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from configs.abilities import check_mediapipe_client
 from configs.errors import ConfigError
 from configs.run import RunConfig
 from pipeline.tokenizers.artifact import TokenizerModel
@@ -18,9 +19,6 @@ from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from serving.encoding import TextEncoder
 from serving.phone.reading import MediaPipeReading
 from serving.trained import Trained
-
-# Who answers for models of which objective.
-CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
 
 _PLAIN = "The plain TFLite file runs in LiteRT, with the ids made by the app"
 _SUITED = (
@@ -43,14 +41,8 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
     Raises:
         ConfigError: With what stands in the way.
     """
-    objective = config.objective
-    if objective.kind not in CLIENTS:
-        raise ConfigError(
-            f"objective.kind={objective.kind}: MediaPipe Tasks has no client for it; "
-            "it has TextClassifier, for objective.kind=classification, and "
-            f"TextEmbedder, for masked. Export no MediaPipe file: {_PLAIN}"
-        )
-    for label in getattr(objective, "labels", ()):
+    check_mediapipe_client(config)
+    for label in getattr(config.objective, "labels", ()):
         if not {"\n", "\r"}.isdisjoint(label):
             raise ConfigError(
                 f"objective.labels: {label!r} is of more than one line; expected one "

@@ -5,23 +5,31 @@ file. They take a file with one signature and three inputs, whether or not the m
 tells segments apart.
 """
 
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from configs.abilities import MEDIAPIPE_CLIENTS
 from configs.run import RunConfig
 from configs.run_folder import write_atomically
 from configs.version import VERSION
 from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
-from serving.phone.fitting import CLIENTS, check_examples, check_mediapipe
+from serving.forms import PhoneModel
+from serving.gate.rows import Row, log_softmax, phone_row, probabilities_off
+from serving.phone.fitting import check_examples, check_mediapipe
 from serving.phone.metadata import TextModelMetadata, with_metadata
+from serving.records import documents
 from serving.tasks.classification import Classification
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tasks.masked import FillMask
 from serving.tflite import convert_endpoints
 from serving.trained import TOKENIZER, Trained
 
+_COMPARED = 24  # texts
 _INPUTS = {  # the names that the clients look for
     "ids": "The pieces of the text, [CLS] before them and [SEP] after them.",
     "mask": "1 where there is a piece, 0 behind the text.",
@@ -61,7 +69,7 @@ def write_mediapipe(
     model = read_tokenizer(run_folder / TOKENIZER).model
     check_mediapipe(config, model)
     check_examples(trained, config.export.examples)
-    endpoint = {CLIENTS[config.objective.kind]: mediapipe_endpoint(trained)}
+    endpoint = {MEDIAPIPE_CLIENTS[config.objective.kind]: mediapipe_endpoint(trained)}
     metadata = _metadata(config, model)
     files = {}
     names = {"ids": "token_ids", "mask": "padding_mask"}
@@ -71,6 +79,47 @@ def write_mediapipe(
         files[variant] = folder / file_name(variant)
         write_atomically(files[variant], with_metadata(content, metadata))
     return files
+
+
+def mediapipe_rows(
+    trained: Trained,
+    run_folder: Path,
+    plain: Mapping[str, Path],
+    packed: Mapping[str, Path],
+) -> list[Row]:
+    """Holds the files against the plain ones, which are held against Keras.
+
+    Args:
+        trained: The model.
+        run_folder: Its validation records are asked about.
+        plain: Of each variant.
+        packed: The same of `write_mediapipe`.
+    """
+    rows = []
+    client = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
+    asked = [ids for ids, _ in islice(documents(run_folder), _COMPARED)]
+    for variant, file in packed.items():
+        models = PhoneModel(plain[variant]), PhoneModel(file)
+        off = [_difference(*models, client, ids) for ids in asked]
+        if off:
+            form = f"MediaPipe's file, {variant}"
+            tolerance = trained.config.export.tolerance
+            what = "from the plain one"
+            rows.append(phone_row(form, what, np.array(off), variant, tolerance))
+    return rows
+
+
+def _difference(
+    plain: PhoneModel, packed: PhoneModel, client: str, ids: np.ndarray
+) -> np.ndarray:
+    """Of vectors, or of log-probabilities, of one text."""
+    mask = np.ones_like(ids)
+    texts = {"token_ids": ids, "padding_mask": mask}
+    found = packed.ask(client, ids=ids, mask=mask, segment_ids=0 * ids)
+    if "embedding" in found:
+        return found["embedding"] - plain.ask("embed", **texts)["embedding"]
+    logits = plain.ask("classify_ids", **texts)["logits"]
+    return probabilities_off(found["probability"], log_softmax(logits))
 
 
 def mediapipe_endpoint(trained: Trained) -> Endpoint:

@@ -54,6 +54,29 @@ class Report:
         write_atomically(folder / REPORT, self.as_markdown())
         self._draw(folder / PICTURE)
 
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Of each variant, and of Keras, by the metric's name."""
+        if self.metric is None or self.of_keras is None:
+            return {}
+        found = {
+            name: of.score for name, of in self.variants.items() if of.score is not None
+        }
+        return {self.metric: {"keras": self.of_keras, **found}}
+
+    def summary(self) -> str:
+        """A line for people."""
+        parts = []
+        for name, of in self.variants.items():
+            threads = max(of.milliseconds)
+            length, time = max(of.milliseconds[threads].items())
+            told = f"{name} {of.size / 1e6:.1f} MB, {time:.1f} ms for {length} "
+            told += f"{self.unit}"
+            if (loss := self.loss_of(name)) is not None:
+                told += f", {self.metric} {of.score:.4f} ({_percent(loss)} lost)"
+            parts.append(told)
+        count = f"all {len(self.rows)} comparisons with Keras passed"
+        return "; ".join([*parts, count])
+
     def as_markdown(self) -> str:
         """Sizes, times and losses, then every comparison."""
         versions = ", ".join(

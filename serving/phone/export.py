@@ -1,0 +1,160 @@
+"""`transbeam export --target phone`: a folder that an app's developer can use.
+
+RUN/phone/README.md                what there is, and how to use it
+RUN/phone/model_<variant>.tflite   of each variant
+RUN/phone/phone_tokenizer.json     and the tokenizer in Python, Kotlin and Swift
+RUN/phone/labels.txt
+RUN/phone/phone_report.md          size, time and loss of each variant
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from configs.abilities import phone_variants
+from configs.command import Invocation
+from configs.errors import ConfigError
+from configs.held_back import output_held_back
+from configs.run_folder import Stage
+from pipeline.tokenizers.artifact import read_tokenizer
+from serving.gate import judge_of
+from serving.gate.metrics import Metric, metric_of
+from serving.gate.parity import check_metric, check_phone_files, require_passed
+from serving.gate.rows import Row
+from serving.phone.fitting import advice
+from serving.phone.handover import write_handover
+from serving.phone.mediapipe import mediapipe_rows, write_mediapipe
+from serving.phone.report import Measured, Report
+from serving.phone.timing import latencies
+from serving.phone.tokenizer.handing_over import write_tokenizer
+from serving.publishing import kind_of, publish
+from serving.tasks import task_of
+from serving.tasks.on_phones import DECODE
+from serving.tflite import phone_files, write_tflite
+from serving.trained import TOKENIZER, Trained
+
+PHONE = "phone"
+README = "README.md"
+
+
+def export_for_phones(invocation: Invocation) -> dict[str, Any]:
+    """Makes the folder of the trained model of a run, or finds it made.
+
+    Every file is held against Keras, in each way that phones run it, and by what it
+    loses of the task's own measure. If one is worse than `export.tolerance` allows,
+    nothing is published.
+
+    Returns:
+        The stage's result: `path`, `tflite` (path, bytes and the median milliseconds
+        of a call by threads and tokens), `parity`, `scores` and a `summary`.
+
+    Raises:
+        ConfigError: `export.tflite` is empty.
+        ArtifactError: There is no trained model of this configuration, it is damaged,
+            or a file does not give its answers.
+    """
+    config = invocation.config
+    if not phone_variants(config):
+        raise ConfigError(
+            "export.tflite is empty, and there is nothing to make for phones. Name a "
+            "variant there, such as dynamic_int8"
+        )
+    stage = Stage(invocation.run_folder, PHONE, _command(invocation))
+    needed = [stage.path / name for name in (README, *phone_files(config))]
+    making = _Making(invocation)
+    return publish(invocation, stage, needed, making.make)
+
+
+def _command(invocation: Invocation) -> str:
+    return f"{invocation.command('export')} --target phone"
+
+
+class _Making:
+    """The steps from a trained model to the folder."""
+
+    def __init__(self, invocation: Invocation):
+        self.run_folder = invocation.run_folder
+        self.console = invocation.console
+
+    def make(self, trained: Trained, building: Path, published: Path) -> dict[str, Any]:
+        """See `serving.publishing.Make`."""
+        variants = ", ".join(phone_variants(trained.config))
+        self.console.say(f"converting to TFLite: {variants}")
+        files = write_tflite(trained, self.run_folder, building)
+        rows = self._packed_for_mediapipe(trained, files, building)
+        report = self._compared(trained, files, rows)
+        if kind_of(trained) == "text":
+            write_tokenizer(self.run_folder / TOKENIZER, building)
+        report.write(building)
+        write_handover(trained, building)
+        return {
+            "path": str(published),
+            "tflite": {
+                name: {
+                    "path": str(published / files[name].name),
+                    "bytes": of.size,
+                    "latency_ms": of.milliseconds,
+                }
+                for name, of in report.variants.items()
+            },
+            "parity": [row.as_json() for row in report.rows],
+            "scores": report.scores(),
+            "summary": report.summary(),
+        }
+
+    def _packed_for_mediapipe(
+        self, trained: Trained, files: Mapping[str, Path], building: Path
+    ) -> list[Row]:
+        if not trained.config.export.mediapipe:
+            return []
+        self.console.say("packing for MediaPipe")
+        packed = write_mediapipe(trained, self.run_folder, building)
+        if told := advice(read_tokenizer(self.run_folder / TOKENIZER).model):
+            self.console.warn(told)
+        with output_held_back():
+            return mediapipe_rows(trained, self.run_folder, files, packed)
+
+    def _compared(
+        self, trained: Trained, files: Mapping[str, Path], others: list[Row]
+    ) -> Report:
+        with output_held_back():  # oneDNN tells of what this processor lacks
+            judge = judge_of(trained, self.run_folder)
+        self.console.say(
+            f"comparing each file with Keras on {judge.size} {kind_of(trained)}s"
+        )
+        with output_held_back():
+            rows = check_phone_files(judge, files) + others
+            metric: Metric | None = metric_of(trained, self.run_folder)
+            scores: dict[str, float] = {}
+            if metric is not None:
+                more, scores = check_metric(metric, files)
+                rows += more
+        require_passed(rows)
+        self.console.say("measuring how long each takes")
+        signature, length = _timed(trained)
+        measured = {
+            name: Measured(
+                file.stat().st_size,
+                latencies(file, signature, length),
+                scores.get(name),
+            )
+            for name, file in files.items()
+        }
+        return Report(
+            name=trained.config.name,
+            unit="tokens" if length > 1 else f"{kind_of(trained)}",
+            variants=measured,
+            metric=metric.name if metric else None,
+            of_keras=metric.of_keras if metric else None,
+            rows=rows,
+        )
+
+
+def _timed(trained: Trained) -> tuple[str, int]:
+    """The signature whose time says most, and the most tokens that it takes."""
+    endpoints, length = task_of(trained).phone_endpoints(), task_of(trained).max_length
+    if DECODE in endpoints:
+        return DECODE, 1
+    name, endpoint = next(iter(endpoints.items()))
+    fixed = all(None not in spec.shape for spec in endpoint.inputs)
+    return name, 1 if fixed else length
