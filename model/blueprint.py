@@ -75,7 +75,7 @@ class Blueprint:
         """Of tables of vectors."""
         match self.config.initializer:
             case GlorotInitializer():
-                return _normal(self.config.hidden_dim**-0.5, truncated=False)
+                return _normal(self.config.table_dim**-0.5, truncated=False)
             case NormalInitializer():
                 return self.kernel_initializer
 

@@ -9,7 +9,11 @@ from model.blueprint import Blueprint
 from model.checked import CheckedModel
 from model.decoder import score_tokens
 from model.inputs import places_of, token_inputs
-from model.stack import LayerStack, build_token_embedding
+from model.stack import (
+    LayerStack,
+    build_embedding_projection,
+    build_token_embedding,
+)
 
 
 def build_seq2seq(
@@ -71,8 +75,9 @@ def build_seq2seq(
         prefix="decoder_",
     )
     token_embedding = build_token_embedding(plan, vocabulary_size)
-    encoder = LayerStack.build(plan)
-    decoder = LayerStack.build(decoder_plan)
+    projection = build_embedding_projection(plan)
+    encoder = LayerStack.build(plan, embedding_projection=projection)
+    decoder = LayerStack.build(decoder_plan, embedding_projection=projection)
 
     # === Functional Model ===
     inputs = {
@@ -90,7 +95,8 @@ def build_seq2seq(
         inputs.get("decoder_position_ids"),
     )
     x = decoder.run(x, places_of(inputs, "decoder_"), context, context_places)
-    scored = x * config.hidden_dim**-0.5 if config.scale_logits else x
+    width = config.table_dim if config.tie_embeddings else config.hidden_dim
+    scored = x * width**-0.5 if config.scale_logits else x
     outputs = {
         "encoder_sequence_output": context,
         "sequence_output": x,
