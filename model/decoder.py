@@ -116,7 +116,7 @@ def score_tokens(
             x = Dense(
                 config.embedding_dim,
                 use_bias=False,
-                kernel_initializer=seeded(plan.kernel_initializer, plan.seed, name),
+                kernel_initializer=seeded(plan.projection_initializer, plan.seed, name),
                 name=name,
                 dtype=plan.dtype,
             )(x)

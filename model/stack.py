@@ -210,7 +210,7 @@ def build_embedding_projection(plan: Blueprint) -> Dense | None:
     name = "embedding_projection"
     return Dense(
         plan.config.hidden_dim,
-        kernel_initializer=seeded(plan.kernel_initializer, plan.seed, name),
+        kernel_initializer=seeded(plan.projection_initializer, plan.seed, name),
         name=name,
         dtype=plan.dtype,
     )
