@@ -200,10 +200,12 @@ def finish_stages(
     config: RunConfig, run_folder: Path, model: keras.Model, tokenizer: TokenizerModel
 ) -> None:
     """Puts tokenizer and weights where the other commands look for them."""
-    data, inputs = data_stage(run_folder), data_inputs(config)
+    data = data_stage(run_folder)
+    print_of_tokenizer = tokenizer_fingerprint(run_folder / IMPORTED / TOKENIZER)
+    # Another tokenizer at the same place is not put over what was made with this one.
+    inputs = {**data_inputs(config), "tokenizer_files": print_of_tokenizer}
     data.begin(inputs)
     save_tokenizer(data.path / TOKENIZER, tokenizer)
-    print_of_tokenizer = tokenizer_fingerprint(data.path / TOKENIZER)
     # Stands for records that there are none of.
     records = f"{IMPORTED}-{fingerprint({'tokenizer': print_of_tokenizer})}"
     save_config(data.path, config)

@@ -15,7 +15,10 @@ import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
 
 from configs.console import Console
 from configs.errors import ArtifactError
@@ -110,10 +113,13 @@ def trim_run(
     trimmed = trim(model, {}, max_size=max_size)  # refused before the corpus is read
     found = words_of_corpus(config, model.build())
     trimmed = trim(model, found, min_count=min_count, max_size=max_size)
+    # Whatever does not fit shows before anything is written or moved.
+    smaller = _smaller(origin, trimmed, config)
     with lock(run_folder):
         if moved := stage.begin(inputs):
             console.say(f"what was there before is now in {moved}")
-        result = _write(origin, trimmed, config, stage)
+        result = _write(smaller, trimmed, config, stage)
+        result = {"source": str(folder.absolute()), **result}
         keep_edited(run_folder / RUN_FILE, console)
         save_config(run_folder, config)
         stage.finish(inputs, result)
@@ -149,10 +155,16 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
     )
 
 
-def _write(
-    origin: Origin, trimmed: Trimmed, config: RunConfig, stage: Stage
-) -> dict[str, Any]:
-    """Writes all but `run.yaml` and the stage's own record."""
+class _Smaller(NamedTuple):
+    """A model with the weights that are left; how many there were; its new head's."""
+
+    model: keras.Model
+    weights: dict[str, np.ndarray]
+    parameters_before: int
+    new: list[str]
+
+
+def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> _Smaller:
     pieces = len(trimmed.old_ids)
     model = build_model(
         config.model,
@@ -166,12 +178,20 @@ def _write(
     rows = table_rows(config.model, pieces)
     weights = dict(of_some_tokens(old, trimmed.old_ids, rows))
     new = take_over(model, weights, str(weights_of(origin.folder)))
+    return _Smaller(model, weights, sum(x.size for x in old.values()), new)
+
+
+def _write(
+    smaller: _Smaller, trimmed: Trimmed, config: RunConfig, stage: Stage
+) -> dict[str, Any]:
+    """Writes all but `run.yaml` and the stage's own record."""
+    model, weights, before, new = smaller
+    pieces, after = len(trimmed.old_ids), sum(x.size for x in weights.values())
     save_weights_by_path(stage.path / INITIAL_WEIGHTS, weights.items())
     save_tokenizer(stage.path / TOKENIZER, trimmed.model)
     exportable = can_export(config, trimmed.model) and not new
     if exportable:
         finish_stages(config, stage.run_folder, model, trimmed.model)
-    before, after = (sum(x.size for x in w.values()) for w in (old, weights))
     file = stage.run_folder / RUN_FILE
     run = shlex.join([str(file), "--run", str(stage.run_folder)])
     changed = f"{trimmed.changed:,} of the corpus's {trimmed.words:,} words"
@@ -181,7 +201,6 @@ def _write(
         + (f"`transbeam export {run}`" if exportable else f"`transbeam data {run}`"),
         "path": str(stage.path),
         "tokenizer": str(stage.path / TOKENIZER),
-        "source": str(origin.folder.absolute()),
         "pieces": pieces,
         "parameters": after,
         "parameters_before": before,
