@@ -1,10 +1,13 @@
 """Presets for phones are as small there as their headers say."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 from configs.load import load_run
 from configs.run import RunConfig
@@ -16,6 +19,7 @@ from serving.savedmodel import write_endpoints
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tflite import write_tflite
 from serving.trained import Trained, build
+from tests.serving.untrained import untrained
 
 PRESETS = Path(__file__).parents[2] / "configs/presets"
 
@@ -26,12 +30,17 @@ def file_of(run: RunConfig, folder: Path) -> bytes:
     model = build(run, number)
     if run.model.kind == "decoder":
         return scores_of(model, run.model.max_sequence_length, folder / "saved_model")
-    pieces = (*SPECIAL_PIECES, *(f"piece{i}" for i in range(number)))[:number]
-    tokenizer = WordPieceModel(pieces=pieces, lowercase=True, strip_accents=True)
+    tokenizer = tokenizer_of(number)
     save_tokenizer(folder / "tokenizer", tokenizer)
     trained = Trained(run, tokenizer.build(), model)
     files = write_tflite(trained, folder / "tokenizer", folder)
     return files["dynamic_int8"].read_bytes()
+
+
+def tokenizer_of(number: int) -> WordPieceModel:
+    """Pieces of no meaning."""
+    pieces = (*SPECIAL_PIECES, *(f"piece{i}" for i in range(number)))[:number]
+    return WordPieceModel(pieces=pieces, lowercase=True, strip_accents=True)
 
 
 def scores_of(model, length: int, folder: Path) -> bytes:
@@ -48,6 +57,24 @@ def scores_of(model, length: int, folder: Path) -> bytes:
     )
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     return converter.convert()
+
+
+def test_a_narrow_table_on_a_phone_answers_as_keras(tmp_path: Path) -> None:
+    trained = untrained("phone_embedder", tmp_path)
+    export = replace(trained.config.export, tflite=("float32",))
+    trained = replace(trained, config=replace(trained.config, export=export))
+    save_tokenizer(tmp_path / "tokenizer", tokenizer_of(100))
+    file = write_tflite(trained, tmp_path / "tokenizer", tmp_path / "made")["float32"]
+    fill_mask = Interpreter(str(file), num_threads=1).get_signature_runner("fill_mask")
+    real, length = 9, trained.config.model.max_sequence_length
+    ids = np.zeros((1, length), np.int32)
+    ids[0, :real] = np.arange(5, 5 + real)
+    mask = (np.arange(length) < real)[None].astype(np.int32)
+    positions = np.array([[1, 2, 3, 4, 5, 6, 7, 8]], np.int32)
+    found = fill_mask(token_ids=ids, padding_mask=mask, masked_positions=positions)
+    alone = {"token_ids": ids[:, :real], "padding_mask": mask[:, :real]}
+    expected = trained.model({**alone, "masked_positions": positions})["logits"]
+    np.testing.assert_allclose(found["logits"], expected, rtol=0, atol=2e-4)
 
 
 @pytest.mark.slow
