@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from configs.adaptation import LoraWeights
 from configs.attention import FullAttention
 from configs.language_modelling import CausalConfig, MaskedConfig, SpanCorruptionConfig
 from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
@@ -20,6 +21,8 @@ from configs.sockets import (
 from model.adaptation.lora import enable_lora, merge_lora
 from model.adaptation.quantisation import quantise
 from model.build import build_decoder, build_encoder, build_model, build_seq2seq
+from model.cost.parameters import count_trained
+from model.cost.weights import backbone_shapes
 from model.inspect.intermediate import with_hidden_states
 from model.weights.assign import variables_of
 from tests.model.compiling import compiled_on_jax
@@ -211,7 +214,11 @@ def test_in_eight_bits(name, randomise):
 def test_an_adapter_beside_each(randomise):
     model = randomise(built("decoder"))
     before = logits(model)
-    enable_lora(model, 2, targets=("embedding_projection", "logits_projection"))
+    targets = ("embedding_projection", "logits_projection")
+    there = enable_lora(model, 2, targets=targets).trainable
+    lora = LoraWeights(rank=2, targets=targets)
+    shapes = backbone_shapes(MODELS["decoder"][0], VOCABULARY_SIZE)
+    assert count_trained(shapes, lora).numbers == there == 2 * 2 * (3 + 8)
     np.testing.assert_allclose(logits(model), before, atol=1e-5)
     assert [w.path for w in model.trainable_weights] == [
         "embedding_projection/lora_kernel_a",
