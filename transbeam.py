@@ -66,6 +66,10 @@ Begin with a model that others trained (transformers, TensorFlow 1's BERT, Keras
 
   transbeam import path/to/bert-base-uncased --run runs/bert
 
+Make it smaller, by the pieces of words that a corpus does not need:
+
+  transbeam trim runs/bert --run runs/small --set data.source.path=my.txt
+
 Look at a tokenizer, ours or one in a file:
 
   transbeam tokenize runs/demo              lines to pieces and ids; --decode, --report
@@ -88,6 +92,7 @@ ROOMS = {
     "evaluate": "trainer",
     "sweep": "trainer",
     "import": "trainer",
+    "trim": "trainer",
     "export": "serving",
     "predict": "serving",
     "serve": "serving",

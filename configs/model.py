@@ -60,6 +60,14 @@ class Stack:
         default=1,
         minimum=1,
     )
+    embedding_dim: int | None = option(
+        "Width of a token's vector in the table; a dense layer widens it to "
+        "hidden_dim, and tied scores are of vectors made as narrow again (ALBERT). "
+        "Takes rows x (hidden_dim - embedding_dim) weights away. Left out: hidden_dim, "
+        "without such layers.",
+        default=None,
+        minimum=1,
+    )
     dropout: float = option(
         "Dropout after the embeddings and after each sub-layer.",
         default=0.1,
@@ -67,7 +75,8 @@ class Stack:
         maximum=0.99,
     )
     embedding_scale: bool = option(
-        "Multiply the tokens' vectors by sqrt(hidden_dim) (Vaswani et al., 2017).",
+        "Multiply the tokens' vectors by the root of their width, sqrt(hidden_dim) "
+        "(Vaswani et al., 2017), or sqrt(embedding_dim).",
         default=False,
     )
     embeddings_norm: bool | None = option(
@@ -90,6 +99,20 @@ class Stack:
         if self.embeddings_norm is None:
             return self.norm.placement == "post"
         return self.embeddings_norm
+
+    @property
+    def table_dim(self) -> int:
+        """`embedding_dim`, or what it is when left out."""
+        return self.embedding_dim or self.hidden_dim
+
+    def _check_embedding(self) -> None:
+        """Refuses a table that is wider than what becomes of its rows."""
+        if self.embedding_dim is not None and self.embedding_dim > self.hidden_dim:
+            raise ConfigError(
+                f"embedding_dim={self.embedding_dim} is more than "
+                f"hidden_dim={self.hidden_dim}: the dense layer behind the table would "
+                "throw away what the table holds. Make it smaller, or take the key away"
+            )
 
     def head_dim(self, attention: Heads) -> int:
         """Width of one head.
@@ -259,6 +282,7 @@ class EncoderConfig(Stack):
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=False)
+        self._check_embedding()
         if self.patches is None:
             return
         if self.num_segments:
@@ -269,6 +293,11 @@ class EncoderConfig(Stack):
             raise ConfigError(
                 f"vocabulary_multiple={self.vocabulary_multiple} is of the table of "
                 "tokens, and with patches there is none. Take the key away"
+            )
+        if self.embedding_dim is not None:
+            raise ConfigError(
+                f"embedding_dim={self.embedding_dim} is of the table of tokens, and "
+                "with patches there is none. Take the key away"
             )
         if self.embedding_scale:
             raise ConfigError(
@@ -298,6 +327,7 @@ class DecoderConfig(Stack):
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=True)
+        self._check_embedding()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +348,8 @@ class Seq2SeqConfig(Stack):
     )
     tie_embeddings: bool = option(_TIED, default=True)
     scale_logits: bool = option(
-        "Divide what is scored by sqrt(hidden_dim), as the first T5 does.",
+        "Divide what is scored by the root of its width, sqrt(hidden_dim) or, tied, "
+        "sqrt(embedding_dim), as the first T5 does.",
         default=False,
     )
 
@@ -327,6 +358,7 @@ class Seq2SeqConfig(Stack):
         key = "attention" if self.decoder_attention is None else "decoder_attention"
         attention = self.decoder_attention or self.attention
         self._check_attention(attention, key, causal=True)
+        self._check_embedding()
 
     @property
     def decoder_layers(self) -> int:

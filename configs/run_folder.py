@@ -265,16 +265,32 @@ class Stage:
 
 
 def _is_made_from(record: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
-    return record["fingerprint"] == fingerprint(inputs)
+    return _canonical(_given(record["inputs"])) == _canonical(_given(inputs))
+
+
+def _given(value: Any) -> Any:
+    """Without the keys of mappings that hold nothing.
+
+    An option that is left out is null. What was made before there was the option has
+    no such key, and is made from the same.
+
+    Example:
+    >>> _given({"model": {"embedding_dim": None, "num_layers": 2}, "seed": None})
+    {'model': {'num_layers': 2}}
+    """
+    if not isinstance(value, Mapping):
+        return value
+    inner = cast("Mapping[str, Any]", value)
+    return {key: _given(part) for key, part in inner.items() if part is not None}
 
 
 def _text_of(inputs: Mapping[str, Any], key: str) -> str:
     # Compared as text, as the fingerprint is: 1 and 1.0 and true are three things.
-    return _canonical(inputs[key]) if key in inputs else "nothing"
+    return _canonical(_given(inputs.get(key)))
 
 
 def _shown(inputs: Mapping[str, Any], key: str) -> str:
-    text = _text_of(inputs, key)
+    text = _canonical(inputs[key]) if key in inputs else "nothing"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -6,11 +6,17 @@ from keras import ops
 from configs.model import DecoderConfig, Seq2SeqConfig
 from model.blueprint import Blueprint
 from model.checked import CheckedModel
+from model.initializers import seeded
 from model.inputs import ids, places_of, token_inputs
+from model.layers.dense import Dense
 from model.layers.embeddings import TokenEmbedding
 from model.layers.heads import VocabularyProjection
 from model.seeds import derive_seed
-from model.stack import LayerStack, build_token_embedding
+from model.stack import (
+    LayerStack,
+    build_embedding_projection,
+    build_token_embedding,
+)
 
 
 def build_decoder(
@@ -62,7 +68,9 @@ def build_decoder(
         seed=seed,
     )
     token_embedding = build_token_embedding(plan, vocabulary_size)
-    stack = LayerStack.build(plan)
+    stack = LayerStack.build(
+        plan, embedding_projection=build_embedding_projection(plan)
+    )
 
     # === Functional Model ===
     inputs = token_inputs(packed=packed)
@@ -84,8 +92,34 @@ def score_tokens(
     token_embedding: TokenEmbedding,
     x: keras.KerasTensor,
 ) -> keras.KerasTensor:
-    """A score for every token of the vocabulary: float32 `(B, T, V)`."""
+    """A score for every token of the vocabulary: float32 `(B, T, V)`.
+
+    A tied table that is narrower than `x` scores what a dense layer made as narrow of
+    it. This layer is not the one that widens, turned round: ALBERT's head has its own,
+    and so has OPT-350M, a decoder with such a table. Beside the table it is small, and
+    between the other one and the table stand places and a norm, which turning round
+    would leave out. It has no bias, as in OPT.
+
+    A table of its own is as wide as `x`: there is nothing to tie, and wide scores with
+    narrow embeddings are what Chung et al. found to serve better than the reverse.
+
+    References:
+        - [Lan et al., 2019](https://arxiv.org/abs/1909.11942); the head is in the
+          published code (`run_pretraining.py`), not in the paper
+        - [Zhang et al., 2022](https://arxiv.org/abs/2205.01068); `project_out` of
+          OPT-350M is in the published code, not in the paper
+        - [Chung et al., 2021](https://arxiv.org/abs/2010.12821)
+    """
     if config.tie_embeddings:
+        if config.embedding_dim is not None:
+            name = "logits_projection"
+            x = Dense(
+                config.embedding_dim,
+                use_bias=False,
+                kernel_initializer=seeded(plan.projection_initializer, plan.seed, name),
+                name=name,
+                dtype=plan.dtype,
+            )(x)
         return ops.cast(token_embedding(x, reverse=True), "float32")
     projection = VocabularyProjection(
         token_embedding.vocabulary_size,

@@ -10,7 +10,11 @@ from model.heads import pool
 from model.inputs import ids, places_of, token_inputs
 from model.layers.patches import ClassToken, PatchEmbedding
 from model.seeds import derive_seed
-from model.stack import LayerStack, build_token_embedding
+from model.stack import (
+    LayerStack,
+    build_embedding_projection,
+    build_token_embedding,
+)
 
 
 def build_encoder(
@@ -66,7 +70,11 @@ def build_encoder(
         dtype=dtype,
         seed=seed,
     )
-    stack = LayerStack.build(plan, num_segments=config.num_segments)
+    stack = LayerStack.build(
+        plan,
+        num_segments=config.num_segments,
+        embedding_projection=build_embedding_projection(plan),
+    )
 
     # === Functional Model ===
     if config.patches is not None:

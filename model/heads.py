@@ -38,14 +38,19 @@ def predict_masked(
     """Scores of the tokens that were hidden: float32 `(B, P, V)`.
 
     BERT's head: one more dense layer and norm, then the token embedding read backwards
-    and a bias for each token. Only the masked positions go through it.
+    and a bias for each token. Only the masked positions go through it. With a narrow
+    table the dense layer and the norm are as narrow: ALBERT's head.
+
+    References:
+        - [Lan et al., 2019](https://arxiv.org/abs/1909.11942); the head is in the
+          published code (`run_pretraining.py`), not in the paper
     """
     feedforward = plan.config.feedforward
     x = GatherTokens(name="masked_tokens", dtype=plan.dtype)(x, positions)
     x = _dense(
         plan,
         "head_dense",
-        plan.config.hidden_dim,
+        plan.config.table_dim,
         activation=ACTIVATIONS[feedforward.activation],
     )(x)
     x = build_norm(plan, "head_norm")(x)

@@ -9,7 +9,11 @@ from model.blueprint import Blueprint
 from model.checked import CheckedModel
 from model.decoder import score_tokens
 from model.inputs import places_of, token_inputs
-from model.stack import LayerStack, build_token_embedding
+from model.stack import (
+    LayerStack,
+    build_embedding_projection,
+    build_token_embedding,
+)
 
 
 def build_seq2seq(
@@ -71,8 +75,9 @@ def build_seq2seq(
         prefix="decoder_",
     )
     token_embedding = build_token_embedding(plan, vocabulary_size)
-    encoder = LayerStack.build(plan)
-    decoder = LayerStack.build(decoder_plan)
+    projection = build_embedding_projection(plan)
+    encoder = LayerStack.build(plan, embedding_projection=projection)
+    decoder = LayerStack.build(decoder_plan, embedding_projection=projection)
 
     # === Functional Model ===
     inputs = {
@@ -94,8 +99,9 @@ def build_seq2seq(
     if config.scale_logits:
         # As a vector: TFLite's converter multiplies a number into the table behind it,
         # and the file would hold that beside the table of the lookup.
-        width = config.hidden_dim
-        scored = x * keras.ops.full((width,), width**-0.5, dtype=x.dtype)
+        width = config.table_dim if config.tie_embeddings else config.hidden_dim
+        scale = keras.ops.full((config.hidden_dim,), width**-0.5, dtype=x.dtype)
+        scored = x * scale
     outputs = {
         "encoder_sequence_output": context,
         "sequence_output": x,

@@ -7,7 +7,9 @@ import keras
 
 from model.attentions import build_attention, build_cross_attention
 from model.blueprint import Blueprint
+from model.initializers import seeded
 from model.layers.block import TransformerBlock
+from model.layers.dense import Dense
 from model.layers.dropout import Dropout
 from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 from model.seeds import derive_seed
@@ -31,14 +33,27 @@ class LayerStack:
     position_embedding: keras.layers.Layer | None
     segment_embedding: keras.layers.Layer | None
     embeddings_norm: keras.layers.Layer | None
+    embedding_projection: keras.layers.Layer | None
     embeddings_dropout: keras.layers.Layer
     relative_bias: keras.layers.Layer | None
     blocks: tuple[TransformerBlock, ...]
     final_norm: keras.layers.Layer | None
 
     @classmethod
-    def build(cls, plan: Blueprint, *, num_segments: int = 0) -> "LayerStack":
-        """Makes the layers that a config describes."""
+    def build(
+        cls,
+        plan: Blueprint,
+        *,
+        num_segments: int = 0,
+        embedding_projection: keras.layers.Layer | None = None,
+    ) -> "LayerStack":
+        """Makes the layers that a config describes.
+
+        Args:
+            plan: See `Blueprint`.
+            num_segments: How many kinds of segment there are.
+            embedding_projection: What `build_embedding_projection` made.
+        """
         config, prefix = plan.config, plan.prefix
         segments = None
         if num_segments:
@@ -58,6 +73,7 @@ class LayerStack:
             embeddings_norm=build_norm(plan, f"{prefix}embeddings_norm")
             if config.has_embeddings_norm
             else None,
+            embedding_projection=embedding_projection,
             embeddings_dropout=Dropout(
                 config.dropout,
                 seed=derive_seed(plan.seed, f"{prefix}embeddings_dropout"),
@@ -87,6 +103,7 @@ class LayerStack:
         return cls(
             blocks=tuple(layers[name] for name in names if name in layers),
             segment_embedding=layers.get("segment_embedding"),
+            embedding_projection=layers.get("embedding_projection"),
             **{
                 name: layers.get(f"{prefix}{name}")
                 for name in (
@@ -100,13 +117,32 @@ class LayerStack:
         )
 
     def embed(self, x: Any, position_ids: Any = None, segment_ids: Any = None) -> Any:
-        """Adds to the tokens' vectors `(B, T, D)` what their places say."""
+        """Adds to the tokens' vectors what their places say, and widens the sum.
+
+        Places and segments are added in the width `E` of the table, and the norm is of
+        that width, too, as in ALBERT's published code: all that is learned of tokens
+        and places is one small thing, and only then becomes what blocks read. Dropout
+        comes last, as it does without `E`: ALBERT has it before the dense layer.
+
+        Args:
+            x: `(B, T, E)`, where `E` is `D` unless the table is narrow.
+            position_ids: int `(B, T)`, or None for 0, 1, 2, ...
+            segment_ids: int `(B, T)`, or None for the first.
+
+        Returns:
+            `(B, T, D)`.
+
+        References:
+            - [Lan et al., 2019](https://arxiv.org/abs/1909.11942), section 3.1
+        """
         if self.position_embedding is not None:
             x = self.position_embedding(x, position_ids)
         if self.segment_embedding is not None:
             x = self.segment_embedding(x, segment_ids)
         if self.embeddings_norm is not None:
             x = self.embeddings_norm(x)
+        if self.embedding_projection is not None:
+            x = self.embedding_projection(x)
         return self.embeddings_dropout(x)
 
     def with_bias_table(self, places: dict[str, Any], x: Any) -> dict[str, Any]:
@@ -145,12 +181,37 @@ def build_token_embedding(plan: Blueprint, vocabulary_size: int) -> TokenEmbeddi
     """Makes the table of tokens, which all stacks of a model share."""
     return TokenEmbedding(
         vocabulary_size,
-        plan.config.hidden_dim,
+        plan.config.table_dim,
         vocabulary_multiple=plan.config.vocabulary_multiple,
         scale=plan.config.embedding_scale,
         embeddings_initializer=plan.embeddings_initializer,
         seed=derive_seed(plan.seed, "token_embedding"),
         name="token_embedding",
+        dtype=plan.dtype,
+    )
+
+
+def build_embedding_projection(plan: Blueprint) -> Dense | None:
+    """Makes what widens vectors of a narrow table, which all stacks of a model share.
+
+    Together with the table it stands for a table of the full width, and of that there
+    is one, too. It has a bias, as in ALBERT and ELECTRA.
+
+    Returns:
+        From `(B, T, E)` to `(B, T, D)`; None without `embedding_dim`.
+
+    References:
+        - [Lan et al., 2019](https://arxiv.org/abs/1909.11942), section 3.1
+        - [Clark et al., 2020](https://arxiv.org/abs/2003.10555); the bias is in the
+          published code of both, not in the papers
+    """
+    if plan.config.embedding_dim is None:
+        return None
+    name = "embedding_projection"
+    return Dense(
+        plan.config.hidden_dim,
+        kernel_initializer=seeded(plan.projection_initializer, plan.seed, name),
+        name=name,
         dtype=plan.dtype,
     )
 

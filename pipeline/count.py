@@ -25,13 +25,13 @@ def count_part(
         return Counter(read_state(folder, "words", part.name))
     documents = kept_documents(folder, part, config).splits["train"]
     words: Counter[str] = Counter()
-    for texts in _texts(documents, config):
+    for texts in texts_of(documents, config):
         words.update(count_words(texts, splitter))
     mark_done(folder, "words", part.name, words)
     return words
 
 
-def _texts(
+def texts_of(
     documents: DocumentBatch, config: RunConfig
 ) -> Iterator[Sequence[bytes] | np.ndarray]:
     """The texts that the records will be made of."""

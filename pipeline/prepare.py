@@ -73,7 +73,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
             kept.clear()
 
     for item in read_unit(unit, *sources):
-        outcome = _cleaned(item, config)
+        outcome = cleaned(item, config)
         if isinstance(outcome, Document):
             kept.append(outcome)
             size += _bytes(outcome)
@@ -91,7 +91,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
     return parts_of(folder, unit.index)
 
 
-def _cleaned(item: Item, config: RunConfig) -> Item:
+def cleaned(item: Item, config: RunConfig) -> Item:
     """The document to keep, its entry in quarantine, or why it is filtered."""
     if not isinstance(item, Document) or item.image:
         return item  # the rules are about text

@@ -1,4 +1,4 @@
-"""`transbeam train`, `evaluate`, `sweep` and `import`; also `python -m trainer`."""
+"""`transbeam train`, `evaluate`, `sweep`, `import`, `trim`; or `python -m trainer`."""
 
 import argparse
 import os
@@ -11,6 +11,7 @@ from configs.command import (
     Invocation,
     add_common_arguments,
     add_run_arguments,
+    at_least_one,
     read_invocation,
     run_main,
 )
@@ -50,6 +51,24 @@ def import_checkpoint(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def trim_vocabulary(arguments: argparse.Namespace) -> int:
+    """Makes a run's folder with a smaller vocabulary; see `trainer.trim`."""
+    quiet_import("tensorflow", "tensorflow_text", "keras")
+    from trainer.trim import trim_run
+
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    result = trim_run(
+        arguments.old_folder,
+        arguments.run_folder,
+        tuple(arguments.overrides),
+        console,
+        min_count=arguments.min_count,
+        max_size=arguments.max_size,
+    )
+    console.emit(result)
+    return 0
+
+
 def sweep_grid(arguments: argparse.Namespace) -> int:
     """Runs a grid of configurations; see `trainer.sweep`."""
     quiet_import("tensorflow", "keras")
@@ -61,13 +80,13 @@ def sweep_grid(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `train CONFIG`, `evaluate CONFIG`, `sweep FILE` or `import DIR`."""
+    """Runs `train CONFIG`, `evaluate CONFIG`, `sweep FILE`, `import` or `trim DIR`."""
     return run_main(_main, argv)
 
 
 def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
-    if arguments.function in (import_checkpoint, sweep_grid):
+    if arguments.function in (import_checkpoint, sweep_grid, trim_vocabulary):
         return arguments.function(arguments)
     invocation = read_invocation(arguments, with_model=True)
     if arguments.function is train and not find_place(os.environ).is_chief:
@@ -167,6 +186,36 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_run_arguments(command)
     command.set_defaults(function=import_checkpoint)
+    command = commands.add_parser(
+        "trim",
+        help="leave out of a model the pieces of words that a corpus does not need",
+        description="Makes a run's folder of another one, RUN, with the part of its "
+        "vocabulary that the texts of data.source need, and the weights of that part. "
+        "These texts are read and answered as before. Only WordPiece and byte-level "
+        "BPE can be trimmed.",
+        epilog="example: transbeam trim runs/bert --run runs/small "
+        "--set data.source.path=my.txt",
+        allow_abbrev=False,
+    )
+    command.add_argument(
+        "old_folder", metavar="RUN", type=Path, help="a run, trained or imported"
+    )
+    command.add_argument(
+        "--min-count",
+        metavar="N",
+        type=at_least_one,
+        default=1,
+        help="leave out what fewer words of the corpus need, too; then some are "
+        "spelled by shorter pieces",
+    )
+    command.add_argument(
+        "--max-size",
+        metavar="N",
+        type=at_least_one,
+        help="leave out the rarest pieces until so many are left",
+    )
+    add_run_arguments(command)
+    command.set_defaults(function=trim_vocabulary)
     return parser
 
 

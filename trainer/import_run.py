@@ -86,7 +86,7 @@ def import_run(
     Raises:
         UserError: The checkpoint cannot be read, or an override does not fit it.
     """
-    run_folder = run_folder or Path("runs", _name_of(folder))
+    run_folder = run_folder or Path("runs", name_of(folder))
     checkpoint = read_checkpoint(folder)
     tokenizer = _read_tokenizer(folder, checkpoint, console)
     config = _config(checkpoint, tokenizer, run_folder, overrides)
@@ -107,14 +107,14 @@ def import_run(
             console.say(f"what was imported before is now in {moved}")
         result = _import(loaded, checkpoint, tokenizer, config, stage, console)
         result = {"source": str(folder.absolute()), **result}
-        _keep_edited(run_folder / RUN_FILE, console)
+        keep_edited(run_folder / RUN_FILE, console)
         save_config(run_folder, config)
         stage.finish(inputs, result)
     console.result(result["summary"])
     return result
 
 
-def _keep_edited(file: Path, console: Console) -> None:
+def keep_edited(file: Path, console: Console) -> None:
     """Puts a configuration that is there aside: someone may have written in it."""
     if not file.exists():
         return
@@ -175,7 +175,7 @@ def _import(
         console.say(f"new, not in the checkpoint: {', '.join(new)}")
     exportable = can_export(config, tokenizer)
     if exportable and tokenizer and not new:
-        _finish_stages(config, stage.run_folder, model, tokenizer)
+        finish_stages(config, stage.run_folder, model, tokenizer)
     parameters = model.count_params()
     run_folder = stage.run_folder
     step = next_step(config, tokenizer, run_folder / RUN_FILE, run_folder)
@@ -196,14 +196,16 @@ def _import(
     }
 
 
-def _finish_stages(
+def finish_stages(
     config: RunConfig, run_folder: Path, model: keras.Model, tokenizer: TokenizerModel
 ) -> None:
     """Puts tokenizer and weights where the other commands look for them."""
-    data, inputs = data_stage(run_folder), data_inputs(config)
+    data = data_stage(run_folder)
+    print_of_tokenizer = tokenizer_fingerprint(run_folder / IMPORTED / TOKENIZER)
+    # Another tokenizer at the same place is not put over what was made with this one.
+    inputs = {**data_inputs(config), "tokenizer_files": print_of_tokenizer}
     data.begin(inputs)
     save_tokenizer(data.path / TOKENIZER, tokenizer)
-    print_of_tokenizer = tokenizer_fingerprint(data.path / TOKENIZER)
     # Stands for records that there are none of.
     records = f"{IMPORTED}-{fingerprint({'tokenizer': print_of_tokenizer})}"
     save_config(data.path, config)
@@ -241,7 +243,7 @@ def _config(
         model = dataclasses.replace(model, vocabulary_multiple=multiple)
     imported = run_folder / IMPORTED
     config = RunConfig(
-        name=_name_of(run_folder),
+        name=name_of(run_folder),
         data=DataConfig(
             source=ImagesSource(path="images/*/*", image_size=patches.image_size)
             if patches
@@ -349,11 +351,11 @@ def _read_preset_tokenizer(folder: Path) -> TokenizerModel:
     return import_tokenizer(pieces if pieces.is_file() else assets)
 
 
-def _name_of(folder: Path) -> str:
+def name_of(folder: Path) -> str:
     """A run's name out of a folder's.
 
     Example:
-    >>> _name_of(Path("models/bert base (uncased)"))
+    >>> name_of(Path("models/bert base (uncased)"))
     'bert-base-uncased'
     """
     words = re.findall(r"[A-Za-z0-9][A-Za-z0-9._]*", folder.absolute().name)

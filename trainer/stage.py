@@ -78,7 +78,7 @@ def training_inputs(
     for name, path in _weights_of_others(config.training).items():
         key = f"{name}_sha256"
         gone = there.get(key, "missing")
-        keys[key] = _sha256(path) if path.is_file() else gone
+        keys[key] = sha256_of(path) if path.is_file() else gone
     for number, dataset in enumerate(config.training.datasets):
         key = f"datasets[{number}].records"
         gone = there.get(key, "missing")
@@ -134,7 +134,8 @@ def is_as_imported(run_folder: Path) -> bool:
     return (run_folder / IMPORTED / "stage.json").is_file()
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

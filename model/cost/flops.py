@@ -23,7 +23,7 @@ from configs.sockets import (
 from configs.supervised import SpanQAConfig, TokenClassificationConfig
 from model.cost.attention import reach
 from model.cost.lengths import Lengths
-from model.cost.parameters import as_trained, scored_rows
+from model.cost.parameters import as_trained, scored_dim, scored_rows
 from model.cost.sides import Side, sides_of
 from model.cost.weights import Classification, Regression
 from model.cost.work import Work, elementwise, products
@@ -67,7 +67,10 @@ def count_work(
     work = sum((_stack(side) for side in sides), Work())
     if isinstance(config, EncoderConfig):
         return work + _on_encoder(config, objective, rows, lengths)
-    return work + products("logits", sides[-1].tokens * config.hidden_dim * rows)
+    tokens, width = sides[-1].tokens, scored_dim(config)
+    if config.tie_embeddings and config.embedding_dim is not None:
+        work += products("head", tokens * config.hidden_dim * width)
+    return work + products("logits", tokens * width * rows)
 
 
 def _stack(side: Side) -> Work:
@@ -81,11 +84,12 @@ def _stack(side: Side) -> Work:
         block += _cross_attention(side)
         sub_layers = 3
     block += sub_layers * (norm + elementwise(width, RESIDUALS[config.residual.kind]))
-    return side.num_layers * block + _around(config, norm, width)
+    return side.num_layers * block + _around(config, side.tokens)
 
 
-def _around(config: Stack, norm: Work, width: int) -> Work:
+def _around(config: Stack, tokens: int) -> Work:
     """Embeddings and the norms outside of the blocks; to look up costs nothing."""
+    width = tokens * config.table_dim
     around = elementwise(width, (0, 1))
     if isinstance(config.position, LearnedPosition | SinusoidalPosition):
         around += elementwise(width, SUM)
@@ -94,9 +98,13 @@ def _around(config: Stack, norm: Work, width: int) -> Work:
     if config.embedding_scale:
         around += elementwise(width, (1, 1))
     if config.has_embeddings_norm:
-        around += norm
+        around += elementwise(width, NORMS[config.norm.kind])
+    wide = tokens * config.hidden_dim
+    if config.embedding_dim is not None:
+        around += products("head", width * config.hidden_dim)
+        around += elementwise(wide, BIAS)
     if config.norm.placement == "pre":
-        around += norm
+        around += elementwise(wide, NORMS[config.norm.kind])
     return around
 
 
@@ -202,12 +210,15 @@ def _on_encoder(
     if config.pooler is not None and config.pooler.projection:
         work += products("head", width**2)
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
-        asked = objective.predictions_per_record(lengths.tokens)
-        work += products("head", asked * width**2)
-        work += products("logits", asked * width * rows)
-        work += elementwise(asked * width, ACTIVATIONS[config.feedforward.activation])
-        work += elementwise(asked * width, NORMS[config.norm.kind])
-        work += elementwise(asked * (width + rows), BIAS)
+        asked, scored = (
+            objective.predictions_per_record(lengths.tokens),
+            scored_dim(config),
+        )
+        work += products("head", asked * width * scored)
+        work += products("logits", asked * scored * rows)
+        work += elementwise(asked * scored, ACTIVATIONS[config.feedforward.activation])
+        work += elementwise(asked * scored, NORMS[config.norm.kind])
+        work += elementwise(asked * (scored + rows), BIAS)
     match objective:
         case SentencePairsConfig():
             return work + products("head", 2 * width)

@@ -36,6 +36,7 @@ from configs.sockets import GatedFeedForward, LayerNorm, ReZeroResidual
 from configs.training import TrainingConfig
 from model.cost.attention import kernel_features, reach
 from model.cost.lengths import Lengths
+from model.cost.parameters import scored_dim
 from model.cost.sides import Side, sides_of
 
 FLOAT32, BFLOAT16 = 4, 2
@@ -157,14 +158,21 @@ def kept_activations(
                 parts.get("block_inputs", 0) + side.num_layers * inputs
             )
         parts["norms"] += _kept_around(side, number)
+        if side.config.embedding_dim is not None:
+            # What is widened.
+            inputs = side.tokens * side.config.embedding_dim * number
+            parts["embeddings"] = parts.get("embeddings", 0) + inputs
     scored = scored_tokens(config, objective, lengths)
     # What the scores are made of, and the gradient to it in float32.
-    parts["logits"] = scored * (number + FLOAT32) * config.hidden_dim
+    width = scored_dim(config)
+    parts["logits"] = scored * (number + FLOAT32) * width
     if isinstance(config, EncoderConfig):
         # BERT's head has a dense layer and a norm.
-        inner = number + activation_bytes(config, number)
-        inner += norm_bytes(config, number)
-        parts["logits"] += scored * inner * config.hidden_dim
+        inner = activation_bytes(config, number) + norm_bytes(config, number)
+        parts["logits"] += scored * (number * config.hidden_dim + inner * width)
+    elif config.tie_embeddings and config.embedding_dim is not None:
+        # What is made narrow.
+        parts["logits"] += scored * number * config.hidden_dim
     return parts
 
 
@@ -237,8 +245,9 @@ def bytes_of_a_score(side: Side, number: int) -> int:
 def _kept_around(side: Side, number: int) -> int:
     """Inputs of the norms outside of the blocks."""
     config = side.config
-    norms = config.has_embeddings_norm + (config.norm.placement == "pre")
-    return side.tokens * config.hidden_dim * norm_bytes(config, number) * norms
+    width = config.has_embeddings_norm * config.table_dim
+    width += (config.norm.placement == "pre") * config.hidden_dim
+    return side.tokens * width * norm_bytes(config, number)
 
 
 def cache_bytes(config: Model, number: int) -> dict[str, int]:

@@ -137,6 +137,23 @@ def scored_rows(config: Model, vocabulary_size: int) -> int:
     return vocabulary_size
 
 
+def scored_dim(config: Model) -> int:
+    """Width of the vectors that tokens are scored by: a tied table's own.
+
+    Example:
+    >>> from configs.model import DecoderConfig
+    >>> scored_dim(DecoderConfig(hidden_dim=256, embedding_dim=64))
+    64
+    >>> scored_dim(
+    ...     DecoderConfig(hidden_dim=256, embedding_dim=64, tie_embeddings=False)
+    ... )
+    256
+    """
+    if isinstance(config, EncoderConfig) or config.tie_embeddings:
+        return config.table_dim
+    return config.hidden_dim
+
+
 def count_trained(shapes: Shapes, adaptation: Adaptation) -> Trained:
     """Counts what `training.adaptation` leaves to be trained.
 

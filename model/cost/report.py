@@ -132,7 +132,7 @@ def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
     if not isinstance(run.training.adaptation, AllWeights):
         trained = count_trained(_shapes(run, vocabulary_size), run.training.adaptation)
     layers = sum(count for name, count in parts.items() if "_layers/" in name)
-    after = ("final_norm", "pooling", "pooler", "logits")
+    after = ("final_norm", "pooling", "pooler", "logits", "logits_projection")
     last = sum(count for name, count in parts.items() if name.endswith(after))
     total = sum(parts.values())
     return {

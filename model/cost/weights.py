@@ -142,8 +142,8 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
     """
     width = config.hidden_dim
     masked = {
-        **_dense("head_dense", width, width),
-        **_norm("head_norm", config),
+        **_dense("head_dense", width, config.table_dim),
+        **_norm("head_norm", config, config.table_dim),
         "head_bias/bias": (vocabulary_size,),
     }
     match objective:
@@ -163,7 +163,7 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
             return {}
 
 
-def table_rows(config: Model, vocabulary_size: int) -> int:
+def table_rows(config: Stack, vocabulary_size: int) -> int:
     """Rows of the token embedding: the vocabulary, rounded up.
 
     Example:
@@ -177,14 +177,14 @@ def table_rows(config: Model, vocabulary_size: int) -> int:
 def _encoder(config: EncoderConfig, vocabulary_size: int) -> Shapes:
     width = config.hidden_dim
     if config.patches is None:
-        shapes = _table("token_embedding", table_rows(config, vocabulary_size), width)
+        shapes = _tokens(config, vocabulary_size)
     else:
         patches = config.patches
         pixels = patches.patch_size**2 * patches.num_channels
         shapes = _dense("patch_embedding", pixels, width)
         shapes |= _table("class_token", 1, width)
     if config.num_segments:
-        shapes |= _table("segment_embedding", config.num_segments, width)
+        shapes |= _table("segment_embedding", config.num_segments, config.table_dim)
     shapes |= _stack(config, config.attention, "encoder")
     if config.pooler is not None and config.pooler.kind == "attention":
         shapes["pooling/query"] = (width,)
@@ -202,9 +202,20 @@ def _seq2seq(config: Seq2SeqConfig, vocabulary_size: int) -> Shapes:
 def _tables(config: DecoderConfig | Seq2SeqConfig, vocabulary_size: int) -> Shapes:
     """A table of tokens to read them, and another to score them unless tied."""
     width = config.hidden_dim
-    shapes = _table("token_embedding", table_rows(config, vocabulary_size), width)
+    shapes = _tokens(config, vocabulary_size)
     if not config.tie_embeddings:
         shapes |= _dense("logits", width, vocabulary_size, bias=False)
+    elif config.embedding_dim is not None:
+        shapes |= _dense("logits_projection", width, config.embedding_dim, bias=False)
+    return shapes
+
+
+def _tokens(config: Stack, vocabulary_size: int) -> Shapes:
+    """The table of tokens, and what widens its rows if they are narrow."""
+    width = config.table_dim
+    shapes = _table("token_embedding", table_rows(config, vocabulary_size), width)
+    if config.embedding_dim is not None:
+        shapes |= _dense("embedding_projection", width, config.hidden_dim)
     return shapes
 
 
@@ -219,7 +230,7 @@ def _stack(
         side: `"encoder"` or `"decoder"`.
         pair: Whether it is one of two; then the decoder looks at the encoder.
     """
-    width, prefix = config.hidden_dim, f"{side}_" if pair else ""
+    width, prefix = config.table_dim, f"{side}_" if pair else ""
     shapes: Shapes = {}
     match config.position:
         case LearnedPosition(offset=offset):
@@ -230,7 +241,7 @@ def _stack(
         case _:
             pass
     if config.has_embeddings_norm:
-        shapes |= _norm(f"{prefix}embeddings_norm", config)
+        shapes |= _norm(f"{prefix}embeddings_norm", config, width)
     block = _block(config, attention, crosses=pair and side == "decoder")
     shapes |= _under(f"{side}_layers", block)
     if config.norm.placement == "pre":
@@ -307,9 +318,10 @@ def _feedforward(config: Stack) -> Shapes:
     return shapes | _dense("output", wide, width, bias=bias)
 
 
-def _norm(name: str, config: Stack) -> Shapes:
+def _norm(name: str, config: Stack, width: int | None = None) -> Shapes:
+    """A norm of vectors as wide as the blocks', if no other width is given."""
     vectors = ("gamma", "beta") if isinstance(config.norm, LayerNorm) else ("gamma",)
-    return {f"{name}/{vector}": (config.hidden_dim,) for vector in vectors}
+    return {f"{name}/{vector}": (width or config.hidden_dim,) for vector in vectors}
 
 
 def _table(name: str, rows: int, width: int) -> Shapes:

@@ -21,8 +21,8 @@ class Work:
     The parts are `projections` (queries, keys, values and outputs of attention),
     `attention` (scores and means of values: what grows with the length), `feedforward`,
     `logits` (scores of the vocabulary's tokens), `head` (all other dense layers: an
-    objective's, a pooler's, that of patches) and `elementwise` (everything that is no
-    product of matrices).
+    objective's, a pooler's, those of patches and of narrow tables) and `elementwise`
+    (everything that is no product of matrices).
 
     Example:
     >>> layer = products("feedforward", 50) + elementwise(1, (5, 7))

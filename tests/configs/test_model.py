@@ -222,6 +222,19 @@ PAIRS = {
         "f:4: model.tie_embeddings: is a key of kind 'decoder', but the kind here is "
         "'encoder' (the default).",
     ),
+    "a table wider than the blocks": (
+        ["kind: decoder", "hidden_dim: 64", "embedding_dim: 65"],
+        "f:6: model: embedding_dim=65 is more than hidden_dim=64: the dense layer "
+        "behind the table would throw away what the table holds. Make it smaller",
+    ),
+    "a narrow table for images": (
+        ["max_sequence_length: 197", "embedding_dim: 64", "patches: {}"],
+        "f:5: model: embedding_dim=64 is of the table of tokens, and with patches ",
+    ),
+    "a table of no width": (
+        ["embedding_dim: 0"],
+        "f:4: model.embedding_dim: 0 is out of range: it must be at least 1.",
+    ),
     "pooler of no kind": (
         ["pooler:", "  kind: last"],
         "f:5: model.pooler.kind: expected 'first' or 'mean' or 'max' or 'attention', "
@@ -247,6 +260,8 @@ def test_refused_with_its_place_and_the_reason(lines: list[str], message: str) -
         ["max_sequence_length: 256", "attention: {kind: block_sparse}"],
         ["max_sequence_length: 197", "patches: {}"],
         ["num_segments: 1"],
+        ["hidden_dim: 64", "embedding_dim: 64"],
+        ["kind: seq2seq", "embedding_dim: 1", "tie_embeddings: false"],
         ["pooler: null", "patches: null"],
         ["kind: decoder", "position: {kind: alibi}"],
         ["kind: decoder", "attention: {kind: sliding_window, window_size: 2}"],

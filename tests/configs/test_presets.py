@@ -45,7 +45,11 @@ PARAMETERS = {
     "performer_base": 124_645_632 + (4096 - 512) * 768,  # RoBERTa's, more positions
     "vit_base": 85_798_656,
     "classifier_small": 5_289_472,
+    "phone_classifier": 6_885_888,
+    "phone_embedder": 11_629_696,
+    "phone_next_word": 11_113_856,
 }
+OURS = {"classifier_small", "phone_classifier", "phone_embedder", "phone_next_word"}
 # In what a twin may differ from its preset, beside data and training.
 SIZES = {
     "name",
@@ -57,6 +61,7 @@ SIZES = {
     "objective.labels",
     "model.num_layers",
     "model.hidden_dim",
+    "model.embedding_dim",
     "model.max_sequence_length",
     "model.attention.num_heads",
     "model.attention.head_dim",
@@ -94,7 +99,7 @@ def test_parameters_as_published_and_as_the_header_says(name: str) -> None:
 def test_header_says_what_to_expect_and_the_command(name: str) -> None:
     path = CONFIGS / f"presets/{name}.yaml"
     header = path.read_text("utf-8").partition("\nname:")[0]
-    if name != "classifier_small":  # ours
+    if name not in OURS:
         assert re.search(r", (19|20)\d\d, ", header)
         assert "\n#   cost        " in header
         assert "\n#   score       " in header
@@ -177,9 +182,10 @@ def test_images_that_the_header_of_the_twin_makes(tmp_path: Path) -> None:
     assert {str(label) for label in arrays["labels"]} == set(run.objective.labels)
 
 
-def test_texts_that_the_header_of_the_twin_makes(tmp_path: Path) -> None:
-    run = load_run(CONFIGS / "tiny/classifier_small.yaml")
-    file = made_by_the_header_of("classifier_small", tmp_path)
+@pytest.mark.parametrize("name", ["classifier_small", "phone_classifier"])
+def test_texts_that_the_header_of_the_twin_makes(name: str, tmp_path: Path) -> None:
+    run = load_run(CONFIGS / f"tiny/{name}.yaml")
+    file = made_by_the_header_of(name, tmp_path)
     assert file.relative_to(tmp_path) == Path(run.data.source.path)
     with file.open(newline="") as lines:
         rows = list(csv.DictReader(lines))

@@ -145,6 +145,23 @@ def test_differences_name_changed_added_and_removed_keys(stage):
     assert stage.differences(NEW) == expected
 
 
+def test_an_option_that_came_later_and_is_left_out_changes_nothing(stage):
+    before = {"steps": 2, "model": {"num_layers": 1}}
+    stage.begin(before)
+    stage.finish(before, {"records": 3})
+    new = {"embedding_dim": None, "num_layers": 1}
+    left_out = {"steps": 2, "trim": None, "model": new}
+    assert stage.differences(left_out) == []
+    assert stage.result_if_done(left_out) == stage.require(left_out) == {"records": 3}
+    assert stage.begin(left_out) is None
+    given = {**left_out, "trim": 0, "model": {**new, "embedding_dim": 8}}
+    assert stage.result_if_done(given) is None
+    assert stage.differences(given) == [
+        "trim: nothing there, 0 here",
+        'model: {"num_layers":1} there, {"embedding_dim":8,"num_layers":1} here',
+    ]
+
+
 def test_require_refuses_by_name(stage):
     def refusal(inputs):
         with pytest.raises(ArtifactError) as caught:

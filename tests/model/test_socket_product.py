@@ -177,6 +177,16 @@ def test_where_each_pair_meets(chosen):
     check(chosen)
 
 
+@pytest.mark.parametrize("family", SOCKETS["family"])
+def test_with_a_narrow_table(family):
+    learned = [
+        chosen
+        for chosen in legal_combinations()
+        if chosen["family"] is family and chosen["position"].kind == "learned"
+    ]
+    check({**learned[0], "embedding_dim": 6})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("attention", SOCKETS["attention"], ids=lambda kind: kind.kind)
 def test_the_whole_product(attention):

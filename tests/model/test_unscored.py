@@ -42,7 +42,9 @@ def test_of_every_objective(kind) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [{"tie_embeddings": False}, {"vocabulary_multiple": 8}], ids=str
+    "keys",
+    [{"tie_embeddings": False}, {"vocabulary_multiple": 8}, {"embedding_dim": 3}],
+    ids=str,
 )
 def test_of_every_table(keys) -> None:
     """A table of its own, and one with rows past the vocabulary."""

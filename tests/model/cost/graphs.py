@@ -86,6 +86,16 @@ GRAPHS = {
         MaskedConfig(),
         TEXT,
     ),
+    "albert": Graph(
+        EncoderConfig(**_options(embedding_dim=128), num_segments=2),
+        MaskedConfig(),
+        TEXT,
+    ),
+    "narrow": Graph(
+        DecoderConfig(**_options(embedding_dim=128), embeddings_norm=True),
+        CausalConfig(),
+        TEXT,
+    ),
     "rezero": Graph(
         EncoderConfig(**_options(residual=ReZeroResidual())), SpanQAConfig(), TEXT
     ),

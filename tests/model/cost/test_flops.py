@@ -65,6 +65,27 @@ def test_products_of_a_pair_of_stacks_by_hand():
     assert work.forward["logits"] == MULTIPLY_ADD * 6 * 8 * 100
 
 
+def test_products_around_a_narrow_table_by_hand():
+    narrow = {**SMALL, "embedding_dim": 3}
+    tied, untied = (
+        count_work(
+            DecoderConfig(**narrow, tie_embeddings=tie),
+            CausalConfig(),
+            100,
+            Lengths(tokens=10),
+        ).forward
+        for tie in (True, False)
+    )
+    assert tied["head"] == MULTIPLY_ADD * 10 * (3 * 8 + 8 * 3)
+    assert tied["logits"] == MULTIPLY_ADD * 10 * 3 * 100
+    assert untied["head"] == MULTIPLY_ADD * 10 * 3 * 8
+    assert untied["logits"] == MULTIPLY_ADD * 10 * 8 * 100
+    config = EncoderConfig(**narrow)
+    masked = count_work(config, MaskedConfig(), 100, Lengths(tokens=20)).forward
+    assert masked["head"] == MULTIPLY_ADD * (20 * 3 * 8 + 3 * 8 * 3)
+    assert masked["logits"] == MULTIPLY_ADD * 3 * 3 * 100
+
+
 def test_only_what_is_masked_is_scored():
     lengths = Lengths(tokens=20)
     work = count_work(EncoderConfig(**SMALL), MaskedConfig(), 100, lengths)

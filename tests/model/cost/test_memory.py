@@ -94,6 +94,27 @@ def test_kept_by_a_decoder_by_hand():
     }
 
 
+def test_kept_around_a_narrow_table_by_hand():
+    narrow = {"embedding_dim": 3, "embeddings_norm": True}
+    parts, plain = kept(DecoderConfig(**SMALL, **narrow)), kept(DecoderConfig(**SMALL))
+    # What is widened; the norm before it; what is made narrow, what is scored, and the
+    # gradient of that in float32.
+    assert parts.pop("embeddings") == 4 * TOKENS * 3
+    assert parts.pop("norms") == plain.pop("norms") + 4 * TOKENS * 3
+    assert parts.pop("logits") == TOKENS * (4 * 8 + (4 + 4) * 3)
+    del plain["logits"]
+    assert parts == plain
+    untied = kept(DecoderConfig(**SMALL, **narrow, tie_embeddings=False))
+    assert untied["logits"] == TOKENS * (4 + 4) * 8
+    masked, whole = (
+        kept(EncoderConfig(**SMALL, embedding_dim=width))["logits"] for width in (3, 8)
+    )
+    # Of two hidden tokens: what the dense layer reads; of its width then what the
+    # activation and the norm keep, what is scored, and the gradient of that.
+    assert masked == 2 * (4 * 8 + (4 + 4 + 4 + 4) * 3)
+    assert whole == 2 * (4 * 8 + (4 + 4 + 4 + 4) * 8)
+
+
 def test_half_precision_halves_what_is_not_made_in_float32():
     wide, narrow = (kept(DecoderConfig(**SMALL), number) for number in (4, 2))
     assert narrow["attention"] == wide["attention"] / 2

@@ -107,6 +107,8 @@ LLAMA = DecoderConfig(
     feedforward=GatedFeedForward(intermediate_dim=11_008),
     tie_embeddings=False,
 )
+# ALBERT-base shares one block among its twelve, so it weighs as one of one block.
+ALBERT_OF_A_BLOCK = bert(1, 768, 12, embedding_dim=128)
 ROBERTA = {"num_segments": 1, "position": LearnedPosition(offset=2)}
 
 
@@ -124,6 +126,7 @@ ROBERTA = {"num_segments": 1, "position": LearnedPosition(offset=2)}
         (t5(6, 512, 8, 2048), 32_100, 60_506_624),
         (t5(12, 768, 12, 3072), 32_100, 222_903_552),
         (LLAMA, 32_000, 6_738_415_616),
+        (ALBERT_OF_A_BLOCK, 30_000, 11_683_584),
     ],
 )
 def test_published_counts_are_exact(config, vocabulary_size, published):
@@ -189,6 +192,25 @@ def test_a_small_pair_of_stacks_by_hand():
         "decoder_layers/feedforward": 3 * feedforward,
         "decoder_layers/feedforward_norm": 3 * 8,
     }
+
+
+def test_a_narrow_table_by_hand():
+    narrow = DecoderConfig(**SMALL, embedding_dim=3, embeddings_norm=True)
+    parts, plain = (
+        count_parameters(replace(narrow, embedding_dim=width), 100)
+        for width in (3, None)
+    )
+    around = {
+        "token_embedding": 100 * 3,
+        "embedding_projection": 3 * 8 + 8,
+        "position_embedding": 16 * 3,
+        "embeddings_norm": 2 * 3,
+        "logits_projection": 8 * 3,
+    }
+    assert parts == {**plain, **around}
+    untied = count_parameters(replace(narrow, tie_embeddings=False), 100)
+    del around["logits_projection"]
+    assert untied == {**plain, **around, "logits": 8 * 100}
 
 
 @given(layers=st.integers(1, 9), more=st.integers(1, 9))
@@ -264,8 +286,19 @@ SOCKETS = [
         "norm": LayerNorm(placement="pre"),
         "embeddings_norm": True,
     },
+    {"embedding_dim": 3, "norm": LayerNorm(placement="post")},
+    {"embedding_dim": 8, "position": SinusoidalPosition()},
 ]
 TASKS = [
+    (EncoderConfig(**SMALL, num_segments=2, embedding_dim=3), MaskedConfig()),
+    (
+        EncoderConfig(**SMALL, pooler=Pooler(projection=True), embedding_dim=3),
+        SentencePairsConfig(),
+    ),
+    (
+        Seq2SeqConfig(**SMALL, embedding_dim=3, embeddings_norm=True),
+        SpanCorruptionConfig(),
+    ),
     (EncoderConfig(**SMALL, pooler=Pooler(projection=True)), MaskedConfig()),
     (
         EncoderConfig(**SMALL, num_segments=2, pooler=Pooler(projection=True)),

@@ -143,6 +143,8 @@ def test_a_decoder_reads_with_a_cache_as_without(decoder, names):
         pytest.param(
             {"embedding_scale": True, "embeddings_norm": True}, marks=without_jax
         ),
+        {"embedding_dim": 6, "embeddings_norm": True},
+        pytest.param({"embedding_dim": 6, "tie_embeddings": False}, marks=without_jax),
     ],
 )
 def test_what_else_a_decoder_may_have(decoder, changes):
@@ -183,6 +185,7 @@ def test_prompts_are_prefixes_whose_tokens_see_each_other(randomise, names):
         (("relative_bias", "grouped"), {"scale_logits": True}),
         (("rope", "window"), {"tie_embeddings": False, "num_decoder_layers": 1}),
         pytest.param(("learned", "multi_query"), {}, marks=without_jax),
+        (("learned", "full"), {"embedding_dim": 6, "scale_logits": True}),
     ],
 )
 def test_a_pair_reads_with_a_cache_as_without(seq2seq, names, changes):

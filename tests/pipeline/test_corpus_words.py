@@ -1,0 +1,68 @@
+"""All texts that records would be made of are counted, whatever split they fall in."""
+
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from configs.cleaning import CleaningConfig
+from configs.data import DataConfig
+from configs.errors import DataError
+from configs.run import RunConfig
+from configs.sources import TextSource
+from configs.supervised import TextToTextConfig, TokenClassificationConfig
+from configs.table_sources import Columns, ConllSource, CsvSource
+from pipeline.corpus_words import words_of_corpus
+
+
+class Spaces:
+    """Words are what stands between spaces."""
+
+    def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return tf.strings.split(texts)
+
+
+def counted(data: DataConfig, **sections) -> dict[str, int]:
+    return dict(words_of_corpus(RunConfig(name="x", data=data, **sections), Spaces()))
+
+
+def test_both_splits_as_cleaned_without_what_is_filtered(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("one two two\n\nno\n\none more\n\nbad\0one\n")
+    (tmp_path / "held.txt").write_text("two\u200b held out\n")
+    data = DataConfig(
+        source=TextSource(path=str(tmp_path / "train.txt")),
+        validation_source=TextSource(path=str(tmp_path / "held.txt")),
+        cleaning=CleaningConfig(minimum_characters=4),
+        shard_megabytes=0.001,
+    )
+    words = counted(data)
+    assert words["one"] == 2
+    assert words["two"] in (2, 3)  # and `two` with what is not seen, if that is kept
+    assert words["more"] == words["held"] == words["out"] == 1
+    assert "no" not in words
+    assert not any("bad" in word for word in words)
+
+
+def test_words_that_a_template_puts_there(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na film,good\n")
+    data = DataConfig(
+        source=CsvSource(
+            path=str(tmp_path / "a.csv"), columns=Columns(text="text", label="label")
+        )
+    )
+    task = TextToTextConfig(source="mood of {text}", target="{label}")
+    assert counted(data, objective=task) == dict.fromkeys(
+        ["mood", "of", "a", "film", "good"], 1
+    )
+
+
+def test_words_of_a_tagged_sentence_are_read_alone_too(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("Ada B\nsang O\n\n")
+    data = DataConfig(source=ConllSource(path=str(tmp_path / "a.conll")))
+    words = counted(data, objective=TokenClassificationConfig(labels=("B", "O")))
+    assert words == {"Ada": 2, "sang": 2}
+
+
+def test_no_corpus_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere"):
+        counted(DataConfig(source=TextSource(path=str(tmp_path / "nowhere.txt"))))
