@@ -1,9 +1,10 @@
 """Hugging Face's BERT classifier, a process of its own.
 
-    hf_classifier.py FOLDER HOW
+    hf_classifier.py FOLDER HOW [SIZE [THREADS]]
 
 `FOLDER` has the checkpoint; the first to come makes it, with weights at random. `HOW`
-is `float32` or `bfloat16` on PyTorch, or `onnx` or `onnx-int8` on ONNX Runtime. For
+is `float32` or `bfloat16` on PyTorch, or `onnx` or `onnx-int8` on ONNX Runtime; `SIZE`
+one of `SIZES`. For
 every line it reads, a number of calls and a length, it classifies a row of that many
 tokens so often and writes the median of the seconds.
 """
@@ -22,10 +23,28 @@ VOCABULARY = 30522
 NAMES = ["input_ids", "attention_mask"]
 
 
-def make(folder: Path) -> None:
-    """Writes a checkpoint of BERT-base with two classes."""
+# Layers, width, heads, pieces and most tokens.
+SIZES = {
+    "bert_base": (12, 768, 12, VOCABULARY, 512),
+    "minilm": (6, 384, 12, VOCABULARY, 512),
+    "phone_classifier": (6, 256, 4, 8192, 128),
+}
+
+
+def make(folder: Path, size: str) -> None:
+    """Writes a checkpoint with two classes."""
     torch.manual_seed(0)
-    config = BertConfig(num_labels=2, type_vocab_size=1)
+    layers, width, heads, pieces, longest = SIZES[size]
+    config = BertConfig(
+        num_labels=2,
+        type_vocab_size=1,
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        vocab_size=pieces,
+        max_position_embeddings=longest,
+    )
     BertForSequenceClassification(config).save_pretrained(folder)
 
 
@@ -43,7 +62,9 @@ def on_torch(folder: Path, dtype: str) -> Callable[[np.ndarray], np.ndarray]:
     return classify
 
 
-def on_onnx(folder: Path, *, int8: bool) -> Callable[[np.ndarray], np.ndarray]:
+def on_onnx(
+    folder: Path, threads: int, *, int8: bool
+) -> Callable[[np.ndarray], np.ndarray]:
     """ONNX Runtime, with its graph optimizations."""
     import onnxruntime
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -66,7 +87,9 @@ def on_onnx(folder: Path, *, int8: bool) -> Callable[[np.ndarray], np.ndarray]:
         )
     if int8 and not small.exists():
         quantize_dynamic(file, small, weight_type=QuantType.QInt8)
-    session = onnxruntime.InferenceSession(small if int8 else file)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(small if int8 else file, options)
 
     def classify(ids: np.ndarray) -> np.ndarray:
         inputs = {NAMES[0]: ids, NAMES[1]: np.ones_like(ids)}
@@ -78,16 +101,20 @@ def on_onnx(folder: Path, *, int8: bool) -> Callable[[np.ndarray], np.ndarray]:
 def main() -> None:
     """Answers until the input ends."""
     folder, how = Path(sys.argv[1]), sys.argv[2]
+    size = sys.argv[3] if len(sys.argv) > 3 else "bert_base"
+    threads = int(sys.argv[4]) if len(sys.argv) > 4 else 0  # all cores
+    if threads:
+        torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     if not (folder / "config.json").exists():
-        make(folder)
+        make(folder, size)
     if how.startswith("onnx"):
-        classify = on_onnx(folder, int8=how == "onnx-int8")
+        classify = on_onnx(folder, threads, int8=how == "onnx-int8")
     else:
         classify = on_torch(folder, how)
     for line in sys.stdin:
         calls, length = map(int, line.split())
-        ids = np.random.default_rng(0).integers(1000, VOCABULARY, (1, length))
+        ids = np.random.default_rng(0).integers(1000, SIZES[size][3], (1, length))
         taken = []
         for _ in range(calls):
             began = time.perf_counter()

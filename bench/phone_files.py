@@ -1,0 +1,111 @@
+"""The files that `bench.phones` measures: a classifier of ours and of KerasHub's.
+
+    python -m bench.phone_files MODEL FOLDER
+
+writes `ours VARIANT.tflite` and `KerasHub VARIANT.tflite` when it reads a line.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from configs.quiet import quiet_import
+
+quiet_import("tensorflow", "tensorflow_text", "keras", "keras_hub")
+
+import keras  # noqa: E402
+import keras_hub  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from bench.phones import MODELS  # noqa: E402
+from configs.attention import FullAttention  # noqa: E402
+from configs.held_back import output_held_back  # noqa: E402
+from configs.load import load_run  # noqa: E402
+from configs.objective import ClassificationConfig  # noqa: E402
+from configs.sockets import DenseFeedForward  # noqa: E402
+from model.build import build_model  # noqa: E402
+from serving.phone.quantization import quantized  # noqa: E402
+from serving.tasks.interface import Endpoint, ids_spec  # noqa: E402
+from serving.tflite import convert  # noqa: E402
+
+# Layers, width, heads, pieces and most tokens: those of the peer's `SIZES`.
+SIZES = {
+    "bert_base": (12, 768, 12, 30522, 512),
+    "minilm": (6, 384, 12, 30522, 512),
+    "phone_classifier": (6, 256, 4, 8192, 128),
+}
+VARIANTS = ("dynamic_int8", "weight_int4", "dynamic_int4")
+assert set(SIZES) == set(MODELS)
+
+
+def ours(name: str, folder: Path) -> None:
+    """BERT's blocks and pooler, with two classes."""
+    layers, width, heads, pieces, longest = SIZES[name]
+    run = load_run(Path("configs/presets/bert_base.yaml"))
+    config: Any = replace(
+        run.model,
+        num_layers=layers,
+        hidden_dim=width,
+        attention=FullAttention(num_heads=heads),
+        feedforward=DenseFeedForward(intermediate_dim=4 * width),
+        max_sequence_length=longest,
+    )
+    objective = ClassificationConfig(labels=("0", "1"))
+    model = build_model(config, objective, pieces, segments=False, dtype="float32")
+    disturb(model)
+
+    def ask(token_ids: tf.Tensor, padding_mask: tf.Tensor) -> Any:
+        inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+        return model(inputs, training=False)
+
+    specs = [ids_spec(each, 1, None) for each in ("token_ids", "padding_mask")]
+    content = convert({"classify_ids": Endpoint(ask, specs)}, 128, folder)
+    (folder / "ours float32.tflite").write_bytes(content)
+    for variant in VARIANTS:
+        file = folder / f"ours {variant}.tflite"
+        file.write_bytes(quantized(content, variant))
+
+
+def keras_hubs(name: str, folder: Path) -> None:
+    """Its BERT with the classifier that it has for it."""
+    layers, width, heads, pieces, longest = SIZES[name]
+    backbone: Any = keras_hub.models.BertBackbone(
+        vocabulary_size=pieces,
+        num_layers=layers,
+        num_heads=heads,
+        hidden_dim=width,
+        intermediate_dim=4 * width,
+        max_sequence_length=longest,
+    )
+    model: Any = keras_hub.models.BertTextClassifier(backbone, num_classes=2)
+    disturb(model)
+    with output_held_back():
+        file = folder / "KerasHub float32.tflite"
+        model.export(str(file), format="litert", verbose=False)
+        saved = folder / "saved"
+        model.export(str(saved), format="tf_saved_model", verbose=False)
+        converter = tf.lite.TFLiteConverter.from_saved_model(str(saved))
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        (folder / "KerasHub dynamic_int8.tflite").write_bytes(converter.convert())
+
+
+def disturb(model: keras.Model) -> None:
+    """Biases are not 0 after a training, nor scales 1; nothing may be left out."""
+    chance = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(weight + 0.02 * chance.standard_normal(weight.shape))
+
+
+def main() -> None:
+    """Makes both, and says when."""
+    input()
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    ours(name, folder)
+    keras_hubs(name, folder)
+    print(0.0, flush=True)
+
+
+if __name__ == "__main__":
+    main()
