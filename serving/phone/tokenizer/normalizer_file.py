@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving.phone.tokenizer.characters import CODE_POINTS
 
-_SURROGATES = range(0xD800, 0xE000)
 # How the op packs a text: a flag, its place in a pool, and its bytes.
 _CHANGES, _PLACE, _MOST_BYTES = 0x40000000, 6, 63
 
@@ -120,11 +120,10 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
 
 def _changes(tokenizer: WordPieceTokenizer) -> Iterator[tuple[int, str]]:
     """Each code point that does not become itself, and what it becomes."""
-    code_points = [c for c in range(0x110000) if c not in _SURROGATES]
     # Between two letters it is seen whether it parts them, vanishes, or stands alone.
-    texts = tf.constant([f"a{chr(c)}b" for c in code_points])
+    texts = tf.constant([f"a{chr(c)}b" for c in CODE_POINTS])
     joined = tf.strings.reduce_join(tokenizer.words(texts), axis=1, separator=" ")
-    for c, text in zip(code_points, joined.numpy().tolist(), strict=True):
+    for c, text in zip(CODE_POINTS, joined.numpy().tolist(), strict=True):
         new = text[1:-1].decode()
         if new != chr(c):
             yield c, new
