@@ -14,8 +14,13 @@ import tensorflow as tf
 from pipeline.tokenizers import normalization, unicode_classes
 
 _SURROGATES = range(0xD800, 0xE000)
-# No character stands behind these, nor is one planned, so nothing is asked of them.
-_PLANES = (range(0x40000), range(0xE0000, 0xF0000))
+# Where Unicode has characters or plans any, and those of private use.
+CODE_POINTS = [
+    c
+    for stretch in (range(0x40000), range(0xE0000, 0x110000))
+    for c in stretch
+    if c not in _SURROGATES
+]
 _HANGUL = range(0xAC00, 0xAC00 + 11172)
 # Of all classes of combining marks, one of the lowest and one of the highest: what
 # changes places with neither has no class.
@@ -53,12 +58,7 @@ def bert_characters(*, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
     """
     deleted = set(_members(unicode_classes.CONTROL))
     spaces = {*map(ord, " \t\n\r"), *_members(unicode_classes.WHITESPACE)}
-    kept = [
-        c
-        for plane in _PLANES
-        for c in plane
-        if c not in _SURROGATES and c not in deleted and c not in spaces
-    ]
+    kept = [c for c in CODE_POINTS if c not in deleted and c not in spaces]
     hidden: set[int] = set()
     order: list[int] = []
     if strip_accents:

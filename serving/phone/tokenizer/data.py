@@ -114,8 +114,9 @@ def _sentence_piece(model: SentencePieceModel) -> tuple[str, dict[str, Any]]:
     for name in ("trie", "texts"):
         rules[name] = b64encode(rules[name]).decode()
     return file.kind, {
-        "scores": file.scores.tolist(),
-        "unknown_score": file.unknown_score,
+        # As texts: some readers of JSON round numbers of so many digits.
+        "scores": list(map(repr, file.scores.tolist())),
+        "unknown_score": repr(file.unknown_score),
         "unknown_text": file.unknown_text,
         "byte_ids": file.byte_pieces,
         "of_text": file.of_text,

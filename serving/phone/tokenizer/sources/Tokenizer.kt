@@ -85,6 +85,8 @@ class Tokenizer(json: String) {
             throw damaged(error)
         } catch (error: NoSuchElementException) {
             throw damaged(error)
+        } catch (error: NumberFormatException) {
+            throw damaged(error)
         }
     }
 
@@ -475,11 +477,9 @@ private class SentencePiece(data: JSONObject) : Engine {
     private val pieces = data.strings("pieces")
     private val isUnigram = data.getString("kind") == "unigram"
     private val unknown = data.getJSONObject("special").getInt("unknown")
-    private val unknownScore = data.getDouble("unknown_score")
+    private val unknownScore = data.getString("unknown_score").toDouble()
     private val unknownText = data.getString("unknown_text")
-    private val scores = data.getJSONArray("scores").let { scores ->
-        DoubleArray(scores.length()) { scores.getDouble(it) }
-    }
+    private val scores = data.strings("scores").map { it.toDouble() }.toDoubleArray()
     private val byteIds = data.ints("byte_ids")
     private val byteOf = byteIds.withIndex().associate { (byte, i) -> i to byte }
     private val alone = data.ints("alone").toSet()

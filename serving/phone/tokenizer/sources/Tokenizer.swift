@@ -517,9 +517,9 @@ private final class SentencePiece: Engine {
         let kind: String = try data.get("kind")
         isUnigram = kind == "unigram"
         unknown = try data.fields("special").get("unknown")
-        unknownScore = try data.get("unknown_score")
+        unknownScore = try number(data.get("unknown_score"))
         unknownText = try data.get("unknown_text")
-        scores = try data.get("scores")
+        scores = try (data.get("scores") as [String]).map { try number($0) }
         byteIds = try data.get("byte_ids")
         for (byte, i) in byteIds.enumerated() { byteOf[i] = UInt8(byte) }
         alone = Set(try data.get("alone") as [Int])
@@ -956,6 +956,16 @@ private func textOf(_ content: Bytes) -> String {
 private func utf8(_ codePoint: Int) -> Bytes {
     let scalar = UnicodeScalar(UInt32(codePoint)) ?? "\u{FFFD}"
     return Bytes(String(Character(scalar)).utf8)
+}
+
+/// A number that is written as a text: JSON's are rounded by some readers.
+private func number(_ text: String) throws -> Double {
+    guard let number = Double(text) else {
+        throw TokenizerError.badData(
+            "the tokenizer's data are damaged: \(text) is no number. Take the file that "
+                + "was exported with the model")
+    }
+    return number
 }
 
 private func numbered(_ texts: [String]) -> [Bytes: Int] {

@@ -426,9 +426,9 @@ class _SentencePiece:
         self._pieces: list[str] = data["pieces"]
         self._is_unigram: bool = data["kind"] == "unigram"
         self._unknown: int = data["special"]["unknown"]
-        self._unknown_score: float = data["unknown_score"]
+        self._unknown_score = float(data["unknown_score"])
         self._unknown_text: str = data["unknown_text"]
-        self._scores: list[float] = data["scores"]
+        self._scores = [float(score) for score in data["scores"]]
         self._byte_ids: Ids = data["byte_ids"]
         self._byte_of = {i: byte for byte, i in enumerate(self._byte_ids)}
         self._alone, self._unused = set(data["alone"]), set(data["unused"])

@@ -37,6 +37,7 @@ _DAMAGED = {
     "other kind": {"kind": "word"},
     "without pieces": {"pieces": None},
     "without rules": {"normalizer": {}},
+    "a score that is no number": {"scores": ["one"]},
 }
 
 

@@ -18,7 +18,17 @@ OF_ONE_LANGUAGE = {
     *("init", "contains", "load", "main", "check", "checked"),
     *("damaged", "whole", "groups", "as_float", "code_points", "bytes", "from_base64"),
     *("ints", "arrays", "objects", "strings", "int_or_null", "get", "optional"),
-    *("fields", "base64", "precedes", "push", "pop", "text_of", "utf8", "numbered"),
+    *(
+        "fields",
+        "base64",
+        "precedes",
+        "push",
+        "pop",
+        "text_of",
+        "utf8",
+        "number",
+        "numbered",
+    ),
     *("replacing", "split", "is_equal"),
 }
 NUMBER = re.compile(r"\b(?:0[xX][0-9A-Fa-f_]+|\d[\d_]*)\b")
