@@ -121,6 +121,11 @@ class ExportConfig:
         ".litertlm for LiteRT-LM.",
         default=False,
     )
+    tflite_text: bool = option(
+        "With `--target phone` also files that take a text, with a WordPiece tokenizer "
+        "inside, for runtimes that have tensorflow_text's ops.",
+        default=False,
+    )
     mediapipe: bool = option(
         "With `--target phone` also files for MediaPipe's TextClassifier, of "
         "`classification`, or TextEmbedder, of `masked`.",

@@ -104,6 +104,7 @@ def convert_endpoints(
     endpoints: Mapping[str, Endpoint],
     folder: Path,
     names: Mapping[str, str] = MappingProxyType({}),
+    custom_ops: frozenset[str] = frozenset(),
 ) -> dict[str, bytes]:
     """Some functions as files, in the variants that `export.tflite` names.
 
@@ -113,16 +114,22 @@ def convert_endpoints(
         endpoints: The signatures.
         folder: Has room for what is made on the way. Made if it is not there.
         names: What inputs are called here that have other names elsewhere.
+        custom_ops: Those outside of TFLite's own that a file may use. Then there is
+            no `int8`, which has to be run to be made.
 
     Raises:
         ArtifactError: As `write_tflite`.
     """
     variants, longest = trained.config.export.tflite, task_of(trained).max_length
+    if custom_ops:  # the quantizer's interpreter has none of them
+        variants = [each for each in variants if each not in CALIBRATED]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     # In float32, once for each way of tracing that is needed.
     sources = {
-        in_int8: convert(endpoints, longest, folder, in_int8=in_int8)
+        in_int8: convert(
+            endpoints, longest, folder, in_int8=in_int8, custom_ops=custom_ops
+        )
         for in_int8 in {variant in CALIBRATED for variant in variants}
     }
     calibration = None
@@ -135,7 +142,7 @@ def convert_endpoints(
         content = sources[variant in CALIBRATED]
         if variant != "float32":
             content = quantized(content, variant, calibration)
-        check_flatbuffer(content, f"{folder}: {variant}")
+        check_flatbuffer(content, f"{folder}: {variant}", custom_ops)
         made[variant] = content
     return made
 
@@ -146,6 +153,7 @@ def convert(
     folder: Path,
     *,
     in_int8: bool = False,
+    custom_ops: frozenset[str] = frozenset(),
 ) -> bytes:
     """Functions as the signatures of a float32 TFLite file.
 
@@ -155,6 +163,7 @@ def convert(
         max_length: What such a size is until then.
         folder: Where a SavedModel of the same size may stand for a while.
         in_int8: Whether the file will be rounded to 8 bits, ranges and all.
+        custom_ops: As in `convert_endpoints`.
     """
     # As large as the model, so not in the system's folder for small things.
     with writing(folder), tempfile.TemporaryDirectory(dir=folder) as temporary:
@@ -168,6 +177,7 @@ def convert(
             # Otherwise the scale of the head's norm is multiplied into the table of the
             # vocabulary, and the file holds that beside the table of the embedding.
             converter._experimental_disable_fuse_mul_and_fc = True
+            converter.allow_custom_ops = bool(custom_ops)
             content = converter.convert()
     sizes = {
         name: {
@@ -176,4 +186,4 @@ def convert(
         }
         for name, endpoint in endpoints.items()
     }
-    return with_shapes(content, sizes)
+    return content if custom_ops else with_shapes(content, sizes)

@@ -25,6 +25,7 @@ from serving.phone.fitting import advice
 from serving.phone.handover import write_handover
 from serving.phone.mediapipe import mediapipe_rows, write_mediapipe
 from serving.phone.report import Measured, Report
+from serving.phone.text_model import text_rows, write_text_models
 from serving.phone.timing import latencies
 from serving.phone.tokenizer.handing_over import write_tokenizer
 from serving.publishing import kind_of, publish
@@ -81,7 +82,7 @@ class _Making:
         variants = ", ".join(phone_variants(trained.config))
         self.console.say(f"converting to TFLite: {variants}")
         files = write_tflite(trained, self.run_folder, building)
-        rows = self._packed_for_mediapipe(trained, files, building)
+        rows = self._others(trained, files, building)
         report = self._compared(trained, files, rows)
         if kind_of(trained) == "text":
             write_tokenizer(self.run_folder / TOKENIZER, building)
@@ -102,17 +103,24 @@ class _Making:
             "summary": report.summary(),
         }
 
-    def _packed_for_mediapipe(
+    def _others(
         self, trained: Trained, files: Mapping[str, Path], building: Path
     ) -> list[Row]:
-        if not trained.config.export.mediapipe:
-            return []
-        self.console.say("packing for MediaPipe")
-        packed = write_mediapipe(trained, self.run_folder, building)
-        if told := advice(read_tokenizer(self.run_folder / TOKENIZER).model):
-            self.console.warn(told)
-        with output_held_back():
-            return mediapipe_rows(trained, self.run_folder, files, packed)
+        """Writes the files that not everybody needs: how they compare."""
+        export, rows = trained.config.export, []
+        if export.tflite_text:
+            self.console.say("converting with the tokenizer inside")
+            with output_held_back():
+                made = write_text_models(trained, self.run_folder, building)
+                rows += text_rows(trained, self.run_folder, files, made)
+        if export.mediapipe:
+            self.console.say("packing for MediaPipe")
+            made = write_mediapipe(trained, self.run_folder, building)
+            if told := advice(read_tokenizer(self.run_folder / TOKENIZER).model):
+                self.console.warn(told)
+            with output_held_back():
+                rows += mediapipe_rows(trained, self.run_folder, files, made)
+        return rows
 
     def _compared(
         self, trained: Trained, files: Mapping[str, Path], others: list[Row]

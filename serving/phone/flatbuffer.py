@@ -34,15 +34,22 @@ def ops_of(content: bytes) -> tuple[set[str], set[str]]:
     return builtin - {"CUSTOM"}, custom
 
 
-def check_flatbuffer(content: bytes, where: str) -> None:
+def check_flatbuffer(
+    content: bytes, where: str, allowed: frozenset[str] = frozenset()
+) -> None:
     """Makes sure that the plain interpreter can run a TFLite model as it is.
+
+    Args:
+        content: The model.
+        where: Names it in messages.
+        allowed: Ops that it may use beside TFLite's own.
 
     Raises:
         ArtifactError: It has an op outside TFLite's own, or variables in place of
             weights.
     """
     builtin, custom = ops_of(content)
-    if refused := sorted(custom | (builtin & VARIABLE_OPS)):
+    if refused := sorted((custom - allowed) | (builtin & VARIABLE_OPS)):
         raise ArtifactError(
             f"{where}: uses {', '.join(refused)}; expected TFLite's builtin ops only, "
             "and weights as constants. Write the layer with other ops"

@@ -1,0 +1,160 @@
+"""Files that take a text: the tokenizer is inside, for runtimes with tf-text's ops.
+
+They have one signature. Weights are those of the plain files, and so are the answers.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from ai_edge_litert.interpreter import InterpreterWithCustomOps
+from tensorflow_text import tflite_registrar
+
+from configs.errors import ConfigError
+from configs.held_back import output_held_back
+from configs.run_folder import write_atomically, writing
+from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving.forms import PhoneModel
+from serving.gate.rows import Row, phone_row
+from serving.gate.texts import labelled_texts
+from serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
+from serving.tasks import task_of
+from serving.tasks.interface import Endpoint
+from serving.tflite import convert_endpoints
+from serving.trained import Trained
+
+# The plain signature, what the one from text is called, and its outputs.
+FROM_TEXT = {
+    "classify_ids": "classify_text",
+    "regress_ids": "regress_text",
+    "embed": "embed_text",
+}
+_TEXT = tf.TensorSpec([1], tf.string, name="text")
+
+
+def file_name(variant: str) -> str:
+    """What the file of a variant is called.
+
+    Example:
+    >>> file_name("float32")
+    'text_float32.tflite'
+    """
+    return f"text_{variant}.tflite"
+
+
+def text_signature(trained: Trained) -> str:
+    """The plain signature that a file which takes a text answers as.
+
+    Raises:
+        ConfigError: The task reads more than a text, or the tokenizer is no WordPiece.
+    """
+    if not isinstance(trained.tokenizer, WordPieceTokenizer):
+        raise ConfigError(
+            f"export.tflite_text=True: tokenizer.kind={trained.config.tokenizer.kind} "
+            "has no ops that TFLite files may hold; expected a WordPiece. Take the key "
+            "away: the tokenizer in Kotlin, Swift and Python lies beside the plain file"
+        )
+    plain = task_of(trained).phone_endpoints()
+    for name in FROM_TEXT:
+        if name in plain:
+            return name
+    raise ConfigError(
+        f"export.tflite_text=True: objective.kind={trained.config.objective.kind} is "
+        "not asked about one text at a time; expected classification, regression or "
+        "masked, whose files embed. Take the key away: the tokenizer in Kotlin, Swift "
+        "and Python lies beside the plain file"
+    )
+
+
+def write_text_models(
+    trained: Trained, run_folder: Path, folder: Path
+) -> dict[str, Path]:
+    """Writes a file for each variant of `export.tflite` but `int8`.
+
+    Args:
+        trained: What to export.
+        run_folder: As in `write_tflite`.
+        folder: Made if it is not there.
+
+    Raises:
+        ConfigError: As `text_signature`.
+        ArtifactError: As `write_tflite`.
+    """
+    plain = text_signature(trained)
+    endpoint = _from_text(trained, plain)
+    made = convert_endpoints(
+        trained, run_folder, {FROM_TEXT[plain]: endpoint}, folder, custom_ops=CUSTOM_OPS
+    )
+    files = {variant: folder / file_name(variant) for variant in made}
+    with writing(folder):
+        for variant, content in made.items():
+            write_atomically(files[variant], content)
+    return files
+
+
+def text_rows(
+    trained: Trained,
+    run_folder: Path,
+    plain: Mapping[str, Path],
+    files: Mapping[str, Path],
+) -> list[Row]:
+    """Holds the files against the plain ones, which are held against Keras.
+
+    Args:
+        trained: The model.
+        run_folder: Its validation records are among the texts.
+        plain: Of each variant.
+        files: The same of `write_text_models`.
+    """
+    signature = text_signature(trained)
+    texts = [text for text, *_ in labelled_texts(trained, run_folder)]
+    encode: Any = task_of(trained).endpoints()["tokenize"].function
+    rows = []
+    for variant, file in files.items():
+        asked = PhoneModel(plain[variant])
+        ask = _asking(file, FROM_TEXT[signature])
+        off = []
+        for text in texts:
+            found = encode(tf.constant([text]))
+            ids = found["token_ids"].numpy()[0, : found["length"].numpy()[0]]
+            inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+            expected = asked.ask(signature, **inputs)
+            off += [ask(text)[name] - of for name, of in expected.items()]
+        form = f"TFLite with the tokenizer, {variant}"
+        tolerance = trained.config.export.tolerance
+        rows.append(
+            phone_row(form, "from the plain one", np.array(off), variant, tolerance)
+        )
+    return rows
+
+
+def _from_text(trained: Trained, plain: str) -> Endpoint:
+    task = task_of(trained)
+    ask, inputs = task.phone_endpoints()[plain]
+    assert isinstance(trained.tokenizer, WordPieceTokenizer)
+    tokenizer, length = GraphWordPiece(trained.tokenizer), task.max_length
+
+    def answer(text: tf.Tensor) -> Mapping[str, Any]:
+        row = tokenizer.row(text, length)
+        row["segment_ids"] = tf.zeros_like(row["token_ids"])
+        return ask(*(row[str(spec.name)] for spec in inputs))
+
+    return Endpoint(answer, [_TEXT])
+
+
+def _asking(file: Path, signature: str) -> Any:
+    """A function from a text to outputs without the axis of the batch."""
+    with output_held_back():
+        interpreter = InterpreterWithCustomOps(
+            custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS,
+            model_path=str(file),
+        )
+        runner: Any = interpreter.get_signature_runner(signature)
+
+    def ask(text: str) -> dict[str, np.ndarray]:
+        answers = runner(text=np.array([text.encode()], object))
+        return {name: answer[0] for name, answer in answers.items()}
+
+    return ask
