@@ -25,6 +25,7 @@ setup(
     package_data={
         "configs": ["*.yaml", "*/*.yaml"],
         "serving.deploy": ["templates/*", "templates/*/*"],
+        "serving.phone": ["templates/*", "templates/*/*"],
         "serving.phone.tokenizer": ["sources/*"],
     },
     entry_points={"console_scripts": ["transbeam = transbeam:main"]},

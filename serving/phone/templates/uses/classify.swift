@@ -1,0 +1,23 @@
+import Foundation
+import TensorFlowLite
+
+/// Open it once and keep it, for one thread at a time.
+final class Classifier {
+    private let labels: [String]
+$open
+
+    /// The labels with their probabilities, the best first.
+    func classify($sw_arguments) throws -> [(label: String, probability: Float)] {
+        let row = try $sw_row
+        let logits = try floats(ask("$signature", row), "logits")
+        let found = zip(labels, softmax(logits)).map { (label: $$0, probability: $$1) }
+        return found.sorted { $$0.probability > $$1.probability }
+    }
+
+$softmax
+}
+
+let model = try Classifier(Bundle.main.resourceURL!)
+for (label, probability) in try model.classify($sw_example) {
+    print(probability, label)
+}

@@ -1,0 +1,5 @@
+        let ids = tokenizer.prompt(tokenizer.encode(text), most: $slots + 1 - most)
+        let size = [$size_list].first { $$0 >= ids.count }!
+        let mask = data(ids.map { _ in 1 }, size)
+        let inputs = ["tokens": data(ids, size), "padding_mask": mask]
+        kept = try run("prefix_\(size)", inputs, [:])

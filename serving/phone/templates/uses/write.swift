@@ -1,0 +1,67 @@
+import Foundation
+import TensorFlowLite
+
+/// Open it once and keep it, for one thread at a time.
+final class Writer {
+    private let tokenizer: Tokenizer
+    private let interpreter: Interpreter
+    private var runners: [String: SignatureRunner] = [:]
+
+    init(_ folder: URL) throws {
+        func file(_ name: String) -> URL { folder.appendingPathComponent(name) }
+        tokenizer = try Tokenizer(json: Data(contentsOf: file("phone_tokenizer.json")))
+        var options = Interpreter.Options()
+        options.threadCount = 2
+        interpreter = try Interpreter(modelPath: file("$model").path, options: options)
+        for name in interpreter.signatureKeys {
+            runners[name] = try interpreter.signatureRunner(with: name)
+        }
+    }
+
+    /// $what, by the likeliest piece each time.
+    func write($sw_arguments, most: Int = $most) throws -> String {
+        let decode = runners["decode"]!
+        var kept: [String: Data] = [:]  // the cache goes in and comes out with each call
+        var source: [String: Data] = [:]
+        for name in decode.inputs where name.hasPrefix("kv_cache") {
+            kept[name] = Data(count: try decode.input(named: name).data.count)
+        }
+$sw_begin
+        var written: [Int] = []
+        var token = ids.last!
+        for place in ids.count - 1..<ids.count - 1 + min(most, $slots) {
+            let inputs = ["tokens": data([token], 1), "input_pos": data([place], 1)]
+            kept = try run("decode", inputs, kept, source)
+            let logits = try decode.output(named: "logits").data.withUnsafeBytes {
+                Array($$0.bindMemory(to: Float.self))
+            }
+            token = logits.indices.max { logits[$$0] < logits[$$1] } ?? 0
+            if token == tokenizer.end { break }
+            written.append(token)
+        }
+        let before = Array(ids.suffix(4))  // a piece may read otherwise where a text begins
+        let text = try tokenizer.decode(before + written).unicodeScalars
+        return String(text.dropFirst(try tokenizer.decode(before).unicodeScalars.count))
+    }
+
+    private func run(
+        _ name: String, _ inputs: [String: Data], _ kept: [String: Data],
+        _ source: [String: Data] = [:]
+    ) throws -> [String: Data] {
+        let runner = runners[name]!
+        try runner.invoke(with: inputs.merging(kept) { $$1 }.merging(source) { $$1 })
+        var found: [String: Data] = [:]
+        for name in runner.outputs where name != "logits" {
+            found[name] = try runner.output(named: name).data
+        }
+        return found
+    }
+
+    private func data(_ ids: [Int], _ size: Int) -> Data {
+        let filled = ids.map { Int32($$0) } + Array(repeating: 0, count: size - ids.count)
+        return filled.withUnsafeBufferPointer { Data(buffer: $$0) }
+    }
+$sw_encode}
+
+let model = try Writer(Bundle.main.resourceURL!)
+print(try model.write($sw_example))
