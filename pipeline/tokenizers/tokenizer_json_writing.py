@@ -26,14 +26,15 @@ def tokenizer_json(model: WordPieceModel | ByteBPEModel) -> dict[str, Any]:
     >>> tokenizer_json(model)["model"]["vocab"]["##b"]
     6
     """
-    parts = _wordpiece if isinstance(model, WordPieceModel) else _byte_bpe
+    is_wordpiece = isinstance(model, WordPieceModel)
+    parts = _wordpiece(model) if is_wordpiece else _byte_bpe(model)
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [],
         "post_processor": None,
-        **parts(model),
+        **parts,
     }
 
 
