@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from serving.phone.tokenizer.golden import write_golden_ids
 from serving.phone.tokenizer.sources import tokenizer as source
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.sentence_pieces import SENTENCES
+from tests.serving.phone.kotlin_compiler import JVM, class_path, compile_kotlin, run
 from tests.serving.phone.tokenizer.models import (
     NAMES,
     engine_ids,
@@ -27,9 +27,6 @@ HERE = Path(__file__).parent / "kotlin"
 SOURCE = Path(source.__file__).with_name("Tokenizer.kt")
 LENGTH = 12
 TEXTS = [*HOSTILE_TEXTS, *SENTENCES, *random_texts(300, seed="kotlin")]
-
-# A JVM that compiles a page does not run long enough to optimise itself.
-_JVM = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss8m"]
 
 _DAMAGED = {
     "other format": {"format": "other"},
@@ -61,7 +58,7 @@ def answers(tmp_path_factory):
         asked = {"length": LENGTH, "texts": TEXTS}
         write_atomically(folder / name / "questions.json", json.dumps(asked))
     program = _compile(folder / "classes")
-    _run([*program, "transbeam.MainKt", *(str(folder / name) for name in every)])
+    run([*program, "transbeam.MainKt", *(str(folder / name) for name in every)])
     return {
         name: json.loads((folder / name / "answers.json").read_text()) for name in every
     }
@@ -80,25 +77,10 @@ def _write_spoiled(folder, good):
 
 def _compile(classes):
     """The command that runs a compiled class."""
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"no {tool}, with which Kotlin is compiled and run")
     classes.mkdir()
-    listed = classes / "classpath"
-    pom = str(HERE / "pom.xml")
-    _run(["mvn", "-q", "-B", "-f", pom, "dependency:build-classpath",
-          f"-Dmdep.outputFile={listed}"])  # fmt: skip
-    path = listed.read_text().strip()
-    compiler = "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"
-    options = ["-no-stdlib", "-no-reflect", "-Werror", "-cp", path, "-d", str(classes)]
-    sources = [str(SOURCE), str(HERE / "Main.kt")]
-    _run([*_JVM, "-cp", path, compiler, *options, *sources])
-    return [*_JVM, "-Dfile.encoding=US-ASCII", "-cp", f"{classes}:{path}"]
-
-
-def _run(command):
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    path = class_path(classes)
+    compile_kotlin([SOURCE, HERE / "Main.kt"], classes, path)
+    return [*JVM, "-Dfile.encoding=US-ASCII", "-cp", f"{classes}:{path}"]
 
 
 @pytest.mark.parametrize("name", NAMES)

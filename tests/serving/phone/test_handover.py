@@ -1,0 +1,281 @@
+"""The README for an app: its programs are run, and answer as Keras does.
+
+Kotlin is compiled against the class that Android has. Its native library does not run
+here, so a class of the same shape takes its place when the program is run.
+"""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs.errors import ArtifactError, ConfigError
+from configs.load import load_run
+from configs.objective import (
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from configs.tokenizer import ByteBPEConfig
+from serving.phone.handover import write_handover
+from serving.phone.tokenizer.handing_over import write_tokenizer
+from serving.phone.tokenizer.sources import tokenizer as source
+from serving.tasks import task_of
+from serving.tflite import write_tflite
+from serving.trained import TOKENIZER
+from tests.serving.phone.kotlin_compiler import (
+    JVM,
+    class_path,
+    compile_kotlin,
+    maven,
+    run,
+)
+from tests.serving.untrained import TINY, learned, untrained_of
+
+HERE = Path(__file__).parent / "kotlin"
+ASKING = ("classify", "estimate", "fill", "tag", "read", "write")
+ALONE = """
+import runpy, sys
+runpy.run_path("use.py")
+strangers = {"tensorflow", "keras", "serving", "configs"} & set(sys.modules)
+assert not strangers, strangers
+"""
+LONG = "It is a tuple of the names, and of 10:30 don't. " * 3
+
+
+def tiny(name, **changes):
+    config = load_run(TINY / f"{name}.yaml", with_model=True)
+    export = replace(
+        config.export, tflite=("float32",), examples=changes.pop("examples", ())
+    )
+    return replace(config, export=export, **changes)
+
+
+def segmented(objective, **changes):
+    config = tiny("classifier_small")
+    model = replace(config.model, num_segments=2)
+    return tiny("classifier_small", objective=objective, model=model, **changes)
+
+
+def tagging():
+    objective = TokenClassificationConfig(labels=("O", "B-PER", "I-PER"))
+    model = replace(tiny("classifier_small").model, pooler=None)
+    tokenizer = ByteBPEConfig(vocabulary_size=300, specials="roberta")
+    return tiny(
+        "classifier_small",
+        objective=objective,
+        model=model,
+        tokenizer=tokenizer,
+        examples=(LONG,),
+    )
+
+
+def answering():
+    config = tiny("masked")
+    asked = f"{LONG}\twhat is a tuple of names"
+    return replace(
+        config,
+        objective=SpanQAConfig(stride=7, max_question_length=5),
+        model=replace(config.model, num_segments=2),
+        evaluation=replace(config.evaluation, max_answer_length=4),
+        export=replace(config.export, examples=(asked,)),
+    )
+
+
+PAIR = ('the "name" of $a list\tthe \\name of a tuple',)
+CASES = {
+    "classification": lambda: tiny("classifier_small"),
+    "pair_classification": lambda: segmented(
+        PairClassificationConfig(labels=("a", "b and c")), examples=PAIR
+    ),
+    "sentence_pairs": lambda: tiny("sentence_pairs"),
+    "regression": lambda: tiny("classifier_small", objective=RegressionConfig()),
+    "pair_regression": lambda: segmented(PairRegressionConfig(), examples=PAIR),
+    "masked": lambda: tiny("masked", examples=("the [MASK] of a [MASK] .",)),
+    "token_classification": tagging,
+    "span_qa": answering,
+    "image_classification": lambda: tiny("vit_base"),
+    "causal": lambda: tiny("causal", examples=("It is a tuple of the names",)),
+    "prefix": lambda: tiny("prefix"),
+    "text_to_text": lambda: tiny("text_to_text"),
+    "span_corruption": lambda: tiny(
+        "span_corruption", examples=("the <extra_id_0> of a <extra_id_1>",)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("phone")
+
+
+@pytest.fixture(scope="module")
+def handed_over(root):
+    """By name: what was exported, and the folder; each made once."""
+    made = {}
+
+    def make(name):
+        if name not in made:
+            config = CASES[name]()
+            trained = untrained_of(config, root)
+            tokenizer = learned(root, config.tokenizer)
+            shutil.copytree(tokenizer, root / f"{name}-run" / TOKENIZER)
+            folder = root / name
+            write_tflite(trained, root / f"{name}-run", folder)
+            if name != "image_classification":
+                write_tokenizer(tokenizer, folder)
+            write_handover(trained, folder)
+            made[name] = trained, folder
+        return made[name]
+
+    return make
+
+
+def program(folder, language):
+    """The only program in the README that prints answers."""
+    text = (folder / "README.md").read_text("utf-8")
+    found = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    (longest,) = [each for each in found if "$model" not in each and "print" in each]
+    return longest
+
+
+def texts_of(folder):
+    """What the program asks: the first call that is given texts, outside of functions."""
+    for statement in ast.parse(program(folder, "python")).body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ASKING:
+                return [argument.value for argument in node.args]
+    raise AssertionError("the program asks nothing")
+
+
+def expected(trained, folder):
+    """Keras's answer as pairs of a number and what it is of."""
+    task, kind = task_of(trained), trained.config.objective.kind
+    if kind == "image_classification":
+        shape = task.size, task.size, task.channels
+        image = (np.arange(np.prod(shape)) % 251).astype(np.uint8).reshape(shape)
+        odds = tf.nn.softmax(task.ask(tf.constant(image[None]))["logits"])[0]
+        return best_first(zip(odds.numpy(), task.labels, strict=True))
+    texts = [tf.constant([text]) for text in texts_of(folder)]
+    if kind in ("regression", "pair_regression"):
+        return [(float(task.estimate(*texts)["score"][0]), "")]
+    if kind == "masked":
+        found = task.fill_masks(*texts)
+        scores, fills = (found[n].numpy()[0].ravel() for n in ("scores", "fills"))
+        one, other = (
+            task.embed(text)["embedding"].numpy()[0]
+            for text in (*texts, tf.constant(["Another text."]))
+        )
+        cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        named = [fill.decode() for fill in fills]
+        return [*zip(scores, named, strict=True), (cosine, "cosine")]
+    if kind == "token_classification":
+        found = {name: of.numpy()[0] for name, of in task.tag(*texts).items()}
+        columns = (found[name] for name in ("scores", "tags", "words"))
+        return [
+            (s, f"{t.decode()} {w.decode()}") for s, t, w in zip(*columns, strict=True)
+        ]
+    if kind == "span_qa":
+        found = {name: of.numpy()[0] for name, of in task.answer(*texts).items()}
+        return [
+            (found["score"], found["answer"].decode()),
+            (found["no_answer_score"], "no answer"),
+        ]
+    if "generate" in task.endpoints():
+        wishes = [(default_most(folder), tf.int32), (0, tf.float32), (0, tf.int32)]
+        wishes += [(1, tf.float32), (0, tf.int32), ("", tf.string)]
+        generate = task.endpoints()["generate"].function
+        found = generate(*texts, *(tf.constant([of], type_) for of, type_ in wishes))
+        return found["generated_text"].numpy()[0].decode()
+    found = {name: of.numpy()[0] for name, of in task.choose(*texts).items()}
+    named = [label.decode() for label in found["classes"]]
+    return best_first(zip(found["scores"], named, strict=True))
+
+
+def best_first(pairs):
+    return sorted(pairs, key=lambda pair: -pair[0])
+
+
+def default_most(folder):
+    return int(re.search(r"most: int = (\d+)", program(folder, "python"))[1])
+
+
+def check(trained, folder, printed):
+    answer = expected(trained, folder)
+    if isinstance(answer, str):
+        assert printed == f"{answer}\n"
+        return
+    lines = printed.rstrip("\n").split("\n")
+    assert len(lines) == len(answer)
+    for line, (number, name) in zip(lines, answer, strict=True):
+        if name == "cosine":
+            line = " ".join(line.split()[::-1])
+        found, _, what = line.partition(" ")
+        assert what == name
+        assert float(found) == pytest.approx(float(number), abs=2e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_python_program_answers_as_keras_does(handed_over, name):
+    trained, folder = handed_over(name)
+    (folder / "use.py").write_text(program(folder, "python"), "utf-8")
+    environment = {n: of for n, of in os.environ.items() if n != "PYTHONPATH"}
+    result = subprocess.run(
+        [sys.executable, "-c", ALONE],
+        cwd=folder,
+        env=environment | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    check(trained, folder, result.stdout)
+
+
+@pytest.fixture(scope="module")
+def kotlin_answers(handed_over, root):
+    """What each Kotlin program prints."""
+    work = root / "kotlin"
+    path = class_path(root)
+    maven(HERE / "pom.xml", "dependency:copy", f"-DoutputDirectory={work}")
+    for archive in work.glob("*.aar"):
+        with zipfile.ZipFile(archive) as content:
+            jar = archive.with_suffix(".jar")
+            jar.write_bytes(content.read("classes.jar"))
+    (api,) = work.glob("tensorflow-lite-api-*.jar")
+    real = ":".join(map(str, work.glob("*.jar")))
+    sources = [Path(source.__file__).with_name("Tokenizer.kt"), work / "Main.kt"]
+    calls = []
+    for name in CASES:
+        _, folder = handed_over(name)
+        file = work / f"{name}.kt"
+        file.write_text(f"package uses.{name}\n\n{program(folder, 'kotlin')}", "utf-8")
+        sources.append(file)
+        read = f'{{ java.io.File("{folder}", it).readBytes() }}'
+        calls.append(f'    println("= {name}")\n    uses.{name}.show {read}')
+    body = "\n".join(calls)
+    (work / "Main.kt").write_text(f"package uses\n\nfun main() {{\n{body}\n}}\n")
+    compile_kotlin(sources, work / "classes", f"{path}:{real}")
+    compile_kotlin([HERE / "Interpreter.kt"], work / "fake", f"{path}:{api}")
+    bridge = f"-Dbridge={sys.executable}\n{HERE / 'bridge.py'}"
+    paths = f"{work / 'fake'}:{work / 'classes'}:{path}:{api}"
+    encodings = [f"-D{n}.encoding=UTF-8" for n in ("file", "stdout")]
+    printed = run([*JVM, *encodings, bridge, "-cp", paths, "uses.MainKt"])
+    parts = re.split(r"^= (\w+)\n", printed, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_kotlin_program_answers_as_keras_does(handed_over, kotlin_answers, name):
+    check(*handed_over(name), kotlin_answers[name])
