@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError
 from configs.load import load_run
 from configs.objective import (
     PairClassificationConfig,
@@ -115,6 +114,13 @@ CASES = {
 }
 
 
+SLOW = ("sentence_pairs", "pair_regression", "prefix", "text_to_text")
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name in CASES
+]
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     return tmp_path_factory.mktemp("phone")
@@ -151,7 +157,7 @@ def program(folder, language):
 
 
 def texts_of(folder):
-    """What the program asks: the first call that is given texts, outside of functions."""
+    """What the program asks: its first call, outside of functions, with texts."""
     for statement in ast.parse(program(folder, "python")).body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ASKING:
@@ -226,7 +232,7 @@ def check(trained, folder, printed):
         assert float(found) == pytest.approx(float(number), abs=2e-4)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_python_program_answers_as_keras_does(handed_over, name):
     trained, folder = handed_over(name)
     (folder / "use.py").write_text(program(folder, "python"), "utf-8")
@@ -244,8 +250,10 @@ def test_the_python_program_answers_as_keras_does(handed_over, name):
 
 
 @pytest.fixture(scope="module")
-def kotlin_answers(handed_over, root):
-    """What each Kotlin program prints."""
+def kotlin_answers(handed_over, root, request):
+    """What the Kotlin programs print of the cases that are asked for."""
+    asked = [item.callspec.params["name"] for item in request.session.items
+             if "kotlin" in item.name]  # fmt: skip
     work = root / "kotlin"
     path = class_path(root)
     maven(HERE / "pom.xml", "dependency:copy", f"-DoutputDirectory={work}")
@@ -257,7 +265,7 @@ def kotlin_answers(handed_over, root):
     real = ":".join(map(str, work.glob("*.jar")))
     sources = [Path(source.__file__).with_name("Tokenizer.kt"), work / "Main.kt"]
     calls = []
-    for name in CASES:
+    for name in asked:
         _, folder = handed_over(name)
         file = work / f"{name}.kt"
         file.write_text(f"package uses.{name}\n\n{program(folder, 'kotlin')}", "utf-8")
@@ -276,6 +284,6 @@ def kotlin_answers(handed_over, root):
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_kotlin_program_answers_as_keras_does(handed_over, kotlin_answers, name):
     check(*handed_over(name), kotlin_answers[name])
