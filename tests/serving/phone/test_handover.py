@@ -122,7 +122,7 @@ CASES = {
 }
 
 
-SLOW = ("sentence_pairs", "pair_regression", "prefix", "text_to_text")
+SLOW = ("sentence_pairs", "pair_regression", "causal", "prefix", "text_to_text")
 NAMES = [
     pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
     for name in CASES
