@@ -16,7 +16,11 @@ $open
         for mask in 0..<masks {
             let odds = softmax(Array(logits[mask * $width..<(mask + 1) * $width]))
             let ids = odds.indices.sorted { odds[$$0] > odds[$$1] }.prefix(best)
-            found.append(try ids.map { (try tokenizer.decode([$$0]), odds[$$0]) })
+            found.append(
+                try ids.map { id in
+                    let text = try tokenizer.decode([id])
+                    return (text.isEmpty ? tokenizer.pieces[id] : text, odds[id])
+                })
         }
         return found
     }

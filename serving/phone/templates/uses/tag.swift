@@ -21,7 +21,8 @@ $open
         }
         // Of a very long word the beginning is read. Its first piece says the tag.
         let pieces: [[Int]] = words.enumerated().map { (number, word) -> [Int] in
-            let ids = tokenizer.encode(number > 0 ? "$prefix" + word : word).prefix($longest_word)
+            let text = number > 0 ? "$prefix" + word : word
+            let ids = tokenizer.encode(text).prefix($longest_word)
             return ids.isEmpty ? [tokenizer.unknown].compactMap { $$0 } : Array(ids)
         }
         var rows: [Int: [Int]] = [:]  // of a long text several, cut between words

@@ -4,6 +4,7 @@ import java.io.BufferedReader
 import java.io.File
 import java.lang.reflect.Proxy
 import java.nio.ByteBuffer
+import java.nio.ByteOrder
 import java.nio.FloatBuffer
 import org.json.JSONArray
 import org.json.JSONObject
@@ -70,8 +71,15 @@ class Interpreter(model: ByteBuffer, options: Options) : AutoCloseable {
 
     private fun listed(value: Any): Any = when (value) {
         is IntArray -> JSONArray(value.toList())
-        is FloatBuffer -> JSONArray(List(value.remaining()) { value.get() })
-        is ByteBuffer -> JSONArray(List(value.remaining()) { value.get().toInt() and 255 })
+        // Direct buffers are copied as a whole, wherever they stand, and are left there.
+        is FloatBuffer -> {
+            require(value.isDirect && value.order() == ByteOrder.nativeOrder())
+            JSONArray(List(value.capacity()) { value.get(it) })
+        }
+        is ByteBuffer -> {
+            require(value.isDirect && value.order() == ByteOrder.nativeOrder())
+            JSONArray(List(value.capacity()) { value.get(it).toInt() and 255 })
+        }
         is Array<*> -> JSONArray(value.map { listed(it!!) })
         else -> error("no input: ${value.javaClass}")
     }
