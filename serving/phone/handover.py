@@ -39,6 +39,10 @@ _FILES = {
     "Tokenizer.kt": "the tokenizer for Android",
     "Tokenizer.swift": "the tokenizer for iOS",
     "tokenizer.py": "the tokenizer for Python",
+    "vocab.txt": "the vocabulary as BERT writes it, for other programs",
+    "vocab.json": "the vocabulary as GPT-2 writes it, for other programs",
+    "merges.txt": "its merges",
+    "spiece.model": "the vocabulary as SentencePiece writes it, for other programs",
     REPORT: "sizes, times and losses of all variants",
     PICTURE: "the same as a picture",
 }
@@ -184,6 +188,7 @@ def _optional(
     """Sections that not every model has."""
     there = sorted(file.name for file in folder.iterdir())
     mediapipe = [f"`{n}`" for n in there if n.startswith("mediapipe_")]
+    of_text = [f"`{n}`" for n in there if n.startswith("text_")]
     litert_lm = [f"`{n}`" for n in there if n.endswith(".litertlm")]
     kind = trained.config.objective.kind
     of_texts = DATA in there
@@ -200,11 +205,15 @@ def _optional(
         "mediapipe": "",
         "mediapipe_privacy": "",
         "litert_lm": "",
+        "text_files": "",
     }
     if mediapipe:
         names = {"mediapipe_files": ", ".join(mediapipe), "client": _CLIENTS[kind]}
         found["mediapipe"] = filled("sections/mediapipe.md", names)
         found["mediapipe_privacy"] = _filled_section("mediapipe_privacy")
+    if of_text:
+        names = {"files": ", ".join(of_text)}
+        found["text_files"] = filled("sections/text_files.md", names)
     if litert_lm:
         names = {"litert_lm_files": ", ".join(litert_lm)}
         found["litert_lm"] = filled("sections/litert_lm.md", names)

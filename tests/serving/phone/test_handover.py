@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from configs.errors import ArtifactError, ConfigError
 from configs.load import load_run
 from configs.objective import (
     PairClassificationConfig,
