@@ -71,8 +71,8 @@ class Report:
             length, time = max(of.milliseconds[threads].items())
             told = f"{name} {of.size / 1e6:.1f} MB, {time:.1f} ms for {length} "
             told += f"{self.unit}"
-            if (loss := self.loss_of(name)) is not None:
-                told += f", {self.metric} {of.score:.4f} ({_percent(loss)} lost)"
+            if self.loss_of(name) is not None:
+                told += f", {self.metric} {of.score:.4f} ({self._told(name)})"
             parts.append(told)
         count = f"all {len(self.rows)} comparisons with Keras passed"
         return "; ".join([*parts, count])
@@ -117,7 +117,7 @@ class Report:
         heads = ["variant", "MB", "of float32"]
         heads += [f"{n} {self.unit}, {_threads(t)}" for t, n in timed]
         if self.metric:
-            heads += [f"{self.metric} (Keras {self.of_keras:.4f})", "loss"]
+            heads += [f"{self.metric} (Keras {self.of_keras:.4f})", "lost"]
         full = self.variants.get("float32")
         cells = []
         for name, of in self.variants.items():
@@ -125,7 +125,7 @@ class Report:
             row = [f"`{name}`", f"{of.size / 1e6:.1f}", share]
             row += [f"{of.milliseconds[t][n]:.2f}" for t, n in timed]
             if self.metric:
-                row += [_shown(of.score), _percent(self.loss_of(name))]
+                row += [_shown(of.score), self._told(name)]
             cells.append(row)
         return _table(heads, cells)
 
@@ -137,6 +137,15 @@ class Report:
         if self.metric == "perplexity":
             return score / self.of_keras - 1
         return self.of_keras - score
+
+    def _told(self, variant: str) -> str:
+        """The loss for people: points of a share, or by how much it is higher."""
+        loss = self.loss_of(variant)
+        if loss is None:
+            return "–"
+        if self.metric == "perplexity":
+            return f"{100 * loss:+.2f}%"
+        return f"{100 * loss:.2f} points"
 
     def _draw(self, file: Path) -> None:
         import matplotlib as mpl
@@ -159,7 +168,8 @@ class Report:
         ]
         if self.metric:
             losses = [100 * (self.loss_of(name) or 0.0) for name in names]
-            panels.append((f"loss of {self.metric}, %", losses, "#ee6677"))
+            unit = "% higher" if self.metric == "perplexity" else "points lost"
+            panels.append((f"{self.metric}, {unit}", losses, "#ee6677"))
         figure, axes = pyplot.subplots(
             1, len(panels), figsize=(4 * len(panels), 1.2 + 0.4 * len(names))
         )
@@ -192,7 +202,3 @@ def _threads(number: int) -> str:
 
 def _shown(number: float | None) -> str:
     return "–" if number is None else f"{number:.4f}"
-
-
-def _percent(number: float | None) -> str:
-    return "–" if number is None else f"{100 * number:+.2f}%"
