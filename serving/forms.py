@@ -87,6 +87,15 @@ class PhoneModel:
         """Their names."""
         return list(self._runners)
 
+    @property
+    def is_resizable(self) -> bool:
+        """Whether it takes texts of any length."""
+        return any(
+            -1 in of["shape_signature"]
+            for inputs in self._inputs.values()
+            for of in inputs.values()
+        )
+
     def shapes(self, signature: str) -> dict[str, tuple[int, ...]]:
         """The shape of each input, with the axis of the batch."""
         inputs = self._inputs[signature]

@@ -19,6 +19,8 @@ from serving.records import Record, records
 from serving.trained import Trained
 
 _AT_ONCE = 16
+# What a record of a labelled document has one of.
+_RIGHT = {"label", "label_ids", "start_position"}
 _HIDDEN_EVERY = 7
 
 Outputs = dict[str, np.ndarray]
@@ -47,8 +49,11 @@ def labelled(trained: Trained, run_folder: Path) -> Iterable[Question]:
     make = _maker(trained)
     if make is None:
         return
+    # The tokens themselves are right there.
+    masked = isinstance(trained.config.objective, MaskedConfig)
     for record in records(run_folder, "validation"):
-        yield from make(record)
+        if masked or _RIGHT & record.keys():
+            yield from make(record)
 
 
 def _maker(trained: Trained) -> Callable[[Record], Iterable[Question]] | None:

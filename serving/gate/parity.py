@@ -72,7 +72,9 @@ def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[Row]:
     for variant, file in tflite.items():
         for how, ways in _ON_PHONES.items():
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:
-                rows += judge.phone_rows(form, variant, PhoneModel(file, **ways))
+                model = PhoneModel(file, **ways)
+                if ways["resized"] or model.is_resizable:
+                    rows += judge.phone_rows(form, variant, model)
     return rows
 
 

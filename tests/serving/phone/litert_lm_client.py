@@ -11,13 +11,13 @@ what it writes, in a session and as the answer to a message, and how it reads wh
 import json
 import sys
 
-import litert_lm
-from litert_lm.interfaces import Backend, SamplerConfig
-
-GREEDY = SamplerConfig(top_k=1, top_p=1.0, temperature=1.0, seed=0)
+GREEDY = {"top_k": 1, "top_p": 1.0, "temperature": 1.0, "seed": 0}
 
 
 def main(bundle: str) -> None:
+    import litert_lm
+    from litert_lm.interfaces import Backend
+
     litert_lm.set_min_log_severity(litert_lm.LogSeverity.ERROR)
     with litert_lm.Engine(bundle, backend=Backend.CPU()) as engine:
         answers = [answer(engine, question) for question in json.load(sys.stdin)]
@@ -25,12 +25,14 @@ def main(bundle: str) -> None:
 
 
 def answer(engine, question):
+    from litert_lm.interfaces import SamplerConfig
+
     prompt = question["prompt"]
     read = {"token_ids": engine.tokenize(prompt)}
     if "written" not in question:
         return read
     options = {
-        "sampler_config": GREEDY,
+        "sampler_config": SamplerConfig(**GREEDY),
         "max_output_tokens": question["max_new_tokens"],
     }
     with engine.create_session(apply_prompt_template=False, **options) as session:

@@ -106,7 +106,7 @@ def test_all_forms_passed_the_gate(run):
     folder, trained, result = run
     with_labels = hasattr(trained.config.objective, "labels")
     forms = {row["form"] for row in result["parity"]}
-    assert len(forms) == 7
+    assert len(forms) == 9
     assert len(result["parity"]) == (
         3 * 4 + 2 * 1 + 2 * 2 if with_labels else 3 * 3 + 2 * 2
     )
