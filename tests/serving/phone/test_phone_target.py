@@ -15,7 +15,7 @@ from tensorflow_text import tflite_registrar
 
 from configs.errors import ArtifactError, ConfigError
 from configs.load import dump_run, load_run
-from configs.objective import SentencePairsConfig
+from configs.objective import TokenClassificationConfig
 from serving.__main__ import export, main
 from serving.forms import PhoneModel
 from serving.gate.parity import check_phone_files
@@ -362,12 +362,11 @@ def test_whose_text_a_file_cannot_take(tmp_path):
     config = load_run(CONFIGS / "masked.yaml", with_model=True)
     config = replace(
         config,
-        objective=SentencePairsConfig(task="next_sentence"),
-        model=replace(config.model, num_segments=2),
+        objective=TokenClassificationConfig(labels=("O", "B-PER")),
         export=replace(config.export, examples=()),
     )
     with pytest.raises(
-        ConfigError, match=r"kind=sentence_pairs is not asked about one"
+        ConfigError, match=r"kind=token_classification is not asked about"
     ):
         text_signature(untrained_of(config, tmp_path))
     assert text_signature(untrained("classifier_small", tmp_path)) == "classify_ids"
