@@ -100,7 +100,9 @@ class ExportConfig:
         default=("float32", "dynamic_int8"),
     )
     tflite_calibration: int = option(
-        "Training records that the ranges of int8 are found on.", default=128, minimum=1
+        "Training texts or images that the ranges of int8 are found on; 16 at least.",
+        default=128,
+        minimum=1,
     )
     tflite_masks: int = option(
         "[MASK]s a single call of the TFLite model can ask for.", default=8, minimum=1

@@ -104,9 +104,15 @@ class Accuracy:
         answers = [outputs[name] for name in self.outputs]
         if question.places is not None:
             answers = [answer[question.places] for answer in answers]
-        chosen = np.stack([np.argmax(a, axis=-1) for a in answers], axis=-1)
+        chosen = np.stack([_first(answer) for answer in answers], axis=-1)
         right = question.right.reshape(-1, len(answers))
         return (chosen.reshape(right.shape) == right).all(axis=-1)
+
+
+def _first(answer: np.ndarray) -> np.ndarray:
+    """The class with the most, or -1 where one of the numbers is none."""
+    # Else the place of the first NaN would be the answer, and might be right.
+    return np.where(np.isnan(answer).any(axis=-1), -1, np.argmax(answer, axis=-1))
 
 
 def metric_of(trained: Trained, run_folder: Path) -> Metric | None:

@@ -76,15 +76,15 @@ def calibration_of(
 
 
 def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> list[Row]:
-    """So many as are wanted, or at least not too few."""
-    wanted = export.tflite_calibration
+    """So many as are wanted, but never too few."""
+    wanted = max(export.tflite_calibration, FEWEST)
     rows = list(islice(found, wanted))
     if len(rows) < FEWEST:
         raise ArtifactError(
             f"{run_folder / 'data/records'}: the training split has {len(rows)} to "
-            f"calibrate int8 on; expected {FEWEST} at least, better "
-            f"{max(wanted, FEWEST)}. Make records of more, or leave int8 out of "
-            "export.tflite: dynamic_int8 needs none"
+            f"calibrate int8 on; expected {FEWEST} at least, better {wanted}. Make "
+            "records of more, or leave int8 out of export.tflite: dynamic_int8 needs "
+            "none"
         )
     return rows
 

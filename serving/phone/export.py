@@ -15,6 +15,7 @@ from configs.abilities import phone_variants
 from configs.command import Invocation
 from configs.errors import ConfigError
 from configs.held_back import output_held_back
+from configs.run import RunConfig
 from configs.run_folder import Stage
 from pipeline.tokenizers.artifact import read_tokenizer
 from serving.gate import judge_of
@@ -23,8 +24,11 @@ from serving.gate.parity import check_metric, check_phone_files, require_passed
 from serving.gate.rows import Row
 from serving.phone.fitting import advice
 from serving.phone.handover import write_handover
+from serving.phone.mediapipe import file_name as mediapipe_file
 from serving.phone.mediapipe import mediapipe_rows, write_mediapipe
+from serving.phone.quantization import CALIBRATED
 from serving.phone.report import Measured, Report
+from serving.phone.text_model import file_name as text_file
 from serving.phone.text_model import text_rows, write_text_models
 from serving.phone.timing import latencies
 from serving.phone.tokenizer.handing_over import write_tokenizer
@@ -61,9 +65,20 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
             "variant there, such as dynamic_int8"
         )
     stage = Stage(invocation.run_folder, PHONE, _command(invocation))
-    needed = [stage.path / name for name in (README, *phone_files(config))]
+    needed = [stage.path / name for name in _names(config)]
     making = _Making(invocation)
     return publish(invocation, stage, needed, making.make)
+
+
+def _names(config: RunConfig) -> list[str]:
+    """The files without which the folder is made anew: all models, and the README."""
+    variants = phone_variants(config)
+    names = [README, *phone_files(config)]
+    if config.export.tflite_text:
+        names += [text_file(each) for each in variants if each not in CALIBRATED]
+    if config.export.mediapipe:
+        names += [mediapipe_file(each) for each in variants]
+    return names
 
 
 def _command(invocation: Invocation) -> str:

@@ -55,7 +55,27 @@ def quantized(
             assert calibration is not None
             ranges = making.calibrate(calibration)
         found = making.quantize(ranges).quantized_model
-    return packed(unpacked(found or b""))
+    return packed(_with_signs(unpacked(found or b""), unpacked(content)))
+
+
+def _with_signs(model: Any, source: Any) -> Any:
+    """The model, told which sizes of its inputs and outputs may change.
+
+    The quantizer puts a conversion behind an output, whose result says nothing of it.
+    """
+    for ours, theirs in zip(model.signatureDefs, source.signatureDefs, strict=True):
+        for edges in ("inputs", "outputs"):
+            known = {
+                edge.name: source.subgraphs[theirs.subgraphIndex].tensors[
+                    edge.tensorIndex
+                ]
+                for edge in getattr(theirs, edges)
+            }
+            tensors = model.subgraphs[ours.subgraphIndex].tensors
+            for edge in getattr(ours, edges):
+                signs = known[edge.name].shapeSignature
+                tensors[edge.tensorIndex].shapeSignature = signs
+    return model
 
 
 def _recipe(variant: str) -> RecipeManager:

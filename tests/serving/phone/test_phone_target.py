@@ -1,194 +1,393 @@
-"""`transbeam export --target phone`: the folder, and what keeps it from being made."""
+"""`transbeam export --target phone`: what it leaves, and when it leaves nothing."""
 
-import subprocess
-import sys
+import hashlib
+import json
+import re
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from ai_edge_litert.interpreter import InterpreterWithCustomOps
+from tensorflow_text import tflite_registrar
 
 from configs.errors import ArtifactError, ConfigError
+from configs.load import dump_run, load_run
+from configs.objective import TokenClassificationConfig
+from serving.__main__ import export, main
 from serving.forms import PhoneModel
-from serving.phone.calibration import calibration_of
+from serving.gate.parity import check_phone_files
+from serving.gate.rows import Row
 from serving.phone.export import export_for_phones
+from serving.phone.flatbuffer import unpacked
+from serving.phone.report import Measured, Report
 from serving.phone.text_model import text_signature
 from serving.tasks import task_of
-from serving.trained import load_trained
-from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
-from tests.serving.phone.models import model_of, unigram, wordpiece
+from tests.serving.conftest import LENGTH, TINY, invocation_of
+from tests.serving.untrained import TINY as CONFIGS
+from tests.serving.untrained import untrained, untrained_of
 
 VARIANTS = ("float32", "dynamic_int8")
+KEYS = {"tflite": VARIANTS, "tflite_text": True}
+PASSED = Row("form", "check", 0.1, 0.2, True)
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = make_run(tmp_path_factory.mktemp("phone") / "tiny", TINY)
-    return folder, export_for_phones(invocation_of(folder, tflite_text=True))
-
-
-def test_what_lies_in_the_folder(made):
-    folder, result = made
-    assert sorted(path.name for path in (folder / "phone").iterdir()) == sorted(
-        [
-            "README.md",
-            "Tokenizer.kt",
-            "Tokenizer.swift",
-            "golden_ids.json",
-            *(f"model_{variant}.tflite" for variant in VARIANTS),
-            "parity.json",
-            "phone_report.md",
-            "phone_report.png",
-            "phone_tokenizer.json",
-            "run.yaml",
-            "stage.json",
-            *(f"text_{variant}.tflite" for variant in VARIANTS),
-            "tokenizer.py",
-            "vocab.txt",
-        ]
+def phone(run_folder, tmp_path_factory):
+    """A run whose folder for phones is made, beside an export made before."""
+    folder = tmp_path_factory.mktemp("phone") / "tiny"
+    for name in ("data", "training"):
+        shutil.copytree(run_folder / name, folder / name)
+    (folder / "export/saved_model").mkdir(parents=True)
+    (folder / "export/saved_model/what is served").write_text("before")
+    before = contents(folder / "export")
+    result = export(invocation_of(folder, **KEYS), "phone")
+    return SimpleNamespace(
+        run=folder, folder=folder / "phone", result=result, before=before
     )
-    assert not (folder / "export").exists()
-    assert not list(folder.glob(".phone*"))
+
+
+@pytest.fixture
+def run(phone, tmp_path, monkeypatch):
+    """A copy of it, where making files is copying and nothing is measured."""
+    folder = tmp_path / "tiny"
+    shutil.copytree(phone.run, folder)
+
+    def copy_tflite(trained, run_folder, target):
+        target.mkdir(parents=True)
+        made = {}
+        for variant in trained.config.export.tflite:
+            made[variant] = target / f"model_{variant}.tflite"
+            shutil.copy(phone.folder / made[variant].name, target)
+        return made
+
+    for name, value in {
+        "write_tflite": copy_tflite,
+        "check_phone_files": lambda *_: [PASSED],
+        "metric_of": lambda *_: None,
+        "latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
+    }.items():
+        monkeypatch.setattr(f"serving.phone.export.{name}", value)
+    return folder
+
+
+def test_what_lies_in_the_folder(phone):
+    assert sorted(path.name for path in phone.folder.iterdir()) == [
+        "README.md",
+        "Tokenizer.kt",
+        "Tokenizer.swift",
+        "golden_ids.json",
+        "model_dynamic_int8.tflite",
+        "model_float32.tflite",
+        "parity.json",
+        "phone_report.md",
+        "phone_report.png",
+        "phone_tokenizer.json",
+        "run.yaml",
+        "stage.json",
+        "text_dynamic_int8.tflite",
+        "text_float32.tflite",
+        "tokenizer.py",
+        "vocab.txt",
+    ]
+    assert not list(phone.run.glob(".phone*"))
+
+
+def test_what_was_exported_to_serve_stays_as_it_was(phone):
+    assert contents(phone.run / "export") == phone.before
+    assert not (phone.run / "superseded").exists()
+
+
+def test_what_the_result_tells(phone):
+    result = json.loads(json.dumps(phone.result))
+    assert result.keys() == {
+        "path",
+        "tflite",
+        "parity",
+        "scores",
+        "summary",
+        "peak_memory_mb",
+    }
+    assert result["path"] == str(phone.folder)
     assert list(result["tflite"]) == list(VARIANTS)
     for variant, told in result["tflite"].items():
-        file = folder / f"phone/model_{variant}.tflite"
+        file = phone.folder / f"model_{variant}.tflite"
         assert told["path"] == str(file)
         assert told["bytes"] == file.stat().st_size
-        assert set(told["latency_ms"]) == {1, 2}
-        assert set(told["latency_ms"][1]) == {LENGTH}
-
-
-def test_what_each_file_loses_is_told(made):
-    folder, result = made
-    scores = result["scores"]["perplexity"]
-    assert set(scores) == {"keras", *VARIANTS}
+        times = told["latency_ms"]
+        assert {threads: list(of) for threads, of in times.items()} == {
+            "1": [str(LENGTH)],
+            "2": [str(LENGTH)],
+        }
+        assert all(ms > 0 for of in times.values() for ms in of.values())
+    (scores,) = result["scores"].values()
+    assert list(result["scores"]) == ["perplexity"]
+    assert scores.keys() == {"keras", *VARIANTS}
     assert scores["float32"] == pytest.approx(scores["keras"], rel=1e-4)
-    report = (folder / "phone/phone_report.md").read_text()
-    for variant in VARIANTS:
-        assert f"| `{variant}` |" in report
-        assert f"{variant} " in result["summary"]
-    for row in result["parity"]:
-        assert row["passed"]
-        assert f"| {row['form']} | {row['check']} |" in report
-    assert Image.open(folder / "phone/phone_report.png").format == "PNG"
-
-
-def test_the_file_with_a_tokenizer_answers_as_the_plain_one(made):
-    _, result = made
-    rows = [row for row in result["parity"] if "tokenizer" in row["form"]]
-    assert [row["form"] for row in rows] == [
-        f"TFLite with the tokenizer, {variant}" for variant in VARIANTS
-    ]
-    assert rows[0]["value"] < 1e-5
-
-
-def test_the_tokenizer_beside_it_has_the_golden_ids(made):
-    folder, _ = made
-    command = [sys.executable, "tokenizer.py", "phone_tokenizer.json"]
-    done = subprocess.run(
-        [*command, "golden_ids.json"],
-        cwd=folder / "phone",
-        capture_output=True,
-        text=True,
-        check=False,
+    assert result["parity"] == json.loads((phone.folder / "parity.json").read_text())
+    forms = {row["form"] for row in result["parity"]}
+    assert forms == {
+        f"TFLite {form}"
+        for variant in VARIANTS
+        for form in (
+            variant,
+            f"{variant}, XNNPACK",
+            f"{variant}, XNNPACK, filled up",
+            f"{variant}, builtin kernels",
+            f"with the tokenizer, {variant}",
+        )
+    }
+    count = len(result["parity"])
+    assert f"all {count} comparisons with Keras passed" in result["summary"]
+    assert re.search(
+        rf"dynamic_int8 \d\.\d MB, [\d.]+ ms for {LENGTH} tokens, perplexity \d+\.\d+ "
+        r"\([+-]\d+\.\d\d% lost\)",
+        result["summary"],
     )
-    assert done.returncode == 0, done.stdout
-    assert "all as expected" in done.stdout
 
 
-def test_it_is_not_made_twice(made, monkeypatch):
-    folder, result = made
-    monkeypatch.setattr("serving.publishing.load_trained", None)
-    again = export_for_phones(invocation_of(folder, tflite_text=True))
-    # JSON has no numbers for names.
-    assert again["skipped"]
-    assert again["summary"] == result["summary"]
+def test_the_report_has_every_variant_and_what_it_loses(phone):
+    text = (phone.folder / "phone_report.md").read_text()
+    assert text.startswith("# tiny on phones")
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    scores = phone.result["scores"]["perplexity"]
+    assert f"perplexity (Keras {scores['keras']:.4f})" in text
+    full = phone.result["tflite"]["float32"]["bytes"]
+    for line, variant in zip(lines, VARIANTS, strict=True):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        times = phone.result["tflite"][variant]["latency_ms"]
+        size = phone.result["tflite"][variant]["bytes"]
+        assert cells == [
+            f"`{variant}`",
+            f"{size / 1e6:.1f}",
+            f"{size / full:.2f}x",
+            *(f"{ms:.2f}" for of in times.values() for ms in of.values()),
+            f"{scores[variant]:.4f}",
+            f"{100 * (scores[variant] / scores['keras'] - 1):+.2f}%",
+        ]
+    for row in phone.result["parity"]:
+        assert f"| {row['form']} | {row['check']} | {row['value']:.3g} |" in text
 
 
-def test_a_failed_gate_publishes_nothing(made, tmp_path):
-    folder = make_run(tmp_path / "tiny", TINY)
-    tolerance = replace(TINY.export.tolerance, dynamic_int8=0.0)
-    with pytest.raises(ArtifactError, match=r"dynamic_int8, XNNPACK: log-probability"):
-        export_for_phones(invocation_of(folder, tolerance=tolerance))
-    assert not (folder / "phone").exists()
-    assert not list(folder.glob(".phone*"))
+def test_the_picture_is_one(phone):
+    content = (phone.folder / "phone_report.png").read_bytes()
+    pixels = tf.io.decode_png(content, channels=3).numpy()
+    assert min(pixels.shape[:2]) > 100
+    shown = {tuple(color) for color in pixels.reshape(-1, 3)[::7].tolist()}
+    bars = {(0x44, 0x77, 0xAA), (0x22, 0x88, 0x33), (255, 255, 255)}
+    assert bars <= shown
 
 
-def test_no_variant_is_nothing_to_make(made):
-    folder, _ = made
-    with pytest.raises(ConfigError, match=r"export\.tflite is empty"):
-        export_for_phones(invocation_of(folder, tflite=()))
+def measured(score=None):
+    return Measured(1_000_000, {1: {1: 3.0}, 2: {1: 2.0}}, score)
+
+
+def test_a_report_of_what_is_not_judged(tmp_path):
+    """Without a metric, without float32, and of images."""
+    report = Report("photos", "image", {"int8": measured()}, None, None, [PASSED])
+    report.write(tmp_path)
+    text = (tmp_path / "phone_report.md").read_text()
+    assert "| variant | MB | of float32 | 1 image, 1 thread | 1 image, 2 threads |" in (
+        text
+    )
+    assert "| `int8` | 1.0 | – | 3.00 | 2.00 |" in text
+    assert tf.io.decode_png((tmp_path / "phone_report.png").read_bytes()).shape[0] > 100
+    assert report.scores() == {}
+    assert report.summary() == (
+        "int8 1.0 MB, 2.0 ms for 1 image; all 1 comparisons with Keras passed"
+    )
+
+
+def test_a_loss_is_in_points_or_a_share_of_perplexity():
+    variants = {"int8": measured(0.75), "float16": measured()}
+    report = Report("x", "tokens", variants, "accuracy", 0.8, [])
+    assert report.loss_of("int8") == pytest.approx(0.05)
+    assert report.loss_of("float16") is None
+    assert report.scores() == {"accuracy": {"keras": 0.8, "int8": 0.75}}
+    lines = report.as_markdown().splitlines()
+    assert "| `int8` | 1.0 | – | 3.00 | 2.00 | 0.7500 | +5.00% |" in lines
+    assert "| `float16` | 1.0 | – | 3.00 | 2.00 | – | – |" in lines
+    report = Report("x", "tokens", {"int8": measured(11.0)}, "perplexity", 10.0, [])
+    assert report.loss_of("int8") == pytest.approx(0.1)
+
+
+def test_the_command_finds_it_made(phone, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("serving.publishing.load_trained", None)  # is called first
+    config = invocation_of(phone.run, **KEYS).config
+    file = tmp_path / "tiny.yaml"
+    file.write_text(dump_run(config))
+    before = contents(phone.folder)
+    arguments = ["export", str(file), "--run", str(phone.run), "--target", "phone"]
+    assert main([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads(json.dumps(phone.result)) | {"skipped": True}
+    assert contents(phone.folder) == before
+
+
+def test_files_from_a_text_answer_as_the_plain_ones(phone, trained):
+    encode = task_of(trained).endpoints()["tokenize"].function
+    texts = ["returns a list", "", "The NAME, of a tensor!", "a list " * 40]
+    for variant in VARIANTS:
+        file = str(phone.folder / f"text_{variant}.tflite")
+        interpreter = InterpreterWithCustomOps(
+            custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS, model_path=file
+        )
+        assert interpreter.get_signature_list() == {
+            "embed_text": {"inputs": ["text"], "outputs": ["embedding"]}
+        }
+        runner = interpreter.get_signature_runner("embed_text")
+        plain = PhoneModel(phone.folder / f"model_{variant}.tflite", resized=False)
+        vectors, answers = [], []
+        for text in texts:
+            found = runner(text=np.array([text.encode()], object))["embedding"][0]
+            row = encode(tf.constant([text]))
+            ids = row["token_ids"].numpy()[0, : row["length"].numpy()[0]]
+            mask = np.ones_like(ids)
+            expected = plain.ask("embed", token_ids=ids, padding_mask=mask)["embedding"]
+            answers.append(expected)
+            vectors.append(found)
+        assert np.ptp(answers, axis=0).max() > 0.1  # the texts are told apart
+        off = np.subtract(vectors, answers)
+        if variant == "float32":
+            assert np.abs(off).max() < 5e-6
+        else:  # what flows is rounded, by kernels of another kind
+            assert rms(off) < 0.05 * rms(answers)
+
+
+def rms(values):
+    return np.sqrt(np.mean(np.square(values)))
+
+
+def test_files_from_a_text_have_the_weights_of_the_plain_ones(phone, trained):
+    table = trained.model.get_layer("token_embedding").embeddings.shape
+    for variant, width in (("float32", 4), ("dynamic_int8", 1)):
+        plain, text = (
+            {
+                buffer.data.tobytes()
+                for buffer in unpacked((phone.folder / name).read_bytes()).buffers
+                if buffer.data is not None and len(buffer.data) >= width * 32 * 32
+            }
+            for name in (f"model_{variant}.tflite", f"text_{variant}.tflite")
+        )
+        shared = plain & text
+        assert width * table[0] * table[1] in map(len, shared)
+        assert len(shared) > 10
+
+
+def test_a_changed_key_moves_the_folder_aside(run):
+    before = contents(run / "phone")
+    result = export_for_phones(invocation_of(run, **KEYS | {"tflite_text": False}))
+    (aside,) = (run / "superseded").iterdir()
+    assert aside.name.startswith("phone-")
+    assert contents(aside) == before
+    assert "skipped" not in result
+    assert result["scores"] == {}
+    assert result["parity"] == [PASSED.as_json()]
+    assert not list((run / "phone").glob("text_*"))
+    assert (run / "phone/README.md").is_file()
+    assert contents(run / "export") == {
+        "saved_model/what is served": hashlib.sha256(b"before").hexdigest()
+    }
 
 
 @pytest.mark.parametrize(
-    ("name", "tokenizer", "reason"),
-    [
-        ("classifier_small", unigram, "no ops that TFLite files may hold"),
-        ("prefix", wordpiece, "objective.kind=prefix is not asked about one text"),
-    ],
+    "name", ["model_float32.tflite", "README.md", "text_float32.tflite"]
 )
-def test_who_cannot_have_the_tokenizer_inside(name, tokenizer, reason, tmp_path):
-    trained = model_of(name, tokenizer(), tmp_path)
-    with pytest.raises(ConfigError, match=reason):
-        text_signature(trained)
-
-
-def test_too_little_to_calibrate_on(made, tmp_path):
-    folder, _ = made
-    trained = load_trained(folder)
-    endpoints = task_of(trained).phone_endpoints()
-    with tf.io.TFRecordWriter(str(tmp_path / "none")):
-        pass
-    message = r"the training split has 0 to calibrate int8 on; expected 16 at least"
-    with pytest.raises(ArtifactError, match=message):
-        calibration_of(trained, tmp_path, endpoints, b"")
-
-
-def test_every_other_question_is_filled_up(made):
-    """What forbids padding is a number, too, and has to be met."""
-    folder, _ = made
-    trained = load_trained(folder)
-    endpoints = task_of(trained).phone_endpoints()
-    questions = list(calibration_of(trained, folder, endpoints, b"")["embed"])
-    lengths = [question["token_ids"].shape[1] for question in questions]
-    assert set(lengths[1::2]) == {LENGTH}
-    assert max(lengths[::2]) < LENGTH
-    for question in questions:
-        real = question["padding_mask"][0].sum()
-        assert (
-            question["padding_mask"][0]
-            == (np.arange(len(question["padding_mask"][0])) < real)
-        ).all()
-
-
-@pytest.mark.slow
-def test_padding_is_not_seen_in_int8(made, tmp_path):
-    folder = make_run(tmp_path / "tiny", TINY)
-    loose = replace(
-        TINY.export.tolerance,
-        int8=2.0,
-        dynamic_int8_agreement=0.0,
-        perplexity_loss=2.0,
+def test_a_folder_that_lost_a_file_is_made_again(run, monkeypatch, name):
+    (run / "phone" / name).unlink()
+    again = {}
+    monkeypatch.setattr(
+        "serving.phone.export._Making._others",
+        lambda self, trained, files, building: again.setdefault("made", []),
     )
-    export_for_phones(invocation_of(folder, tflite=("int8",), tolerance=loose))
-    file = folder / "phone/model_int8.tflite"
-    ids = np.arange(5, 15)
-    inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
-    alone, filled = (
-        PhoneModel(file, resized=resized).ask("embed", **inputs)["embedding"]
-        for resized in (True, False)
-    )
-    np.testing.assert_allclose(alone, filled, atol=0.1)
+    export_for_phones(invocation_of(run, **KEYS))
+    assert again
+    assert (run / "phone/README.md").is_file()
+    assert not (run / "superseded").exists()
 
 
-def test_an_unknown_target_is_named():
-    done = subprocess.run(
-        [sys.executable, "-m", "serving", "export", "a.yaml", "--target", "fridge"],
-        capture_output=True,
-        text=True,
-        check=False,
+def test_a_failed_gate_publishes_nothing(run, monkeypatch):
+    monkeypatch.setattr("serving.phone.export.check_phone_files", check_phone_files)
+    before = contents(run / "phone")
+    tolerance = replace(TINY.export.tolerance, dynamic_int8=0.0)
+    keys = KEYS | {"tolerance": tolerance, "tflite_text": False}
+    with pytest.raises(ArtifactError) as caught:
+        export_for_phones(invocation_of(run, **keys))
+    message = str(caught.value)
+    assert "TFLite dynamic_int8, XNNPACK, filled up: log-probability, RMS" in message
+    assert "TFLite float32" not in message
+    assert contents(run / "phone") == before
+    assert not (run / "superseded").exists()
+    assert not list(run.glob(".phone*"))
+
+
+def test_a_file_that_loses_too_much_is_not_published(run, monkeypatch):
+    """By the measure of the task alone."""
+    lost = Row("TFLite float32", "accuracy lost", 0.05, 0.02, False)
+    metric = SimpleNamespace(
+        name="accuracy", of_keras=0.9, measured=lambda model: (0.85, lambda form: lost)
     )
-    assert done.returncode == 2
-    assert "invalid choice: 'fridge'" in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.setattr("serving.phone.export.metric_of", lambda *_: metric)
+    shutil.rmtree(run / "phone")
+    keys = KEYS | {"tflite_text": False}
+    with pytest.raises(ArtifactError, match=r"accuracy lost: 0\.05, allowed 0\.02"):
+        export_for_phones(invocation_of(run, **keys))
+    assert not (run / "phone").exists()
+
+
+def test_without_a_variant_there_is_nothing_to_make(run):
+    with pytest.raises(ConfigError, match=r"export\.tflite is empty.*dynamic_int8"):
+        export_for_phones(invocation_of(run, tflite=()))
+
+
+def test_a_message_names_the_whole_command(run):
+    (run / "phone/stage.json").write_text("{")
+    with pytest.raises(ArtifactError, match=r"transbeam export .* --target phone"):
+        export_for_phones(invocation_of(run, **KEYS))
+
+
+def test_whose_text_a_file_cannot_take(tmp_path):
+    with pytest.raises(ConfigError, match=r"tokenizer\.kind=byte_bpe has no ops"):
+        text_signature(untrained("roberta_base", tmp_path))
+    config = load_run(CONFIGS / "masked.yaml", with_model=True)
+    config = replace(
+        config,
+        objective=TokenClassificationConfig(labels=("O", "B-PER")),
+        export=replace(config.export, examples=()),
+    )
+    with pytest.raises(
+        ConfigError, match=r"kind=token_classification is not asked about"
+    ):
+        text_signature(untrained_of(config, tmp_path))
+    assert text_signature(untrained("classifier_small", tmp_path)) == "classify_ids"
+    assert text_signature(untrained("masked", tmp_path)) == "embed"
+
+
+def test_the_help_tells_of_both_targets(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["export", "--help"])
+    assert caught.value.code == 0
+    told = capsys.readouterr().out
+    assert "--target {all,phone}" in told
+    assert "what to make; `all` if left out" in told
+    assert "transbeam export CONFIG --target phone   RUN/phone:" in told
+
+
+@pytest.mark.parametrize("target", ["watch", "phon", ""])
+def test_an_unknown_target(target, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["export", "tiny.yaml", "--target", target])
+    assert caught.value.code == 2
+    told = capsys.readouterr().err
+    assert f"argument --target: invalid choice: {target!r}" in told
+    assert "all" in told
