@@ -151,7 +151,7 @@ def test_what_the_result_tells(phone):
     assert f"all {count} comparisons with Keras passed" in result["summary"]
     assert re.search(
         rf"dynamic_int8 \d\.\d MB, [\d.]+ ms for {LENGTH} tokens, perplexity \d+\.\d+ "
-        r"\([+-]\d+\.\d\d% lost\)",
+        r"\([+-]\d+\.\d\d%\)",
         result["summary"],
     )
 
@@ -215,7 +215,7 @@ def test_a_loss_is_in_points_or_a_share_of_perplexity():
     assert report.loss_of("float16") is None
     assert report.scores() == {"accuracy": {"keras": 0.8, "int8": 0.75}}
     lines = report.as_markdown().splitlines()
-    assert "| `int8` | 1.0 | – | 3.00 | 2.00 | 0.7500 | +5.00% |" in lines
+    assert "| `int8` | 1.0 | – | 3.00 | 2.00 | 0.7500 | 5.00 points |" in lines
     assert "| `float16` | 1.0 | – | 3.00 | 2.00 | – | – |" in lines
     report = Report("x", "tokens", {"int8": measured(11.0)}, "perplexity", 10.0, [])
     assert report.loss_of("int8") == pytest.approx(0.1)
