@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 from configs.load import load_run
@@ -15,10 +14,8 @@ from model.cost.report import count_cost
 from pipeline.tokenizers.artifact import save_tokenizer
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from serving.savedmodel import write_endpoints
-from serving.tasks.interface import Endpoint, ids_spec
 from serving.tflite import write_tflite
-from serving.trained import Trained, build
+from serving.trained import TOKENIZER, Trained, build
 from tests.serving.untrained import untrained
 
 PRESETS = Path(__file__).parents[2] / "configs/presets"
@@ -28,12 +25,10 @@ def file_of(run: RunConfig, folder: Path) -> bytes:
     """The file in dynamic int8, of random weights."""
     number = run.tokenizer.vocabulary_size
     model = build(run, number)
-    if run.model.kind == "decoder":
-        return scores_of(model, run.model.max_sequence_length, folder / "saved_model")
     tokenizer = tokenizer_of(number)
-    save_tokenizer(folder / "tokenizer", tokenizer)
+    save_tokenizer(folder / TOKENIZER, tokenizer)
     trained = Trained(run, tokenizer.build(), model)
-    files = write_tflite(trained, folder / "tokenizer", folder)
+    files = write_tflite(trained, folder, folder / "made")
     return files["dynamic_int8"].read_bytes()
 
 
@@ -43,28 +38,12 @@ def tokenizer_of(number: int) -> WordPieceModel:
     return WordPieceModel(pieces=pieces, lowercase=True, strip_accents=True)
 
 
-def scores_of(model, length: int, folder: Path) -> bytes:
-    """A decoder that reads a whole row, converted as any other program would."""
-    row = [ids_spec(name, 1, length) for name in ("token_ids", "padding_mask")]
-
-    def score(token_ids, padding_mask):
-        inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-        return {"logits": model(inputs, training=False)["logits"]}
-
-    write_endpoints(folder, {"score": Endpoint(score, row)})
-    converter = tf.lite.TFLiteConverter.from_saved_model(
-        str(folder), signature_keys=["score"]
-    )
-    converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    return converter.convert()
-
-
 def test_a_narrow_table_on_a_phone_answers_as_keras(tmp_path: Path) -> None:
     trained = untrained("phone_embedder", tmp_path)
     export = replace(trained.config.export, tflite=("float32",))
     trained = replace(trained, config=replace(trained.config, export=export))
-    save_tokenizer(tmp_path / "tokenizer", tokenizer_of(100))
-    file = write_tflite(trained, tmp_path / "tokenizer", tmp_path / "made")["float32"]
+    save_tokenizer(tmp_path / TOKENIZER, tokenizer_of(100))
+    file = write_tflite(trained, tmp_path, tmp_path / "made")["float32"]
     fill_mask = Interpreter(str(file), num_threads=1).get_signature_runner("fill_mask")
     real, length = 9, trained.config.model.max_sequence_length
     ids = np.zeros((1, length), np.int32)

@@ -44,6 +44,7 @@ from tests.serving.phone.kotlin_compiler import (
 from tests.serving.untrained import TINY, learned, untrained_of
 
 HERE = Path(__file__).parent / "kotlin"
+KOTLIN = "test_the_kotlin_program_answers_as_keras_does"
 ASKING = ("classify", "estimate", "fill", "tag", "read", "write")
 ALONE = """
 import runpy, sys
@@ -260,8 +261,11 @@ def test_the_python_program_answers_as_keras_does(handed_over, name):
 @pytest.fixture(scope="module")
 def kotlin_answers(handed_over, root, request):
     """What the Kotlin programs print of the cases that are asked for."""
-    asked = [item.callspec.params["name"] for item in request.session.items
-             if "kotlin" in item.name]  # fmt: skip
+    asked = [
+        item.callspec.params["name"]
+        for item in request.session.items
+        if item.name.startswith(f"{KOTLIN}[")
+    ]
     work = root / "kotlin"
     path = class_path(root)
     maven(HERE / "pom.xml", "dependency:copy", f"-DoutputDirectory={work}")
