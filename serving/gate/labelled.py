@@ -20,6 +20,14 @@ from serving.trained import Trained
 
 _AT_ONCE = 16
 _HIDDEN_EVERY = 7
+# What is right, as the records of a kind of task have it.
+_TOLD = {
+    "image_classification": ("label",),
+    "classification": ("label",),
+    "pair_classification": ("label",),
+    "span_qa": ("start_position", "end_position"),
+    "token_classification": ("label_ids", "label_weights"),
+}
 
 Outputs = dict[str, np.ndarray]
 
@@ -42,13 +50,15 @@ class Question:
 def labelled(trained: Trained, run_folder: Path) -> Iterable[Question]:
     """One for each document, or for each image, in the order of the records.
 
-    None of tasks whose records tell no right answer.
+    None of tasks whose records tell no right answer, nor of records without one.
     """
     make = _maker(trained)
     if make is None:
         return
+    told = _TOLD.get(trained.config.objective.kind, ())
     for record in records(run_folder, "validation"):
-        yield from make(record)
+        if all(name in record for name in told):
+            yield from make(record)
 
 
 def _maker(trained: Trained) -> Callable[[Record], Iterable[Question]] | None:
