@@ -414,6 +414,10 @@ def test_without_records_there_is_no_metric(trained, tmp_path):
     assert metric_of(small_trained("gpt2_small"), tmp_path) is None
 
 
+def test_records_without_what_is_to_be_written_tell_a_writer_nothing(run_folder):
+    assert metric_of(small_trained("t5_small"), run_folder) is None
+
+
 def small_trained(name):
     return SimpleNamespace(config=small(name))
 

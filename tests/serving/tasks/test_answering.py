@@ -100,7 +100,7 @@ def answered_by_keras(trained, context, question):
 def test_it_passed_the_gate(run):
     _, result, _, _ = run
     assert all(row["passed"] for row in result["parity"])
-    assert len(result["parity"]) == 3 * 5 + 2 * 2
+    assert len(result["parity"]) == 3 * 5 + 3 * 2
     assert set(result["tflite"]) == {"float32", "dynamic_int8"}
 
 

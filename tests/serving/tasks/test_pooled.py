@@ -108,7 +108,7 @@ def test_all_forms_passed_the_gate(run):
     forms = {row["form"] for row in result["parity"]}
     assert len(forms) == 7
     assert len(result["parity"]) == (
-        3 * 4 + 2 * 1 + 2 * 2 if with_labels else 3 * 3 + 2 * 2
+        3 * 4 + 3 * 1 + 3 * 2 if with_labels else 3 * 3 + 3 * 2
     )
     assert all(row["passed"] for row in result["parity"])
     assert all(

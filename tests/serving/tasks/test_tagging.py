@@ -69,8 +69,8 @@ def keras_answer(trained, words):
 
 def test_all_forms_passed_the_gate(run):
     _, _, result = run
-    assert len({row["form"] for row in result["parity"]}) == 7
-    assert len(result["parity"]) == 3 * 5 + 2 * 1 + 2 * 2
+    assert len({row["form"] for row in result["parity"]}) == 9
+    assert len(result["parity"]) == 3 * 5 + 3 * 1 + 3 * 2
     assert all(row["passed"] for row in result["parity"])
 
 
