@@ -19,9 +19,15 @@ from serving.records import Record, records
 from serving.trained import Trained
 
 _AT_ONCE = 16
-# What a record of a labelled document has one of.
-_RIGHT = {"label", "label_ids", "start_position"}
 _HIDDEN_EVERY = 7
+# What is right, as the records of a kind of task have it.
+_TOLD = {
+    "image_classification": ("label",),
+    "classification": ("label",),
+    "pair_classification": ("label",),
+    "span_qa": ("start_position", "end_position"),
+    "token_classification": ("label_ids", "label_weights"),
+}
 
 Outputs = dict[str, np.ndarray]
 
@@ -44,15 +50,14 @@ class Question:
 def labelled(trained: Trained, run_folder: Path) -> Iterable[Question]:
     """One for each document, or for each image, in the order of the records.
 
-    None of tasks whose records tell no right answer.
+    None of tasks whose records tell no right answer, nor of records without one.
     """
     make = _maker(trained)
     if make is None:
         return
-    # The tokens themselves are right there.
-    masked = isinstance(trained.config.objective, MaskedConfig)
+    told = _TOLD.get(trained.config.objective.kind, ())
     for record in records(run_folder, "validation"):
-        if masked or _RIGHT & record.keys():
+        if all(name in record for name in told):
             yield from make(record)
 
 

@@ -11,7 +11,7 @@ from serving.forms import PhoneModel
 from serving.gate.labelled import Outputs, Question, ask_keras
 from serving.gate.rows import Row, at_most, log_softmax
 from serving.phone.writing import PhoneWriter
-from serving.records import documents
+from serving.records import documents, records
 from serving.trained import Trained
 
 # Of models that write, which read a token at a time.
@@ -97,6 +97,9 @@ def _bounded(
 ) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
     """Sources, of models that have them, and texts: as many as may be read."""
     config, left = trained.config, _TOKENS
+    written = "" if config.model.kind == "decoder" else "decoder_"
+    if f"{written}token_ids" not in next(records(run_folder, "validation"), {}):
+        return  # no record, or none of what is to be written
     if config.model.kind == "decoder":
         pairs = ((None, ids) for ids, _ in documents(run_folder))
     else:

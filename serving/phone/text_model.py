@@ -13,6 +13,7 @@ from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow_text import tflite_registrar
 
 from configs.errors import ConfigError
+from configs.export import asked_texts
 from configs.held_back import output_held_back
 from configs.run_folder import write_atomically, writing
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
@@ -57,8 +58,9 @@ def text_signature(trained: Trained) -> str:
             "away: the tokenizer in Kotlin, Swift and Python lies beside the plain file"
         )
     plain = task_of(trained).phone_endpoints()
+    is_alone = len(asked_texts(trained.config.objective)) == 1
     for name in FROM_TEXT:
-        if name in plain:
+        if name in plain and is_alone:
             return name
     raise ConfigError(
         f"export.tflite_text=True: objective.kind={trained.config.objective.kind} is "

@@ -380,9 +380,42 @@ def test_records_that_tell_no_answer(trained, run_folder, objective):
     assert metric_of(of_kind(trained, objective, segments=True), run_folder) is None
 
 
+@pytest.mark.parametrize(
+    "objective",
+    [
+        ClassificationConfig(labels=("a", "b")),
+        TokenClassificationConfig(labels=("a", "b")),
+        SpanQAConfig(stride=7, max_question_length=8),
+    ],
+)
+def test_records_without_a_label_are_passed_over(
+    trained, run_folder, tmp_path, objective
+):
+    """Those of texts alone, which whoever has no labels writes."""
+    model = of_kind(trained, objective)
+    assert metric_of(model, run_folder) is None
+    told = {
+        "token_ids": [2, 9, 3],
+        "document_ids": [1, 1, 1],
+        "label": 1,
+        "label_ids": [0, 1, 0],
+        "label_weights": np.array([0, 1, 0], np.float32),
+        "start_position": 1,
+        "end_position": 1,
+    }
+    silent = {name: told[name] for name in ("token_ids", "document_ids")}
+    write_records(tmp_path, "validation", [silent, told, silent])
+    (one,) = labelled(model, tmp_path)
+    assert set(one.right.tolist()) == {1}
+
+
 def test_without_records_there_is_no_metric(trained, tmp_path):
     assert metric_of(trained, tmp_path) is None
     assert metric_of(small_trained("gpt2_small"), tmp_path) is None
+
+
+def test_records_without_what_is_to_be_written_tell_a_writer_nothing(run_folder):
+    assert metric_of(small_trained("t5_small"), run_folder) is None
 
 
 def small_trained(name):

@@ -15,7 +15,12 @@ from tensorflow_text import tflite_registrar
 
 from configs.errors import ArtifactError, ConfigError
 from configs.load import dump_run, load_run
-from configs.objective import TokenClassificationConfig
+from configs.objective import (
+    PairClassificationConfig,
+    PairRegressionConfig,
+    SentencePairsConfig,
+    TokenClassificationConfig,
+)
 from serving.__main__ import export, main
 from serving.forms import PhoneModel
 from serving.gate.parity import check_phone_files
@@ -359,18 +364,30 @@ def test_a_message_names_the_whole_command(run):
 def test_whose_text_a_file_cannot_take(tmp_path):
     with pytest.raises(ConfigError, match=r"tokenizer\.kind=byte_bpe has no ops"):
         text_signature(untrained("roberta_base", tmp_path))
+    assert text_signature(untrained("classifier_small", tmp_path)) == "classify_ids"
+    assert text_signature(untrained("masked", tmp_path)) == "embed"
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        SentencePairsConfig(task="next_sentence"),
+        PairClassificationConfig(labels=("no", "yes")),
+        PairRegressionConfig(),
+        TokenClassificationConfig(labels=("O", "B-PER")),
+    ],
+)
+def test_tasks_that_read_more_than_a_text(objective, tmp_path):
     config = load_run(CONFIGS / "masked.yaml", with_model=True)
     config = replace(
         config,
-        objective=TokenClassificationConfig(labels=("O", "B-PER")),
+        objective=objective,
+        model=replace(config.model, num_segments=2),
         export=replace(config.export, examples=()),
     )
-    with pytest.raises(
-        ConfigError, match=r"kind=token_classification is not asked about"
-    ):
+    match = f"objective.kind={objective.kind} is not asked about one text at a time"
+    with pytest.raises(ConfigError, match=match):
         text_signature(untrained_of(config, tmp_path))
-    assert text_signature(untrained("classifier_small", tmp_path)) == "classify_ids"
-    assert text_signature(untrained("masked", tmp_path)) == "embed"
 
 
 def test_the_help_tells_of_both_targets(capsys):
