@@ -1,8 +1,9 @@
-"""The files that `bench.phones` measures: a classifier of ours and of KerasHub's.
+"""The files that `bench.phones` and `bench.phone_writing` measure.
 
     python -m bench.phone_files MODEL FOLDER
 
-writes `ours VARIANT.tflite` and `KerasHub VARIANT.tflite` when it reads a line.
+writes `ours VARIANT.tflite` when it reads a line, and of a classifier also
+`KerasHub VARIANT.tflite`. `MODEL` is one of `bench.phones`, or `writer`.
 """
 
 import sys
@@ -23,11 +24,13 @@ from bench.phones import MODELS  # noqa: E402
 from configs.attention import FullAttention  # noqa: E402
 from configs.held_back import output_held_back  # noqa: E402
 from configs.load import load_run  # noqa: E402
-from configs.objective import ClassificationConfig  # noqa: E402
-from configs.sockets import DenseFeedForward  # noqa: E402
+from configs.objective import CausalConfig, ClassificationConfig  # noqa: E402
+from configs.sockets import DenseFeedForward, GatedFeedForward  # noqa: E402
 from model.build import build_model  # noqa: E402
+from model.generation.calls import Calls  # noqa: E402
 from serving.phone.quantization import quantized  # noqa: E402
 from serving.tasks.interface import Endpoint, ids_spec  # noqa: E402
+from serving.tasks.on_phones import decoder_endpoints  # noqa: E402
 from serving.tflite import convert  # noqa: E402
 
 # Layers, width, heads, pieces and most tokens: those of the peer's `SIZES`.
@@ -37,6 +40,9 @@ SIZES = {
     "phone_classifier": (6, 256, 4, 8192, 128),
 }
 VARIANTS = ("dynamic_int8", "weight_int4", "dynamic_int4")
+# Of the writer: those of `peers/hf_writer.py`.
+LAYERS, WIDTH, HEADS, GROUPS, INSIDE, PIECES = 6, 384, 6, 2, 1024, 8192
+SLOTS, PREFILL = 128, 64
 assert set(SIZES) == set(MODELS)
 
 
@@ -61,7 +67,35 @@ def ours(name: str, folder: Path) -> None:
         return model(inputs, training=False)
 
     specs = [ids_spec(each, 1, None) for each in ("token_ids", "padding_mask")]
-    content = convert({"classify_ids": Endpoint(ask, specs)}, 128, folder)
+    write(convert({"classify_ids": Endpoint(ask, specs)}, 128, folder), folder)
+
+
+def our_writer(folder: Path) -> None:
+    """LLaMA's blocks, with a table that also scores."""
+    run = load_run(Path("configs/presets/phone_next_word.yaml"))
+    config: Any = replace(
+        run.model,
+        num_layers=LAYERS,
+        hidden_dim=WIDTH,
+        embedding_dim=None,
+        embeddings_norm=False,
+        max_sequence_length=SLOTS,
+        attention=FullAttention(
+            num_heads=HEADS,
+            num_key_value_heads=GROUPS,
+            projection_bias=False,
+            output_bias=False,
+        ),
+        feedforward=GatedFeedForward(intermediate_dim=INSIDE),
+    )
+    model = build_model(config, CausalConfig(), PIECES, segments=False, dtype="float32")
+    disturb(model)
+    endpoints = decoder_endpoints(Calls(model, SLOTS), (PREFILL,))
+    write(convert(endpoints, SLOTS, folder), folder)
+
+
+def write(content: bytes, folder: Path) -> None:
+    """In float32, and the variants of it."""
     (folder / "ours float32.tflite").write_bytes(content)
     for variant in VARIANTS:
         file = folder / f"ours {variant}.tflite"
@@ -102,8 +136,11 @@ def main() -> None:
     """Makes both, and says when."""
     input()
     name, folder = sys.argv[1], Path(sys.argv[2])
-    ours(name, folder)
-    keras_hubs(name, folder)
+    if name == "writer":
+        our_writer(folder)
+    else:
+        ours(name, folder)
+        keras_hubs(name, folder)
     print(0.0, flush=True)
 
 
