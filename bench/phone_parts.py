@@ -65,7 +65,7 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     x = tf.concat([x] * (INSIDE // WIDTH), axis=-1)
     for _ in range(LAYERS):
         x = tf.nn.gelu(x)
-    return x[..., :WIDTH]
+    return tf.split(x, INSIDE // WIDTH, axis=-1)[0]
 
 
 def norms(x: tf.Tensor) -> tf.Tensor:
