@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from ai_edge_quantizer import quantizer
+from ai_edge_quantizer.calibrator import CalibrationMode
 from ai_edge_quantizer.qtyping import TFLOperationName
 from ai_edge_quantizer.recipe_manager import AlgorithmName, RecipeManager
 
@@ -48,12 +49,15 @@ def quantized(
     making = quantizer.Quantizer(content)
     making.load_quantization_recipe(_recipe(variant).get_quantization_recipe())
     with output_held_back(), warnings.catch_warnings():
-        # That its interpreter keeps all tensors, which is what it is for.
+        # That an interpreter keeps all tensors, which is what it is for.
         warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
         ranges = None
         if variant in CALIBRATED:
             assert calibration is not None
-            ranges = making.calibrate(calibration)
+            # Ranges are noted by the interpreter, not in Python after each op.
+            ranges = making.calibrate(
+                calibration, mode=CalibrationMode.CALIBRATION_PROFILER_BASED
+            )
         found = making.quantize(ranges).quantized_model
     return packed(_with_signs(unpacked(found or b""), unpacked(content)))
 
