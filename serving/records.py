@@ -20,7 +20,11 @@ def records(run_folder: Path, split: Split) -> Iterator[Record]:
 
 
 def documents(
-    run_folder: Path, prefix: str = "", *, split: Split = "validation"
+    run_folder: Path,
+    prefix: str = "",
+    *,
+    split: Split = "validation",
+    feature: str = "token_ids",
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Ids (T,) and segments (T,) of each document, also of packed ones.
 
@@ -28,9 +32,10 @@ def documents(
         run_folder: Holds the records.
         prefix: `encoder_` or `decoder_`, of models of two sides.
         split: Of which split.
+        feature: What else to take in the place of ids.
     """
     for record in records(run_folder, split):
-        token_ids = record[f"{prefix}token_ids"]
+        token_ids = record[f"{prefix}{feature}"]
         document_ids = record[f"{prefix}document_ids"]
         segments = record.get("segment_ids", np.zeros_like(token_ids))
         for document in range(1, int(document_ids.max()) + 1):

@@ -12,6 +12,8 @@ from configs.objective import (
     ImageClassificationConfig,
     MaskedConfig,
     PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
@@ -25,6 +27,8 @@ _TOLD = {
     "image_classification": ("label",),
     "classification": ("label",),
     "pair_classification": ("label",),
+    "regression": ("label",),
+    "pair_regression": ("label",),
     "span_qa": ("start_position", "end_position"),
     "token_classification": ("label_ids", "label_weights"),
 }
@@ -69,7 +73,12 @@ def _maker(trained: Trained) -> Callable[[Record], Iterable[Question]] | None:
             return lambda record: [
                 Question({"image": record["image"].reshape(shape)}, record["label"])
             ]
-        case ClassificationConfig() | PairClassificationConfig():
+        case (
+            ClassificationConfig()
+            | PairClassificationConfig()
+            | RegressionConfig()
+            | PairRegressionConfig()
+        ):
             return lambda record: [Question(_alone(trained, record), record["label"])]
         case SpanQAConfig():
             return lambda record: [

@@ -1,6 +1,6 @@
 """What a phone's file costs of what the task is judged by, on validation records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,9 @@ from configs.objective import (
     ImageClassificationConfig,
     MaskedConfig,
     PairClassificationConfig,
+    PairRegressionConfig,
+    PrefixConfig,
+    RegressionConfig,
     Seq2SeqConfig,
     SpanCorruptionConfig,
     SpanQAConfig,
@@ -27,9 +30,14 @@ from serving.trained import Trained
 
 # Records that each file is asked about, one by one.
 JUDGED = 400
-# What teaches to write. A prefix, which sees itself in both directions, would have to
-# be read anew for each token.
-WRITING = CausalConfig | Seq2SeqConfig | TextToTextConfig | SpanCorruptionConfig
+# What teaches to write.
+WRITING = (
+    CausalConfig
+    | PrefixConfig
+    | Seq2SeqConfig
+    | TextToTextConfig
+    | SpanCorruptionConfig
+)
 # Of the normal distribution: one chance in twenty.
 _ONE_SIDED = 1.645
 
@@ -109,6 +117,38 @@ class Accuracy:
         return (chosen.reshape(right.shape) == right).all(axis=-1)
 
 
+class Explained:
+    """The share of the labels' variance that scores explain (R squared).
+
+    A file may lose `export.tolerance.metric_loss` of it.
+    """
+
+    name = "R squared"
+
+    def __init__(self, trained: Trained, questions: Sequence[Question]):
+        self.questions = questions
+        self.labels = np.array([float(one.right.item()) for one in questions])
+        self.limit = trained.config.export.tolerance.metric_loss
+        self.of_keras = self._explained(ask_keras(trained, questions))
+
+    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+        found = self._explained(
+            model.ask("regress_ids", **one.inputs) for one in self.questions
+        )
+
+        def row(form: str) -> Row:
+            check = (
+                f"R squared lost, of {self.of_keras:.4f} on {len(self.labels)} texts"
+            )
+            return at_most(form, check, self.of_keras - found, self.limit)
+
+        return found, row
+
+    def _explained(self, outputs: Iterable[Outputs]) -> float:
+        scores = np.array([np.asarray(each["score"]).item() for each in outputs])
+        return float(1 - np.mean((scores - self.labels) ** 2) / self.labels.var())
+
+
 def _first(answer: np.ndarray) -> np.ndarray:
     """The class with the most, or -1 where one of the numbers is none."""
     # Else the place of the first NaN would be the answer, and might be right.
@@ -131,6 +171,10 @@ def metric_of(trained: Trained, run_folder: Path) -> Metric | None:
             return Accuracy(trained, "classify_pixels", questions)
         case TokenClassificationConfig():
             return Accuracy(trained, "tag_ids", questions)
+        case RegressionConfig() | PairRegressionConfig():
+            labels = {one.right.item() for one in questions}
+            # Of labels that are all the same there is nothing to explain.
+            return Explained(trained, questions) if len(labels) > 1 else None
         case SpanQAConfig():
             names = ("start_logits", "end_logits")
             return Accuracy(trained, "read_ids", questions, names)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from configs.objective import PrefixConfig
 from serving.forms import PhoneModel
 from serving.gate.labelled import Outputs, Question, ask_keras
 from serving.gate.rows import Row, at_most, log_softmax
@@ -64,56 +65,94 @@ def of_masks(trained: Trained, questions: Sequence[Question]) -> Perplexity:
 
 
 def of_writing(trained: Trained, run_folder: Path) -> Perplexity | None:
-    """That of a model that writes, at each token after the first of what it reads."""
-    pairs = list(_bounded(trained, run_folder))
-    if not pairs:
+    """That of a model that writes, at each token after those it is given.
+
+    That is the first of what it reads, or a whole prefix.
+    """
+    texts = list(_bounded(trained, run_folder))
+    if not texts:
         return None
-    names = ("encoder_token_ids", "decoder_token_ids")
 
     def of_keras() -> Iterator[np.ndarray]:
-        for source, ids in pairs:
-            given = {"token_ids": ids[:-1]}
-            if source is not None:
-                given = dict(zip(names, (source, ids[:-1]), strict=True))
-            batch = {name: row[np.newaxis] for name, row in given.items()}
-            for name in list(batch):
-                mask = name.replace("token_ids", "padding_mask")
-                batch[mask] = np.ones_like(batch[name])
-            outputs: Any = trained.model(batch, training=False)
-            yield _surprise(np.asarray(outputs["logits"])[0], ids[1:])
+        for text in texts:
+            outputs: Any = trained.model(text.batch(trained), training=False)
+            logits = np.asarray(outputs["logits"])[0]
+            yield _surprise(logits[text.given - 1 :], text.written)
 
     def ask(model: PhoneModel) -> Iterator[np.ndarray]:
         writer = PhoneWriter(model)
-        for source, ids in pairs:
-            logits = [writer.begin(ids[:1], source)]
-            logits += [writer.read(int(token)) for token in ids[1:-1]]
-            yield _surprise(np.array(logits), ids[1:])
+        for text in texts:
+            logits = [writer.begin(text.ids[: text.given], text.source)]
+            logits += [writer.read(int(token)) for token in text.written[:-1]]
+            yield _surprise(np.array(logits), text.written)
 
     return Perplexity(trained, of_keras(), ask)
 
 
-def _bounded(
-    trained: Trained, run_folder: Path
-) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
-    """Sources, of models that have them, and texts: as many as may be read."""
+class _Text(NamedTuple):
+    """A text as a model that writes reads it.
+
+    Attributes:
+        ids: int32 (N,).
+        given: How many of them are not asked for, at least one.
+        source: What it answers, if it does.
+    """
+
+    ids: np.ndarray
+    given: int = 1
+    source: np.ndarray | None = None
+
+    @property
+    def written(self) -> np.ndarray:
+        """What is asked for."""
+        return self.ids[self.given :]
+
+    def batch(self, trained: Trained) -> dict[str, np.ndarray]:
+        """All but the last token as the Keras model takes them."""
+        row, source = self.ids[:-1], self.source
+        sides = {"": row}
+        if source is not None:
+            sides = {"encoder_": source, "decoder_": row}
+        batch = {}
+        for side, ids in sides.items():
+            batch[f"{side}token_ids"] = ids[np.newaxis]
+            batch[f"{side}padding_mask"] = np.ones_like(ids)[np.newaxis]
+        if isinstance(trained.config.objective, PrefixConfig):
+            prefix = np.arange(len(row)) < self.given
+            batch["prefix_mask"] = prefix[np.newaxis].astype(np.int32)
+        return batch
+
+
+def _bounded(trained: Trained, run_folder: Path) -> Iterator[_Text]:
+    """As many texts as may be read, each as long as the cache."""
     config, left = trained.config, _TOKENS
-    written = "" if config.model.kind == "decoder" else "decoder_"
-    if f"{written}token_ids" not in next(records(run_folder, "validation"), {}):
-        return  # no record, or none of what is to be written
-    if config.model.kind == "decoder":
-        pairs = ((None, ids) for ids, _ in documents(run_folder))
-    else:
-        sides = (documents(run_folder, side) for side in ("encoder_", "decoder_"))
-        pairs = ((source, ids) for (source, _), (ids, _) in zip(*sides, strict=True))
     slots = config.export.tflite_cache or config.model.max_sequence_length
-    for source, text in islice(pairs, _DOCUMENTS):
-        ids = text[: min(slots, left) + 1]
-        if len(ids) < 2:
-            continue
-        left -= len(ids) - 1
-        yield source, ids
+    for text in islice(_texts(trained, run_folder), _DOCUMENTS):
+        text = text._replace(ids=text.ids[: min(slots, text.given + left - 1) + 1])
+        if len(text.written):
+            left -= len(text.written)
+            yield text
         if left <= 0:
             return
+
+
+def _texts(trained: Trained, run_folder: Path) -> Iterator[_Text]:
+    """The documents of the records, if these say what is to be written."""
+    config = trained.config
+    written = "" if config.model.kind == "decoder" else "decoder_"
+    if f"{written}token_ids" not in next(records(run_folder, "validation"), {}):
+        return
+    if isinstance(config.objective, PrefixConfig):
+        masks = documents(run_folder, feature="prefix_mask")
+        for (ids, _), (mask, _) in zip(documents(run_folder), masks, strict=True):
+            yield _Text(ids, max(int(mask.sum()), 1))
+    elif config.model.kind == "decoder":
+        for ids, _ in documents(run_folder):
+            yield _Text(ids)
+    else:
+        sides = (documents(run_folder, side) for side in ("encoder_", "decoder_"))
+        for (source, _), (ids, _) in zip(*sides, strict=True):
+            yield _Text(ids, source=source)
 
 
 def _surprise(logits: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from configs.objective import (
 )
 from serving.forms import PhoneModel
 from serving.gate.labelled import Question, ask_keras, labelled
-from serving.gate.metrics import Accuracy, metric_of
+from serving.gate.metrics import Accuracy, Explained, metric_of
 from serving.gate.parity import check_metric
 from serving.gate.perplexity import Perplexity
 from serving.gate.rows import log_softmax
@@ -380,6 +380,48 @@ def test_records_that_tell_no_answer(trained, run_folder, objective):
     assert metric_of(of_kind(trained, objective, segments=True), run_folder) is None
 
 
+def test_labels_that_are_all_the_same_leave_nothing_to_explain(trained, tmp_path):
+    record = {"token_ids": [2, 9, 3], "document_ids": [1] * 3}
+    label = np.array([2.5], np.float32)
+    write_records(tmp_path, "validation", [record | {"label": label}] * 3)
+    assert metric_of(of_kind(trained, RegressionConfig()), tmp_path) is None
+
+
+def test_of_numbers_the_share_of_the_variance_is_judged():
+    """Labels 1, 2, 3, 4 have the variance 1.25; errors of 0.5 leave 0.25 of it."""
+    labels = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    questions = [
+        Question({"number": np.array([number])}, labels[number : number + 1])
+        for number in range(4)
+    ]
+    trained = toy()
+    trained.model = Scores(labels + 0.5)
+    metric = Explained(trained, questions)
+    assert metric.of_keras == pytest.approx(1 - 0.25 / 1.25)
+    score, row = metric.measured(Scores(labels + 0.51))
+    assert score == pytest.approx(1 - 0.2601 / 1.25, rel=1e-5)
+    made = row("form")
+    assert (made.value, made.limit) == (pytest.approx(0.0101 / 1.25, rel=1e-4), 0.01)
+    assert made.passed
+    assert made.check == "R squared lost, of 0.8000 on 4 texts"
+    for wrong in (labels + 0.52, np.full(4, np.nan)):  # 0.0204 / 1.25 is 0.0163
+        assert not metric.measured(Scores(wrong))[1]("form").passed
+
+
+class Scores:
+    """As `Answers`, of a model that gives numbers: (1,) on a phone, (B,) in Keras."""
+
+    def __init__(self, scores):
+        self.scores = scores
+
+    def ask(self, signature, *, number):
+        assert signature == "regress_ids"
+        return {"score": self.scores[number[0]]}
+
+    def __call__(self, batch, training):
+        return {"score": self.scores[batch["number"][:, 0]]}
+
+
 @pytest.mark.parametrize(
     "objective",
     [
@@ -420,6 +462,32 @@ def test_records_without_what_is_to_be_written_tell_a_writer_nothing(run_folder)
 
 def small_trained(name):
     return SimpleNamespace(config=small(name))
+
+
+def test_a_prefix_is_given_and_only_what_follows_is_judged(tmp_path):
+    """Of two texts in one record; a third is all prefix, and nothing is asked of it."""
+    trained, files = converted(small("prefix"), tmp_path / "tflite")
+    rows = [some_ids(trained, number, seed=number) for number in (9, 6, 4)]
+    given = (5, 1, 4)
+    record = {
+        "token_ids": [*rows[0], *rows[1], *rows[2]],
+        "document_ids": [1] * 9 + [2] * 6 + [3] * 4,
+        "prefix_mask": [1] * 5 + [0] * 4 + [1] + [0] * 5 + [1] * 4,
+    }
+    write_records(tmp_path, "validation", [record])
+    metric = metric_of(trained, tmp_path)
+    assert metric is not None
+    surprise = []
+    for row, number in zip(rows[:2], given, strict=False):
+        logits = keras_logits(trained, row[:-1], given=number)[number - 1 :]
+        chosen = log_softmax(logits)[np.arange(len(row) - number), row[number:]]
+        surprise += (-chosen).tolist()
+    assert len(surprise) == 4 + 5
+    expected = np.exp(np.mean(surprise))
+    assert metric.of_keras == pytest.approx(expected, rel=1e-5)
+    made, scores = check_metric(metric, files)
+    assert scores["float32"] == pytest.approx(expected, rel=1e-4)
+    assert [row.passed for row in made] == [True]
 
 
 @pytest.mark.parametrize("name", ["gpt2_small", "t5_small"])
