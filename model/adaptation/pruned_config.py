@@ -16,7 +16,7 @@ from configs.errors import ConfigError
 from configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
 from configs.sockets import AlibiPosition, DirectedAlibiPosition
 
-_UNITS_ALONE = "Prune the units in between alone (intermediate)"
+_UNITS_ALONE = "Leave heads out, and prune the units in between alone (intermediate)"
 
 
 def attention_of(model: Model, path: str) -> Attention:

@@ -253,7 +253,7 @@ def test_heads_or_units_alone():
         (
             {"position": AlibiPosition()},
             {"heads": 2, "intermediate": 3},
-            "kind=alibi each head has a slope by its number.*alone .intermediate.",
+            "kind=alibi each head has a slope by its number.*Leave heads out",
         ),
         ({"position": DirectedAlibiPosition()}, {"heads": 2}, "kind=directed_alibi"),
         (
