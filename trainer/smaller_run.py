@@ -164,7 +164,15 @@ class SmallerRun:
         verb: str,
         **decided_by: Any,
     ) -> "SmallerRun":
-        """Args are those of the class; `verb` is the command's, and what it asks."""
+        """Gathers what decides the weights.
+
+        Args:
+            origin: The run that it is made of.
+            config: The new run.
+            run_folder: Its folder.
+            verb: The command's name.
+            decided_by: What decides the weights besides, in JSON values.
+        """
         folder = origin.folder
         inputs = {
             **data_inputs(config),
