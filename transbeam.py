@@ -70,6 +70,10 @@ Make it smaller, by the pieces of words that a corpus does not need:
 
   transbeam trim runs/bert --run runs/small --set data.source.path=my.txt
 
+or inside, by the heads and units that its loss misses least; then train it on:
+
+  transbeam prune runs/bert --run runs/narrow --heads 6 --intermediate 768
+
 Look at a tokenizer, ours or one in a file:
 
   transbeam tokenize runs/demo              lines to pieces and ids; --decode, --report
@@ -93,6 +97,7 @@ ROOMS = {
     "sweep": "trainer",
     "import": "trainer",
     "trim": "trainer",
+    "prune": "trainer",
     "export": "serving",
     "predict": "serving",
     "serve": "serving",

@@ -1,4 +1,7 @@
-"""`transbeam train`, `evaluate`, `sweep`, `import`, `trim`; or `python -m trainer`."""
+"""`transbeam train`, `evaluate`, `sweep`, `import`, `trim`, `prune`.
+
+Or `python -m trainer` and the same.
+"""
 
 import argparse
 import os
@@ -69,6 +72,25 @@ def trim_vocabulary(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def prune_model(arguments: argparse.Namespace) -> int:
+    """Makes a run's folder with fewer heads and units; see `trainer.prune`."""
+    quiet_import("tensorflow", "tensorflow_text", "keras")
+    from trainer.prune import prune_run
+
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    result = prune_run(
+        arguments.old_folder,
+        arguments.run_folder,
+        tuple(arguments.overrides),
+        console,
+        heads=arguments.heads,
+        intermediate=arguments.intermediate,
+        batches=arguments.batches,
+    )
+    console.emit(result)
+    return 0
+
+
 def sweep_grid(arguments: argparse.Namespace) -> int:
     """Runs a grid of configurations; see `trainer.sweep`."""
     quiet_import("tensorflow", "keras")
@@ -80,13 +102,14 @@ def sweep_grid(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `train CONFIG`, `evaluate CONFIG`, `sweep FILE`, `import` or `trim DIR`."""
+    """Runs `train CONFIG`, `evaluate CONFIG`, `sweep FILE`, `import DIR` and so on."""
     return run_main(_main, argv)
 
 
 def _main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
-    if arguments.function in (import_checkpoint, sweep_grid, trim_vocabulary):
+    others = (import_checkpoint, sweep_grid, trim_vocabulary, prune_model)
+    if arguments.function in others:
         return arguments.function(arguments)
     invocation = read_invocation(arguments, with_model=True)
     if arguments.function is train and not find_place(os.environ).is_chief:
@@ -216,6 +239,32 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_run_arguments(command)
     command.set_defaults(function=trim_vocabulary)
+    command = commands.add_parser(
+        "prune",
+        help="leave out of a model the heads and units that its loss misses least",
+        description="Makes a run's folder of another one, RUN, with fewer attention "
+        "heads and fewer units in between the dense layers, the same number in every "
+        "block. Which ones go is measured by the loss's gradients on RUN's own "
+        "training records. The model that is left is to be trained on.",
+        epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
+        "--intermediate 768",
+        allow_abbrev=False,
+    )
+    command.add_argument(
+        "old_folder",
+        metavar="RUN",
+        type=Path,
+        help="a run that was trained, or imported and has records",
+    )
+    counts = {
+        "heads": "how many heads of each attention are left; all if left out",
+        "intermediate": "how many units in between are left; all if left out",
+        "batches": "on how many batches of 8 records it is measured; 16 if left out",
+    }
+    for flag, told in counts.items():
+        command.add_argument(f"--{flag}", metavar="N", type=at_least_one, help=told)
+    add_run_arguments(command)
+    command.set_defaults(function=prune_model, batches=16)
     return parser
 
 

@@ -1,6 +1,6 @@
 """Taking heads out of attention, with the weights that made them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,7 +211,8 @@ def _hand_over(
             for name, axis in axes.items():
                 full = f"{path}/{name}"
                 if full in values:
-                    values[full] = _take(values[full], heads, axis, left.layer.head_dim)
+                    width = left.layer.head_dim
+                    values[full] = take_parts(values[full], heads, axis, width)
     for weight in pruned.weights:
         value = values[weight.path]
         if value.shape != tuple(weight.shape):
@@ -223,9 +224,22 @@ def _hand_over(
         weight.assign(value)
 
 
-def _take(value: np.ndarray, heads: list[int], axis: int, width: int) -> np.ndarray:
-    """The slices of some heads, each of a width, along one axis."""
+def take_parts(
+    value: np.ndarray, parts: Sequence[int], axis: int, width: int = 1
+) -> np.ndarray:
+    """Takes the slices of some parts along one axis of a weight.
+
+    Args:
+        value: The weight.
+        parts: Which, from 0, in the order in which they are to stand.
+        axis: Along which they lie side by side.
+        width: Of each; of a head `head_dim`.
+
+    Example:
+    >>> take_parts(np.array([1, 2, 3, 4, 5, 6]), [0, 2], axis=0, width=2)
+    array([1, 2, 5, 6])
+    """
     shape = value.shape
     split = value.reshape(*shape[:axis], -1, width, *shape[axis + 1 :])
-    taken = np.take(split, heads, axis=axis)
-    return taken.reshape(*shape[:axis], len(heads) * width, *shape[axis + 1 :])
+    taken = np.take(split, parts, axis=axis)
+    return taken.reshape(*shape[:axis], len(parts) * width, *shape[axis + 1 :])

@@ -1,11 +1,13 @@
 """Records of the small run, made once for all tests of the trainer."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import transbeam
 from configs.command import Invocation
 from configs.console import Console
 from configs.load import load_run
@@ -52,3 +54,15 @@ def run(small_data: Path, tmp_path: Path) -> Callable[..., Invocation]:
 @pytest.fixture
 def manifest(small_data: Path) -> Manifest:
     return read_manifest(small_data / "run/data")
+
+
+@pytest.fixture
+def command(capsys) -> Callable[..., dict]:
+    """Runs a command and reads what it says as JSON."""
+
+    def run(*words: object) -> dict:
+        code = transbeam.main([str(word) for word in (*words, "--json")])
+        told = json.loads(capsys.readouterr().out)
+        return {**told, "code": code}
+
+    return run

@@ -1,6 +1,5 @@
 """A checkpoint of others becomes a run's folder that trains and exports."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,18 +27,6 @@ def checkpoint(tmp_path: Path) -> Callable[..., Path]:
         return write_bert(tmp_path / "published model", name, **changed)
 
     return write
-
-
-@pytest.fixture
-def command(capsys) -> Callable[..., dict]:
-    """Runs a command and reads what it says as JSON."""
-
-    def run(*words: object) -> dict:
-        code = transbeam.main([str(word) for word in (*words, "--json")])
-        told = json.loads(capsys.readouterr().out)
-        return {**told, "code": code}
-
-    return run
 
 
 def initial(run_folder: Path, config=None) -> dict[str, np.ndarray]:

@@ -1,32 +1,18 @@
 """A model with a smaller vocabulary answers the texts of its corpus as before."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import transbeam
 from configs.load import load_run
 from pipeline.tokenizers.artifact import read_tokenizer
 from serving.trained import Trained, load_trained
 from tests.small_run import paragraphs
+from tests.trainer.answers import scores
 from tests.trainer.checkpoints import PIECES, write_bert, write_gpt2
 
 TEXTS = [text.rpartition(" ")[0] for text in paragraphs(12)]
-
-
-@pytest.fixture
-def command(capsys) -> Callable[..., dict]:
-    """Runs a command and reads what it says as JSON."""
-
-    def run(*words: object) -> dict:
-        code = transbeam.main([str(word) for word in (*words, "--json")])
-        told = json.loads(capsys.readouterr().out)
-        return {**told, "code": code}
-
-    return run
 
 
 @pytest.fixture
@@ -42,23 +28,6 @@ def imported(command, tmp_path) -> Path:
     folder = write_bert(tmp_path / "published", "bert_masked")
     assert command("import", folder, "--run", run_folder)["code"] == 0
     return run_folder
-
-
-def scores(trained: Trained, texts: list[str]) -> tuple[list[list[str]], list]:
-    """Of each text its pieces, and the model's scores of all its places."""
-    pieces, answers = [], []
-    for text in texts:
-        ids = trained.tokenizer.tokenize([text]).numpy()[0].astype("int32")[None]
-        pieces.append([trained.tokenizer.pieces[i] for i in ids[0]])
-        inputs = {
-            "token_ids": ids,
-            "padding_mask": np.ones_like(ids),
-            "segment_ids": np.zeros_like(ids),
-            "masked_positions": np.arange(ids.shape[1], dtype="int32")[None],
-        }
-        inputs = {name: inputs[name] for name in trained.model.input}
-        answers.append(trained.model(inputs)["logits"].numpy()[0])
-    return pieces, answers
 
 
 def old_ids(before: Trained, after: Trained) -> list[int]:

@@ -35,9 +35,9 @@ def in_parts(batch: Batch, parts: int) -> Batch:
 
 
 def outputs_to_learn_from(
-    model: keras.Model, loss: Loss, whole: bool = False
+    model: keras.Model, loss: Loss, whole: bool = False, training: bool = True
 ) -> Callable[[Batch], Mapping[str, Any]]:
-    """From a batch to what the loss reads of a model in training.
+    """From a batch to what the loss reads of a model that gradients are taken of.
 
     Scores of a vocabulary are left to the loss, unless it reads them.
 
@@ -45,8 +45,9 @@ def outputs_to_learn_from(
         model: Is trained.
         loss: What it makes small.
         whole: Whether scores are to be made in one piece in any case.
+        training: Whether dropout is in force.
     """
     whole = whole or loss.reads_scores or is_plain()
     unscored = None if whole else without_scores(model)
     called = unscored or model
-    return lambda batch: called(inputs_of(model, batch), training=True)
+    return lambda batch: called(inputs_of(model, batch), training=training)

@@ -1,0 +1,153 @@
+"""The configuration of a model with fewer heads, and fewer units in between."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from configs.attention import (
+    Attention,
+    BlockSparseAttention,
+    FullAttention,
+    GlobalWindowAttention,
+    KernelAttention,
+    LowRankAttention,
+    SlidingWindowAttention,
+)
+from configs.errors import ConfigError
+from configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
+from configs.sockets import AlibiPosition, DirectedAlibiPosition
+
+_UNITS_ALONE = "Leave heads out, and prune the units in between alone (intermediate)"
+
+
+def attention_of(model: Model, path: str) -> Attention:
+    """What the configuration says of one attention.
+
+    Args:
+        model: The `model` section of a run.
+        path: Such as `encoder_layer_0/self_attention`.
+
+    Example:
+    >>> model = Seq2SeqConfig(decoder_attention=FullAttention(num_heads=2))
+    >>> attention_of(model, "decoder_layer_0/cross_attention").num_heads
+    2
+    """
+    if isinstance(model, Seq2SeqConfig) and path.startswith("decoder_"):
+        return model.decoder_attention or model.attention
+    return model.attention
+
+
+def pruned_config(
+    model: Model, *, heads: int | None = None, intermediate: int | None = None
+) -> Model:
+    """Says of a model that it is smaller inside, the same in every block.
+
+    A head keeps its width, so `head_dim` is written out. With two stacks, all
+    attentions of both have as many heads then.
+
+    Heads that share keys and values stay as many in each group, and all groups stay;
+    heads with keys of their own take these along.
+
+    Args:
+        model: The `model` section of a run.
+        heads: How many heads of each attention are left; None for all.
+        intermediate: How many units of each feed-forward are left; None for all.
+
+    Returns:
+        The section with `num_heads`, `head_dim`, `num_key_value_heads` and
+        `feedforward.intermediate_dim` as they are then.
+
+    Raises:
+        ConfigError: Nothing would go, groups would not be equally large, or the
+            configuration has no word for which heads are left: they have slopes or
+            drawn blocks by their number.
+
+    Example:
+    >>> small = pruned_config(EncoderConfig(hidden_dim=64), heads=3, intermediate=100)
+    >>> small.attention.num_heads, small.attention.head_dim
+    (3, 16)
+    >>> small.feedforward.intermediate_dim
+    100
+    """
+    if heads is None and intermediate is None:
+        raise ConfigError(
+            "nothing is to go: say how many heads are left, how many units in between "
+            "(intermediate), or both"
+        )
+    if heads is not None:
+        model = _with_heads(model, heads)
+    if intermediate is not None:
+        there = model.feedforward.intermediate_dim
+        _check_fewer(
+            "intermediate", intermediate, "feedforward.intermediate_dim", there
+        )
+        feedforward = replace(model.feedforward, intermediate_dim=intermediate)
+        model = replace(model, feedforward=feedforward)
+    return model
+
+
+def _with_heads(model: Model, heads: int) -> Model:
+    if isinstance(model.position, AlibiPosition | DirectedAlibiPosition):
+        raise ConfigError(
+            f"heads={heads}: with model.position.kind={model.position.kind} each head "
+            "has a slope by its number, and the configuration cannot say which heads "
+            f"are left. {_UNITS_ALONE}"
+        )
+    match model:
+        case EncoderConfig() | DecoderConfig():
+            attention = _fewer(model, model.attention, heads, "attention")
+            return replace(model, attention=attention)
+        case Seq2SeqConfig():
+            attention = _fewer(model, model.attention, heads, "attention")
+            decoder = model.decoder_attention
+            if decoder is not None:
+                decoder = _fewer(model, decoder, heads, "decoder_attention")
+            return replace(model, attention=attention, decoder_attention=decoder)
+        case _:
+            assert_never(model)
+
+
+def _fewer(model: Model, attention: Attention, heads: int, key: str) -> Attention:
+    match attention:
+        case BlockSparseAttention(num_random_blocks=number):
+            if number:
+                raise ConfigError(
+                    f"heads={heads}: with model.{key}.kind=block_sparse each head "
+                    "looks at blocks drawn for its number, and the configuration "
+                    f"cannot say which heads are left. {_UNITS_ALONE}"
+                )
+        case (
+            FullAttention()
+            | SlidingWindowAttention()
+            | GlobalWindowAttention()
+            | LowRankAttention()  # sums and random features are the same for all heads
+            | KernelAttention()
+        ):
+            pass
+        case _:
+            assert_never(attention)
+    _check_fewer("heads", heads, f"{key}.num_heads", attention.num_heads)
+    groups = attention.num_key_value_heads
+    if attention.key_value_heads == attention.num_heads:
+        groups = None if groups is None else heads
+    elif heads % attention.key_value_heads:
+        raise ConfigError(
+            f"heads={heads} is not a multiple of model.{key}.num_key_value_heads="
+            f"{groups}: heads that share keys and values stay as many in each group. "
+            f"Give {groups}, or a multiple of it"
+        )
+    return replace(
+        attention,
+        num_heads=heads,
+        num_key_value_heads=groups,
+        head_dim=model.head_dim(attention),
+    )
+
+
+def _check_fewer(name: str, asked: int, key: str, there: int) -> None:
+    if asked < 1:
+        raise ConfigError(f"{name}={asked}: one at least must be left")
+    if asked >= there:
+        raise ConfigError(
+            f"{name}={asked}: model.{key} is {there}, so that nothing would go. Give "
+            f"less than {there}, or leave {name} out"
+        )

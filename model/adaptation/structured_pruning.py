@@ -1,0 +1,206 @@
+"""Taking heads and units in between out of a model, those that its loss misses least.
+
+Both end in a kernel: of an attention's output projection `head_dim` rows belong to a
+head, of a feed-forward's second kernel one row to a unit. A gate g on what such rows
+are multiplied with, y = g x W, has at g = 1 the gradient
+
+    ∂L/∂g = Σ W · ∂L/∂W        over these rows
+
+since x and W stand in y as a product. So a training's gradients tell, to first order,
+what the loss becomes without the part, and the model is not touched for that.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from configs.model import Model
+from configs.sockets import RelativeBiasPosition
+from model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_parts
+from model.adaptation.pruned_config import attention_of
+
+OUTPUT = "output/kernel"
+# Which axis of a feed-forward's weight the units in between lie along.
+UNIT_AXES = {OUTPUT: 0}
+for name in ("intermediate", "gate"):
+    UNIT_AXES |= {f"{name}/kernel": 1, f"{name}/bias": 0}
+# The table of a stack's biases by distance, and along which axis the heads lie.
+_TABLE, _TABLE_AXIS = "relative_bias/embeddings", 1
+
+
+def importances(kernel: Any, gradient: Any, width: int = 1) -> Any:
+    """How much a loss changes, to first order, without some rows of a kernel.
+
+    Args:
+        kernel: float `(N * width, D)`, of which each part has `width` rows.
+        gradient: The loss's by the kernel, of its shape.
+        width: `head_dim` of a head, 1 of a unit.
+
+    Returns:
+        float32 `(N,)`, none below 0.
+
+    Example:
+    >>> kernel = np.array([[1.0, 2.0], [3.0, 0.0]])
+    >>> gradient = np.array([[1.0, -1.0], [2.0, 5.0]])
+    >>> ops.convert_to_numpy(importances(kernel, gradient))
+    array([1., 6.], dtype=float32)
+
+    References:
+        - [Michel et al., 2019](https://arxiv.org/abs/1905.10650), equation 2 (heads)
+        - [Molchanov et al., 2017](https://arxiv.org/abs/1611.06440), section 2.2
+    """
+    kernel, gradient = ops.cast(kernel, "float32"), ops.cast(gradient, "float32")
+    by_row = ops.sum(kernel * gradient, axis=1)
+    return ops.abs(ops.sum(ops.reshape(by_row, (-1, width)), axis=1))
+
+
+def part_widths(weights: Mapping[str, Any], model: Model) -> dict[str, int]:
+    """The sub-layers that heads or units can be taken out of.
+
+    Args:
+        weights: By path.
+        model: The `model` section of a run.
+
+    Returns:
+        By their path, such as `encoder_layer_0/feedforward`, how many rows of the
+        output's kernel belong to a part.
+
+    Example:
+    >>> from configs.model import EncoderConfig
+    >>> weights = {"encoder_layer_0/self_attention/output/kernel": np.ones((64, 64))}
+    >>> part_widths(weights, EncoderConfig(hidden_dim=64))
+    {'encoder_layer_0/self_attention': 16}
+    """
+    found = {}
+    for path in weights:
+        part = path.removesuffix(f"/{OUTPUT}")
+        if part == path:
+            continue
+        if part.endswith("_attention"):
+            found[part] = model.head_dim(attention_of(model, part))
+        elif part.endswith("/feedforward"):
+            found[part] = 1
+    return found
+
+
+def choose(
+    importance: Mapping[str, np.ndarray], old: Model, new: Model
+) -> dict[str, list[int]]:
+    """Says which heads and units stay, by what they are worth in their own sub-layer.
+
+    As many stay in each, because a configuration says one number. So values need not
+    be comparable between blocks, for which both papers divide them by their norm.
+
+    Where one table of biases serves the self-attentions of a stack (T5), the same
+    heads stay in all of them, by the sum of what they are worth.
+
+    Args:
+        importance: By sub-layer, `(H,)` or `(I,)`; see `importances`.
+        old: The `model` section of the run.
+        new: The same with fewer heads or units; see `pruned_config`.
+
+    Returns:
+        What stays, from 0 and in order, of each sub-layer that becomes smaller.
+
+    Example:
+    >>> from configs.model import DecoderConfig
+    >>> from model.adaptation.pruned_config import pruned_config
+    >>> old = DecoderConfig()
+    >>> worth = {"decoder_layer_0/self_attention": np.array([3.0, 1.0, 2.0, 4.0])}
+    >>> choose(worth, old, pruned_config(old, heads=2))
+    {'decoder_layer_0/self_attention': [0, 3]}
+    """
+    if isinstance(old.position, RelativeBiasPosition):
+        importance = _added_up_by_stack(importance)
+    kept = {}
+    for part, worth in importance.items():
+        number, groups = new.feedforward.intermediate_dim, 1
+        if not _is_feedforward(part):
+            attention = attention_of(new, part)
+            number = attention.num_heads
+            if not _has_own_keys(old, part):
+                groups = attention.key_value_heads
+        if number < len(worth):
+            kept[part] = _best(worth, number, groups)
+    return kept
+
+
+def of_some_parts(
+    weights: Mapping[str, np.ndarray], kept: Mapping[str, Sequence[int]], model: Model
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Takes of every weight what belongs to what stays; others pass as they are.
+
+    Args:
+        weights: By path.
+        kept: As `choose` gives it.
+        model: The `model` section of the run that they are of.
+
+    Returns:
+        Pairs of path and values.
+
+    Example:
+    >>> from configs.model import EncoderConfig
+    >>> weights = {"encoder_layer_0/feedforward/gate/bias": np.array([1.0, 2.0, 3.0])}
+    >>> kept = {"encoder_layer_0/feedforward": [0, 2]}
+    >>> ((_, bias),) = of_some_parts(weights, kept, EncoderConfig())
+    >>> bias
+    array([1., 3.])
+    """
+    for path, values in weights.items():
+        if path.endswith(_TABLE):
+            stack = path.removesuffix(_TABLE)
+            first = next((p for p in kept if _is_of_table(p, stack)), None)
+            if first is not None:
+                values = take_parts(values, kept[first], _TABLE_AXIS)
+        for part in kept:
+            if path.startswith(f"{part}/"):
+                name = path.removeprefix(f"{part}/")
+                values = _of_part(values, name, part, kept[part], model)
+        yield path, values
+
+
+def _of_part(
+    values: np.ndarray, name: str, part: str, kept: Sequence[int], model: Model
+) -> np.ndarray:
+    """What stays of one weight of a sub-layer that becomes smaller."""
+    if _is_feedforward(part):
+        axes, width = UNIT_AXES, 1
+    else:
+        width = model.head_dim(attention_of(model, part))
+        axes = QUERY_AXES | (KEY_AXES if _has_own_keys(model, part) else {})
+    return take_parts(values, kept, axes[name], width) if name in axes else values
+
+
+def _best(worth: np.ndarray, number: int, groups: int) -> list[int]:
+    """The largest, as many of each group; of equals the first."""
+    by_group = worth.reshape(groups, -1)
+    order = np.argsort(-by_group, axis=1, kind="stable")[:, : number // groups]
+    begins = np.arange(groups)[:, np.newaxis] * by_group.shape[1]
+    return np.sort(begins + order, axis=None).tolist()
+
+
+def _added_up_by_stack(worth: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    summed = dict(worth)
+    for part in worth:
+        stack = part.partition("layer_")[0]
+        if _is_of_table(part, stack):
+            of_stack = [worth[other] for other in worth if _is_of_table(other, stack)]
+            summed[part] = np.sum(of_stack, axis=0)
+    return summed
+
+
+def _is_of_table(part: str, stack: str) -> bool:
+    """Whether it is a self-attention of a stack, by the prefix of the stack's names."""
+    return part.startswith(stack) and part.endswith("/self_attention")
+
+
+def _is_feedforward(part: str) -> bool:
+    return part.endswith("/feedforward")
+
+
+def _has_own_keys(model: Model, part: str) -> bool:
+    """Whether each head has keys and values that no other reads."""
+    attention = attention_of(model, part)
+    return attention.key_value_heads == attention.num_heads
