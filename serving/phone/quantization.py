@@ -4,8 +4,10 @@ All are made by AI Edge Quantizer from one converted file, so they have the same
 signatures, shapes and inputs, and no answer but a float32 one.
 """
 
+import io
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -48,7 +50,9 @@ def quantized(
     """
     making = quantizer.Quantizer(content)
     making.load_quantization_recipe(_recipe(variant).get_quantization_recipe())
-    with output_held_back(), warnings.catch_warnings():
+    # It also prints to Python's own stdout, which a notebook has elsewhere.
+    quiet = redirect_stdout(io.StringIO())
+    with output_held_back(), quiet, warnings.catch_warnings():
         # That an interpreter keeps all tensors, which is what it is for.
         warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
         ranges = None

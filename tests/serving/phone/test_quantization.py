@@ -93,6 +93,12 @@ def made(float32):
     return {name: quantized(float32, name, ranges) for name in SMALLER}
 
 
+def test_nothing_is_printed(float32, capsys):
+    """By the quantizer, whose report would spoil what a command prints for programs."""
+    quantized(float32, "dynamic_int8")
+    assert capsys.readouterr() == ("", "")
+
+
 def described(details):
     return {
         name: (of["dtype"], of["shape"].tolist(), of["shape_signature"].tolist())
