@@ -12,7 +12,7 @@ from configs.errors import ConfigError
 from configs.model import DecoderConfig, Seq2SeqConfig
 from configs.objective import ImageClassificationConfig
 from configs.run import RunConfig
-from configs.tokenizer import PretrainedConfig
+from configs.tokenizer import PretrainedConfig, WordPieceConfig
 
 ON_PHONES = (
     "masked",
@@ -34,6 +34,12 @@ ON_PHONES = (
 
 # Who answers for models of which objective.
 MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
+# Whose models answer one text with one row of numbers.
+_OF_A_TEXT = ("classification", "regression", "masked")
+_BESIDE = (
+    "Take the key away: the tokenizer in Kotlin, Swift and Python lies beside the "
+    "plain file"
+)
 
 
 def phone_variants(run: RunConfig) -> tuple[str, ...]:
@@ -55,8 +61,17 @@ def check_export(run: RunConfig) -> None:
         )
     if isinstance(run.model, DecoderConfig | Seq2SeqConfig):
         _check_cache(run, run.model)
+    for key in ("litert_lm", "tflite_text", "mediapipe"):
+        if getattr(run.export, key) and not run.export.tflite:
+            raise ConfigError(
+                f"export.{key}=True is made of the files that export.tflite names, and "
+                "that is empty. Name a variant there, such as float32, or take the key "
+                "away"
+            )
     if run.export.litert_lm:
         _check_litert_lm(run)
+    if run.export.tflite_text:
+        check_tflite_text(run)
     if run.export.mediapipe:
         check_mediapipe_client(run)
 
@@ -75,6 +90,39 @@ def check_mediapipe_client(run: RunConfig) -> None:
             "masked. Take `export.mediapipe: true` away: the plain TFLite file runs in "
             "LiteRT, with the ids made by the app"
         )
+
+
+def check_tflite_text(run: RunConfig) -> None:
+    """Refuses a run of which no TFLite file can take a text, as far as it is known.
+
+    A tokenizer that is brought along is only known once its files are read.
+
+    Raises:
+        ConfigError: The task reads more than a text, the tokenizer is no WordPiece, or
+            no variant can have one inside.
+    """
+    if run.objective.kind not in _OF_A_TEXT:
+        raise ConfigError(
+            f"export.tflite_text=True: objective.kind={run.objective.kind} is not "
+            "asked about one text at a time; expected classification, regression or "
+            f"masked, whose files embed. {_BESIDE}"
+        )
+    if not isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig):
+        raise no_wordpiece(f"tokenizer.kind={run.tokenizer.kind}")
+    if set(run.export.tflite) == {"int8"}:
+        raise ConfigError(
+            "export.tflite_text=True: export.tflite names int8 alone, and the "
+            "interpreter that int8 is calibrated in has no ops of a tokenizer. Name "
+            f"another variant there, such as dynamic_int8. {_BESIDE}"
+        )
+
+
+def no_wordpiece(tokenizer: str) -> ConfigError:
+    """What to say of a tokenizer that no TFLite file can hold, by what names it."""
+    return ConfigError(
+        f"export.tflite_text=True: {tokenizer} has no ops that TFLite files may hold; "
+        f"expected a WordPiece. {_BESIDE}"
+    )
 
 
 def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqConfig) -> None:
@@ -108,11 +156,6 @@ def _check_litert_lm(run: RunConfig) -> None:
             f"export.litert_lm=True does not go with objective.kind={kind}: LiteRT-LM "
             "runs decoders that read from left to right, which `causal` trains. Take "
             "the key away; the TFLite file alone is written of all that write"
-        )
-    if not run.export.tflite:
-        raise ConfigError(
-            "export.litert_lm=True packs TFLite files, and export.tflite is empty. "
-            "Name a variant there, such as float32"
         )
 
 

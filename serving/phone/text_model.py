@@ -12,8 +12,7 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow_text import tflite_registrar
 
-from configs.errors import ConfigError
-from configs.export import asked_texts
+from configs.abilities import check_tflite_text, no_wordpiece
 from configs.held_back import output_held_back
 from configs.run_folder import write_atomically, writing
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
@@ -51,23 +50,11 @@ def text_signature(trained: Trained) -> str:
     Raises:
         ConfigError: The task reads more than a text, or the tokenizer is no WordPiece.
     """
+    check_tflite_text(trained.config)
     if not isinstance(trained.tokenizer, WordPieceTokenizer):
-        raise ConfigError(
-            f"export.tflite_text=True: tokenizer.kind={trained.config.tokenizer.kind} "
-            "has no ops that TFLite files may hold; expected a WordPiece. Take the key "
-            "away: the tokenizer in Kotlin, Swift and Python lies beside the plain file"
-        )
+        raise no_wordpiece("the tokenizer that tokenizer.path names")
     plain = task_of(trained).phone_endpoints()
-    is_alone = len(asked_texts(trained.config.objective)) == 1
-    for name in FROM_TEXT:
-        if name in plain and is_alone:
-            return name
-    raise ConfigError(
-        f"export.tflite_text=True: objective.kind={trained.config.objective.kind} is "
-        "not asked about one text at a time; expected classification, regression or "
-        "masked, whose files embed. Take the key away: the tokenizer in Kotlin, Swift "
-        "and Python lies beside the plain file"
-    )
+    return next(name for name in FROM_TEXT if name in plain)
 
 
 def write_text_models(

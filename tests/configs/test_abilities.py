@@ -1,16 +1,33 @@
 """What this version cannot do is said before anything is begun, by file and line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import transbeam
-from configs.abilities import check_export, check_tokenizer, phone_variants
+from configs.abilities import (
+    check_export,
+    check_tflite_text,
+    check_tokenizer,
+    phone_variants,
+)
 from configs.errors import ConfigError
 from configs.load import parse_run
+from configs.objective import (
+    Objective,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    SentencePairsConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
 
 TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n"
+TABLE = TEXTS.replace("text, path: x", "csv, path: x, columns: {text: t, label: l}")
+CLASSIFIER = TABLE + "objective: {kind: classification, labels: [a, b]}\n"
+REGRESSION = TABLE + "objective: {kind: regression}\n"
 CAUSAL = TEXTS + "objective: {kind: causal}\nmodel: {kind: decoder}\n"
 SEQ2SEQ = (
     TEXTS
@@ -25,12 +42,14 @@ PAIRED_KERNEL = SEQ2SEQ.replace(
 )
 LONG_CACHE = CAUSAL + "export: {tflite_cache: 1000}\n"
 PACKED = "export: {litert_lm: true}\n"
+WITH_TEXT = "export: {tflite_text: true}\n"
 IMAGES = (
     TEXTS
     + "objective: {kind: image_classification, labels: [a, b], channels: 4}\n"
     + "model: {patches: {num_channels: 4}, max_sequence_length: 197}\n"
 )
 UNIGRAM = TEXTS + "tokenizer:\n  kind: unigram\n  specials: albert\n"
+BPE = TEXTS + "tokenizer: {kind: byte_bpe, specials: roberta}\n"
 NOWHERE = TEXTS + "tokenizer: {kind: pretrained, path: nowhere/vocab.txt}\n"
 
 UNEXPORTED = "f:4: objective.channels=4: this version of Transbeam exports only"
@@ -44,6 +63,9 @@ UNEXPORTED = "f:4: objective.channels=4: this version of Transbeam exports only"
         (check_export, PAIRED_KERNEL, "f:6: model.decoder_attention.kind=kernel: such"),
         (check_export, LONG_CACHE, "f:6: export.tflite_cache=1000 is more than"),
         (check_export, SEQ2SEQ + PACKED, "f:7: export.litert_lm=True does not go"),
+        (check_export, BPE + WITH_TEXT, "f:5: export.tflite_text=True: tokenizer."),
+        (check_export, UNIGRAM + WITH_TEXT, "f:7: export.tflite_text=True: tokenizer."),
+        (check_export, CAUSAL + WITH_TEXT, "f:6: export.tflite_text=True: objective."),
         (check_tokenizer, NOWHERE, "f:4: tokenizer.path=nowhere/vocab.txt: there is"),
     ],
 )
@@ -54,7 +76,49 @@ def test_refused_with_its_place(rule, text: str, said: str) -> None:
     assert str(caught.value).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [(TEXTS, "tflite_text"), (TEXTS, "mediapipe"), (CAUSAL, "litert_lm")],
+)
+def test_what_is_made_of_tflite_files_needs_one(text: str, key: str) -> None:
+    text += "export:\n  tflite: []\n"
+    parse_run(text, "f", with_model=True, rules=[check_export])
+    match = rf"f:\d: export\.{key}=True is made of .* that is empty\. Name a variant"
+    with pytest.raises(ConfigError, match=match):
+        parse_run(f"{text}  {key}: true\n", "f", rules=[check_export])
+
+
+def test_a_tokenizer_is_inside_of_every_variant_but_int8() -> None:
+    for variants in ("[int8, float16]", "[dynamic_int8]"):
+        text = f"{TEXTS}export: {{tflite_text: true, tflite: {variants}}}\n"
+        parse_run(text, "f", with_model=True, rules=[check_export])
+    text = f"{TEXTS}export: {{tflite_text: true, tflite: [int8]}}\n"
+    match = r"f:4: export\.tflite_text=True: export\.tflite names int8 alone.*dynamic"
+    with pytest.raises(ConfigError, match=match):
+        parse_run(text, "f", with_model=True, rules=[check_export])
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        SentencePairsConfig(task="next_sentence"),
+        PairClassificationConfig(labels=("no", "yes")),
+        PairRegressionConfig(),
+        TokenClassificationConfig(labels=("O", "B-PER")),
+        SpanQAConfig(),
+    ],
+)
+def test_who_reads_more_than_a_text_takes_no_text_alone(objective: Objective) -> None:
+    run = parse_run(TEXTS + WITH_TEXT, "f")
+    match = f"objective.kind={objective.kind} is not asked about one text at a time"
+    with pytest.raises(ConfigError, match=match):
+        check_tflite_text(replace(run, objective=objective))
+
+
 def test_allowed() -> None:
+    for text in (TEXTS, NOWHERE, CLASSIFIER, REGRESSION):
+        # What a tokenizer that is brought along is of, its files will say.
+        parse_run(text + WITH_TEXT, "f", with_model=True, rules=[check_export])
     for text in (TEXTS, UNIGRAM, NOWHERE):
         parse_run(text, "f", with_model=True, rules=[check_export])
     parse_run(UNIGRAM, "f", rules=[check_tokenizer])
@@ -80,8 +144,13 @@ def test_no_slots_are_needed_without_a_file_for_phones() -> None:
 @pytest.mark.parametrize(
     ("command", "text", "said"),
     [
-        ("run", IMAGES, UNEXPORTED),
-        ("export", IMAGES, UNEXPORTED),
+        (command, text, said)
+        for command in ("run", "export")
+        for text, said in (
+            (IMAGES, UNEXPORTED),
+            (KERNEL, "f:5: model.attention.kind=kernel: such a decoder"),
+            (BPE + WITH_TEXT, "f:5: export.tflite_text=True: tokenizer.kind=byte_bpe"),
+        )
     ],
 )
 def test_commands_refuse_before_they_begin(
@@ -99,7 +168,9 @@ def test_commands_refuse_before_they_begin(
     ("text", "said"),
     [
         (IMAGES, [UNEXPORTED]),
+        (KERNEL, ["f:5: model.attention.kind=kernel: such a decoder"]),
         (UNIGRAM, []),
+        (CAUSAL + WITH_TEXT, ["f:6: export.tflite_text=True: objective.kind=causal"]),
         (NOWHERE, ["f:4: tokenizer.path=nowhere/vocab.txt: there is"]),
         (TEXTS, []),
     ],

@@ -14,13 +14,8 @@ from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow_text import tflite_registrar
 
 from configs.errors import ArtifactError, ConfigError
-from configs.load import dump_run, load_run
-from configs.objective import (
-    PairClassificationConfig,
-    PairRegressionConfig,
-    SentencePairsConfig,
-    TokenClassificationConfig,
-)
+from configs.load import dump_run
+from configs.tokenizer import PretrainedConfig
 from serving.__main__ import export, main
 from serving.forms import PhoneModel
 from serving.gate.parity import check_phone_files
@@ -31,8 +26,7 @@ from serving.phone.report import Measured, Report
 from serving.phone.text_model import text_signature
 from serving.tasks import task_of
 from tests.serving.conftest import LENGTH, TINY, invocation_of
-from tests.serving.untrained import TINY as CONFIGS
-from tests.serving.untrained import untrained, untrained_of
+from tests.serving.untrained import untrained
 
 VARIANTS = ("float32", "dynamic_int8")
 KEYS = {"tflite": VARIANTS, "tflite_text": True}
@@ -361,33 +355,16 @@ def test_a_message_names_the_whole_command(run):
         export_for_phones(invocation_of(run, **KEYS))
 
 
-def test_whose_text_a_file_cannot_take(tmp_path):
-    with pytest.raises(ConfigError, match=r"tokenizer\.kind=byte_bpe has no ops"):
-        text_signature(untrained("roberta_base", tmp_path))
+def test_a_tokenizer_that_was_brought_along_and_is_no_wordpiece(tmp_path):
     assert text_signature(untrained("classifier_small", tmp_path)) == "classify_ids"
     assert text_signature(untrained("masked", tmp_path)) == "embed"
-
-
-@pytest.mark.parametrize(
-    "objective",
-    [
-        SentencePairsConfig(task="next_sentence"),
-        PairClassificationConfig(labels=("no", "yes")),
-        PairRegressionConfig(),
-        TokenClassificationConfig(labels=("O", "B-PER")),
-    ],
-)
-def test_tasks_that_read_more_than_a_text(objective, tmp_path):
-    config = load_run(CONFIGS / "masked.yaml", with_model=True)
-    config = replace(
-        config,
-        objective=objective,
-        model=replace(config.model, num_segments=2),
-        export=replace(config.export, examples=()),
-    )
-    match = f"objective.kind={objective.kind} is not asked about one text at a time"
-    with pytest.raises(ConfigError, match=match):
-        text_signature(untrained_of(config, tmp_path))
+    trained = untrained("roberta_base", tmp_path)
+    with pytest.raises(ConfigError, match=r"tokenizer\.kind=byte_bpe has no ops"):
+        text_signature(trained)
+    tokenizer = PretrainedConfig(path="there")
+    trained = replace(trained, config=replace(trained.config, tokenizer=tokenizer))
+    with pytest.raises(ConfigError, match=r"tokenizer\.path names has no ops"):
+        text_signature(trained)
 
 
 def test_the_help_tells_of_both_targets(capsys):
