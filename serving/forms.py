@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from configs.errors import ArtifactError, DataError
 from configs.held_back import output_held_back
 
 # By their inputs' names: texts, files, or numbers.
@@ -34,6 +36,10 @@ def ask_saved_model(folder: Path) -> AskTexts:
 class PhoneModel:
     """A TFLite file in the interpreter that phones have.
 
+    It takes texts up to the length that the file was made for. Some models could read
+    longer ones; others would answer with whatever stands behind their table of
+    positions.
+
     Args:
         file: The `.tflite` file, or what it holds.
         delegate: With XNNPACK, the default; or the builtin kernels alone, which a
@@ -57,6 +63,7 @@ class PhoneModel:
             else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         )
         self.resized = resized
+        self.where = "the TFLite file" if isinstance(file, bytes) else file.name
         with output_held_back():
             interpreter = Interpreter(
                 **(
@@ -98,33 +105,51 @@ class PhoneModel:
 
     def shapes(self, signature: str) -> dict[str, tuple[int, ...]]:
         """The shape of each input, with the axis of the batch."""
-        inputs = self._inputs[signature]
+        inputs = self._inputs_of(signature)
         return {name: tuple(map(int, of["shape"])) for name, of in inputs.items()}
 
     def size(self, signature: str, name: str) -> int:
-        """How many numbers an input holds that is not resized."""
-        return int(self._inputs[signature][name]["shape"][1])
+        """How many numbers an input holds, at most."""
+        return int(self._inputs_of(signature)[name]["shape"][1])
 
     def ask(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         """A signature's answers for one text, each without the axis of the batch.
 
         Args:
             signature: Its name.
-            **inputs: Rows (N,), not padded; at most `size` long. Or images, all of
-                their size.
+            **inputs: Rows (N,), not padded; none longer than the file has room for. Or
+                images, all of their size.
+
+        Raises:
+            ArtifactError: As `run`.
+            DataError: As `run`.
         """
         rows = {}
-        for name, row in inputs.items():
-            if not self._takes_any_length(signature, name):
-                ends = [(0, 0)] * row.ndim
-                ends[0] = 0, self.size(signature, name) - len(row)
-                row = np.pad(row, ends)
-            rows[name] = row[np.newaxis].astype(self._inputs[signature][name]["dtype"])
+        for name, of in self._named(signature, inputs).items():
+            row = np.asarray(inputs[name])
+            if row.ndim == 1 and not self._takes_any_length(signature, name):
+                room = self.size(signature, name) - len(row)
+                row = np.pad(row, (0, max(room, 0)))
+            rows[name] = row[np.newaxis].astype(of["dtype"])
         answers = self.run(signature, **rows)
         return {name: answer[0] for name, answer in answers.items()}
 
     def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """A signature's answers to inputs in its own shapes and dtypes."""
+        """A signature's answers to inputs in its own shapes and dtypes.
+
+        Raises:
+            ArtifactError: The file has no such signature.
+            DataError: An input is missing, unknown, too long or of another shape.
+        """
+        for name, of in self._named(signature, inputs).items():
+            shape, signs = tuple(map(int, of["shape"])), of["shape_signature"]
+            if not _fits(inputs[name].shape, shape, signs):
+                most = ", at most" if -1 in signs else ""
+                raise DataError(
+                    f"{self.where}: {name} of {signature} has the shape "
+                    f"{inputs[name].shape}; expected {shape}{most}. Of "
+                    "a longer text leave something out"
+                )
         return self._runners[signature](**inputs)
 
     def ones(self, signature: str, length: int) -> dict[str, np.ndarray]:
@@ -136,9 +161,46 @@ class PhoneModel:
                 else of["shape"],
                 of["dtype"],
             )
-            for name, of in self._inputs[signature].items()
+            for name, of in self._inputs_of(signature).items()
         }
+
+    def _inputs_of(self, signature: str) -> dict[str, Any]:
+        """What the file tells of a signature's inputs."""
+        if signature not in self._inputs:
+            raise ArtifactError(
+                f"{self.where}: there is no signature {signature}; it has "
+                f"{', '.join(self._inputs)}. Ask one of these, or another file"
+            )
+        return self._inputs[signature]
+
+    def _named(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The same, if all of them and no others are given."""
+        known = self._inputs_of(signature)
+        if inputs.keys() != known.keys():
+            raise DataError(
+                f"{self.where}: {signature} was given "
+                f"{', '.join(inputs) or 'nothing'}; expected {', '.join(known)}. Give "
+                "all of these, and no others"
+            )
+        return known
 
     def _takes_any_length(self, signature: str, name: str) -> bool:
         signs = self._inputs[signature][name]["shape_signature"]
         return self.resized and len(signs) > 1 and signs[1] < 0
+
+
+def _fits(shape: Sequence[int], own: Sequence[int], signs: Sequence[int]) -> bool:
+    """Whether sizes are a file's own or, where it can be resized, no larger.
+
+    A file of others, whose converter was told no length, has 1 there and takes any.
+
+    Example:
+    >>> [_fits((1, size), (1, 8), (1, -1)) for size in (3, 8, 9)]
+    [True, True, False]
+    >>> _fits((1, 9), (1, 1), (1, -1))
+    True
+    """
+    return len(shape) == len(own) and all(
+        size == most or (sign < 0 and (most == 1 or 0 < size < most))
+        for size, most, sign in zip(shape, own, signs, strict=True)
+    )

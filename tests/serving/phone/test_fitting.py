@@ -113,6 +113,7 @@ def test_only_what_is_read_otherwise_is_named(tmp_path):
     assert list(found) == ["École", "a\u00a0b"]  # of the last, that part is cut off
     assert found["École"] == (["[CLS]", "[UNK]", "[SEP]"], ["[CLS]", "école", "[SEP]"])
     assert read_differently(trained, []) == {}
+    assert read_differently(trained, ["", " ", "\t\n"]) == {}  # nothing is nothing
 
 
 def test_who_strips_accents_is_told_what_that_means():

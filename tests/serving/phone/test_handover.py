@@ -231,20 +231,20 @@ def check(trained, folder, printed):
     if isinstance(answer, str):
         assert printed == f"{answer}\n"
         return
-    lines = printed.rstrip("\n").split("\n")
+    lines = printed.split("\n")[:-1]
     assert len(lines) == len(answer)
     for line, (number, name) in zip(lines, answer, strict=True):
         if name == "cosine":
             line = " ".join(line.split()[::-1])
         found, _, what = line.partition(" ")
         assert what == name
-        assert float(found) == pytest.approx(float(number), abs=2e-4)
+        assert float(found) == pytest.approx(float(number), rel=1e-6, abs=2e-4)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_python_program_answers_as_keras_does(handed_over, name):
-    trained, folder = handed_over(name)
-    (folder / "use.py").write_text(program(folder, "python"), "utf-8")
+def python_prints(folder, *more):
+    """What the program in Python prints, with lines behind it."""
+    lines = [program(folder, "python"), *more]
+    (folder / "use.py").write_text("\n".join(lines), "utf-8")
     environment = {n: of for n, of in os.environ.items() if n != "PYTHONPATH"}
     result = subprocess.run(
         [sys.executable, "-c", ALONE],
@@ -255,7 +255,63 @@ def test_the_python_program_answers_as_keras_does(handed_over, name):
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    check(trained, folder, result.stdout)
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_python_program_answers_as_keras_does(handed_over, name):
+    trained, folder = handed_over(name)
+    check(trained, folder, python_prints(folder))
+
+
+@pytest.fixture
+def asking(handed_over, tmp_path):
+    """The same model and folder, whose programs ask about another text."""
+
+    def asking(name, text):
+        trained, made = handed_over(name)
+        folder = shutil.copytree(made, tmp_path / "phone")
+        readme = (folder / "README.md").read_text("utf-8")
+        for own in texts_of(folder):
+            readme = readme.replace(f'"{own}"', f'"{text}"')
+        (folder / "README.md").write_text(readme, "utf-8")
+        assert {*texts_of(folder)} == {text}
+        return trained, folder
+
+    return asking
+
+
+TOO_LONG = "[MASK] <extra_id_0> " + 40 * LONG
+READING = (
+    "classification",
+    "regression",
+    "masked",
+    "token_classification",
+    "span_qa",
+    "span_corruption",
+)
+
+
+@pytest.mark.parametrize("text", ["", " ", TOO_LONG], ids=len)
+@pytest.mark.parametrize("name", READING)
+def test_a_text_of_nothing_and_one_that_is_too_long(asking, name, text):
+    trained, folder = asking(name, text)
+    check(trained, folder, python_prints(folder))
+
+
+@pytest.mark.parametrize(
+    "name", ["prefix", pytest.param("causal", marks=pytest.mark.slow)]
+)
+def test_a_beginning_of_nothing_and_one_that_is_too_long(asking, name):
+    trained, folder = asking(name, "")
+    # And more is wanted than the cache has room for.
+    calls = [f"write({text!r}, most={n})" for text in ("", LONG) for n in (1, 5, 1000)]
+    printed = python_prints(folder, *(f"print('=', {call})" for call in calls))
+    first, *others = re.split("^= ", printed, flags=re.MULTILINE)
+    check(trained, folder, first)
+    assert len(others) == len(calls)
+    assert others[2].startswith(others[1].rstrip("\n"))
+    assert others[5]  # after the last token of the text as many as there is room for
 
 
 @pytest.fixture(scope="module")

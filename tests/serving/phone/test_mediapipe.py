@@ -16,10 +16,8 @@ import pytest
 import tensorflow as tf
 
 from serving.encoding import TextEncoder
-from serving.phone.mediapipe import (
-    file_name,
-    write_mediapipe,
-)
+from serving.forms import PhoneModel
+from serving.phone.mediapipe import file_name, write_mediapipe
 from serving.phone.metadata import TextModelMetadata, with_metadata
 from serving.phone.reading import MediaPipeReading
 from serving.tasks import task_of
@@ -97,6 +95,21 @@ def made(tmp_path_factory):
         return trained, files
 
     return make
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_a_text_of_nothing_is_its_frame_whatever_fills_it_up(made, tokenizer):
+    """As the client asks, which fills up with 0."""
+    trained, files = made("classifier_small", tokenizer)
+    special = trained.tokenizer.special
+    assert (special.pad == 0) == (tokenizer != "padding last")
+    expected = ask_keras(trained, "serving_default", [""])["scores"].numpy()[0]
+    for resized in (True, False):
+        model = PhoneModel(files["float32"], resized=resized)
+        ids = np.array([special.begin, special.end])
+        rows = {"ids": ids, "mask": np.ones_like(ids), "segment_ids": 0 * ids}
+        found = model.ask("TextClassifier", **rows)
+        np.testing.assert_allclose(found["probability"], expected, atol=2e-6, rtol=0)
 
 
 @needs_client

@@ -15,7 +15,7 @@ from tensorflow_text import tflite_registrar
 
 from configs.errors import ArtifactError, ConfigError
 from configs.load import dump_run
-from configs.tokenizer import PretrainedConfig
+from configs.tokenizer import ByteBPEConfig, PretrainedConfig
 from serving.__main__ import export, main
 from serving.forms import PhoneModel
 from serving.gate.parity import check_phone_files
@@ -25,7 +25,7 @@ from serving.phone.flatbuffer import unpacked
 from serving.phone.report import Measured, Report
 from serving.phone.text_model import text_signature
 from serving.tasks import task_of
-from tests.serving.conftest import LENGTH, TINY, invocation_of
+from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
 from tests.serving.untrained import untrained
 
 VARIANTS = ("float32", "dynamic_int8")
@@ -365,6 +365,80 @@ def test_a_tokenizer_that_was_brought_along_and_is_no_wordpiece(tmp_path):
     trained = replace(trained, config=replace(trained.config, tokenizer=tokenizer))
     with pytest.raises(ConfigError, match=r"tokenizer\.path names has no ops"):
         text_signature(trained)
+
+
+@pytest.fixture
+def refused(run_folder, tmp_path, capsys):
+    """Asks for files by the command, in vain: what it says."""
+
+    def refused(config, spoil=lambda folder: None):
+        folder = tmp_path / "tiny"
+        shutil.copytree(run_folder, folder, ignore=shutil.ignore_patterns("export"))
+        spoil(folder)
+        before = contents(folder)
+        file = tmp_path / "tiny.yaml"
+        file.write_text(dump_run(config))
+        arguments = ["export", str(file), "--run", str(folder), "--target", "phone"]
+        assert main(arguments) == 2
+        left = contents(folder)
+        assert {name: left.pop(name) for name in before} == before
+        assert all(name.startswith(".lock") for name in left), left
+        told = capsys.readouterr().err
+        assert "error: " in told
+        assert "Traceback" not in told
+        return told
+
+    return refused
+
+
+def with_keys(**keys):
+    return replace(TINY, export=replace(TINY.export, **keys))
+
+
+def spoiled(number):
+    """Leaves so many records to calibrate on; none: not even their file."""
+
+    def spoil(folder):
+        (file,) = folder.glob("data/records/train-*")
+        records = tf.data.TFRecordDataset(str(file)).take(number or 0)
+        kept = list(records.as_numpy_iterator())
+        file.unlink()
+        if number is not None:
+            with tf.io.TFRecordWriter(str(file)) as writer:
+                for record in kept:
+                    writer.write(record)
+
+    return spoil
+
+
+@pytest.mark.parametrize(("number", "found"), [(None, 0), (0, 0), (5, 15)])
+def test_too_little_to_calibrate_on(refused, number, found):
+    told = refused(with_keys(tflite=("float32", "int8")), spoiled(number))
+    assert f"the training split has {found} to calibrate int8 on; expected 16" in told
+    assert "or leave int8 out of export.tflite" in told
+
+
+def test_a_text_that_mediapipe_reads_otherwise(refused):
+    keys = {"mediapipe": True, "examples": ("[MASK] né",), "tflite": ("float32",)}
+    told = refused(with_keys(**keys))
+    assert "export.examples: MediaPipe reads '[MASK] né' as" in told
+    assert "`tokenizer.strip_accents: false`" in told
+
+
+def test_no_wordpiece_is_put_into_a_file(refused, tmp_path):
+    """Of a tokenizer that was brought along, which no configuration tells."""
+    tokenizer = ByteBPEConfig(vocabulary_size=300, specials="roberta")
+    made = make_run(tmp_path / "made", replace(TINY, tokenizer=tokenizer))
+
+    def spoil(folder):
+        shutil.rmtree(folder)
+        shutil.copytree(made, folder)
+
+    config = with_keys(tflite=("float32",), tflite_text=True)
+    path = str(made / "data/tokenizer")
+    told = refused(replace(config, tokenizer=PretrainedConfig(path=path)), spoil)
+    assert "the tokenizer that tokenizer.path names has no ops that TFLite" in told
+    assert "expected a WordPiece. Take the key away: the tokenizer in Kotlin" in told
 
 
 def test_the_help_tells_of_both_targets(capsys):

@@ -43,7 +43,7 @@ def converted(config: RunConfig, folder: Path) -> tuple[Trained, dict[str, Path]
 
 
 def writer_of(file: Path, *, delegate: bool = True) -> PhoneWriter:
-    return PhoneWriter(PhoneModel(file, delegate=delegate), file.name)
+    return PhoneWriter(PhoneModel(file, delegate=delegate))
 
 
 def some_ids(trained: Trained, number: int, seed: int = 0) -> list[int]:

@@ -1,4 +1,4 @@
-        let ids = tokenizer.prompt(tokenizer.encode(text), most: $slots + 1 - most)
+        let ids = tokenizer.prompt(tokenizer.encode(text), most: $slots + 1 - min(most, $slots))
         let read = ids.dropLast()
         var done = 0
         while done < read.count {  // in pieces of the sizes that the file has

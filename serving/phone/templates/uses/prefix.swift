@@ -1,4 +1,4 @@
-        let ids = tokenizer.prompt(tokenizer.encode(text), most: $slots + 1 - most)
+        let ids = tokenizer.prompt(tokenizer.encode(text), most: $slots + 1 - min(most, $slots))
         let size = [$size_list].first { $$0 >= ids.count }!
         let mask = data(ids.map { _ in 1 }, size)
         let inputs = ["tokens": data(ids, size), "padding_mask": mask]

@@ -33,22 +33,21 @@ class PhoneWriter:
 
     Args:
         model: The file, in the interpreter that phones have.
-        where: Names it in messages.
 
     Raises:
         ArtifactError: A signature that is needed is not there.
     """
 
-    def __init__(self, model: PhoneModel, where: str = "the TFLite file"):
+    def __init__(self, model: PhoneModel):
         self.model = model
-        self.where = where
+        self.where = model.where
         self.prefills = _sizes(model.signatures, PREFILL)
         self.prefixes = _sizes(model.signatures, PREFIX)
         if DECODE not in model.signatures or not (self.prefills or self.prefixes):
             raise ArtifactError(
-                f"{where}: its signatures are {', '.join(model.signatures)}; expected "
-                f"{DECODE} and one or more of {PREFILL}N or {PREFIX}N. Use a file that "
-                "was exported of a model that writes"
+                f"{self.where}: its signatures are {', '.join(model.signatures)}; "
+                f"expected {DECODE} and one or more of {PREFILL}N or {PREFIX}N. Use a "
+                "file that was exported of a model that writes"
             )
         shapes = model.shapes(DECODE)
         self._shapes = {n: of for n, of in shapes.items() if n.startswith(CACHE)}
