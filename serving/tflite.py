@@ -1,7 +1,7 @@
 """TFLite files for phones. The only place that knows the converter."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -81,10 +81,7 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
     task = task_of(trained)
     endpoints = task.phone_endpoints()
     made = convert_endpoints(trained, run_folder, endpoints, folder)
-    files = {variant: folder / file_name(variant) for variant in made}
-    with writing(folder):
-        for variant, content in made.items():
-            write_atomically(files[variant], content)
+    files = write_variants(made.items(), folder, file_name)
     if trained.config.export.litert_lm:
         slots = cache_slots(trained.config)
         for variant, file in files.items():
@@ -92,9 +89,25 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
             write_bundle(file, run_folder / TOKENIZER, bundle, slots)
     if "classify_pixels" not in endpoints:
         tokenizer = read_tokenizer(run_folder / TOKENIZER).model
-        with writing(folder):
-            for name, content in tokenizer.files().items():
-                write_atomically(folder / name, content)
+        for name, content in tokenizer.files().items():
+            write_atomically(folder / name, content)
+    return files
+
+
+def write_variants(
+    made: Iterable[tuple[str, bytes]], folder: Path, name: Callable[[str], str]
+) -> dict[str, Path]:
+    """Writes the file of each variant.
+
+    Args:
+        made: Variants, and what they are.
+        folder: Is there.
+        name: What the file of a variant is called.
+    """
+    files = {}
+    for variant, content in made:
+        files[variant] = folder / name(variant)
+        write_atomically(files[variant], content)
     return files
 
 

@@ -33,6 +33,25 @@ _MAXIMUM_WORD_BYTES = 4 * MAXIMUM_WORD_CHARACTERS
 _TOO_LONG = "x" * (_MAXIMUM_WORD_BYTES + 1)
 
 
+def fast_wordpiece(
+    pieces: Sequence[str], maximum_word_bytes: int = _MAXIMUM_WORD_BYTES
+) -> tf_text.FastWordpieceTokenizer:
+    """tf-text's kernel, which cuts words into the longest pieces.
+
+    Args:
+        pieces: In the order of their ids, special ones included.
+        maximum_word_bytes: Of a longer word nothing is known.
+    """
+    return tf_text.FastWordpieceTokenizer(
+        vocab=list(pieces),
+        suffix_indicator=CONTINUATION,
+        max_bytes_per_word=maximum_word_bytes,
+        token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+        unknown_token=UNKNOWN,
+        no_pretokenization=True,
+    )
+
+
 class WordPieceTokenizer(tf.Module):
     """Cuts text into words and words into the longest pieces of a vocabulary.
 
@@ -94,14 +113,7 @@ class WordPieceTokenizer(tf.Module):
             [not piece.startswith(CONTINUATION) for piece in self.pieces]
         )
         self._pieces = tf.constant(self.vocabulary)
-        self._wordpiece = tf_text.FastWordpieceTokenizer(
-            vocab=list(self.vocabulary),
-            suffix_indicator=CONTINUATION,
-            max_bytes_per_word=_MAXIMUM_WORD_BYTES,
-            token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-            unknown_token=UNKNOWN,
-            no_pretokenization=True,
-        )
+        self._wordpiece = fast_wordpiece(self.vocabulary)
 
     @property
     def vocabulary_size(self) -> int:

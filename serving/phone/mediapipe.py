@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from configs.abilities import MEDIAPIPE_CLIENTS
 from configs.run import RunConfig
-from configs.run_folder import write_atomically
 from configs.version import VERSION
 from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
 from serving.forms import PhoneModel
@@ -26,7 +25,7 @@ from serving.records import documents
 from serving.tasks.classification import Classification
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tasks.masked import FillMask
-from serving.tflite import convert_endpoints
+from serving.tflite import convert_endpoints, write_variants
 from serving.trained import TOKENIZER, Trained
 
 _COMPARED = 24  # texts
@@ -71,14 +70,10 @@ def write_mediapipe(
     check_examples(trained, config.export.examples)
     endpoint = {MEDIAPIPE_CLIENTS[config.objective.kind]: mediapipe_endpoint(trained)}
     metadata = _metadata(config, model)
-    files = {}
     names = {"ids": "token_ids", "mask": "padding_mask"}
-    for variant, content in convert_endpoints(
-        trained, run_folder, endpoint, folder, names
-    ).items():
-        files[variant] = folder / file_name(variant)
-        write_atomically(files[variant], with_metadata(content, metadata))
-    return files
+    made = convert_endpoints(trained, run_folder, endpoint, folder, names)
+    packed = ((variant, with_metadata(of, metadata)) for variant, of in made.items())
+    return write_variants(packed, folder, file_name)
 
 
 def mediapipe_rows(

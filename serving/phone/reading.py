@@ -11,8 +11,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipeline.tokenizers.interface import SpecialIds, Tokenizer
-from pipeline.tokenizers.vocabulary import CONTINUATION, UNKNOWN
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from pipeline.tokenizers.wordpiece import WordPieceTokenizer, fast_wordpiece
 
 _MAXIMUM_WORD_BYTES = 100
 # Words of their own: punctuation and Chinese characters.
@@ -42,14 +41,8 @@ class MediaPipeReading:
         self.special: SpecialIds = tokenizer.special
         self._wordpiece = None
         if isinstance(tokenizer, WordPieceTokenizer):
-            self._wordpiece = tf_text.FastWordpieceTokenizer(
-                vocab=list(tokenizer.vocabulary),
-                suffix_indicator=CONTINUATION,
-                max_bytes_per_word=_MAXIMUM_WORD_BYTES,
-                token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-                unknown_token=UNKNOWN,
-                no_pretokenization=True,
-            )
+            pieces = tokenizer.vocabulary
+            self._wordpiece = fast_wordpiece(pieces, _MAXIMUM_WORD_BYTES)
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Ids of texts (N,), UTF-8: int32 (N, None), without the pieces around."""

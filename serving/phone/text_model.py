@@ -14,7 +14,6 @@ from tensorflow_text import tflite_registrar
 
 from configs.abilities import check_tflite_text, no_wordpiece
 from configs.held_back import output_held_back
-from configs.run_folder import write_atomically, writing
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.forms import PhoneModel
 from serving.gate.rows import Row, phone_row
@@ -22,7 +21,7 @@ from serving.gate.texts import labelled_texts
 from serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
 from serving.tasks import task_of
 from serving.tasks.interface import Endpoint
-from serving.tflite import convert_endpoints
+from serving.tflite import convert_endpoints, write_variants
 from serving.trained import Trained
 
 # The plain signature, what the one from text is called, and its outputs.
@@ -76,11 +75,7 @@ def write_text_models(
     made = convert_endpoints(
         trained, run_folder, {FROM_TEXT[plain]: endpoint}, folder, custom_ops=CUSTOM_OPS
     )
-    files = {variant: folder / file_name(variant) for variant in made}
-    with writing(folder):
-        for variant, content in made.items():
-            write_atomically(files[variant], content)
-    return files
+    return write_variants(made.items(), folder, file_name)
 
 
 def text_rows(

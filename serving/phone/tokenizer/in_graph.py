@@ -11,12 +11,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.vocabulary import (
-    CONTINUATION,
-    MAXIMUM_WORD_CHARACTERS,
-    UNKNOWN,
-)
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from pipeline.tokenizers.vocabulary import MAXIMUM_WORD_CHARACTERS
+from pipeline.tokenizers.wordpiece import WordPieceTokenizer, fast_wordpiece
 from serving.phone.tokenizer.normalizer_file import normalizer_file
 
 # What a file with a text in its signature uses beside TFLite's own ops.
@@ -28,7 +24,6 @@ CUSTOM_OPS = frozenset(
         "TFText>WhitespaceTokenizeWithOffsetsV2",
     }
 )
-_MOST_BYTES = 4 * MAXIMUM_WORD_CHARACTERS
 _CONTINUES = 0b10  # how a byte begins that is not the first of a character
 
 
@@ -59,14 +54,7 @@ class GraphWordPiece(tf.Module):
         self._normalizer._model = tf.constant(normalizer_file(tokenizer))
         self._splitter = tf_text.WhitespaceTokenizer()
         self._bytes = tf_text.ByteSplitter()
-        self._wordpiece = tf_text.FastWordpieceTokenizer(
-            vocab=list(tokenizer.pieces),
-            suffix_indicator=CONTINUATION,
-            max_bytes_per_word=_MOST_BYTES,
-            token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-            unknown_token=UNKNOWN,
-            no_pretokenization=True,
-        )
+        self._wordpiece = fast_wordpiece(tokenizer.pieces)
 
     def ids(self, text: tf.Tensor) -> tf.Tensor:
         """The ids of a text without a frame.
