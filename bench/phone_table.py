@@ -22,7 +22,6 @@ quiet_import("tensorflow", "tensorflow_text", "keras")
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from serving.phone_writing import PhoneWriter  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
 from configs.abilities import MEDIAPIPE_CLIENTS  # noqa: E402
@@ -31,6 +30,7 @@ from serving.gate.texts import labelled_texts, written_texts  # noqa: E402
 from serving.phone.litert_lm import bundle_name  # noqa: E402
 from serving.phone.mediapipe import file_name as mediapipe_name  # noqa: E402
 from serving.phone.timing import latencies  # noqa: E402
+from serving.phone_writing import PhoneWriter  # noqa: E402
 from serving.tasks import task_of  # noqa: E402
 from serving.tasks.on_phones import DECODE  # noqa: E402
 from serving.trained import Trained, load_trained  # noqa: E402

@@ -11,7 +11,7 @@ from configs.objective import PrefixConfig
 from serving.forms import PhoneModel
 from serving.gate.labelled import Outputs, Question, ask_keras
 from serving.gate.rows import Row, at_most, log_softmax
-from serving.phone.writing import PhoneWriter
+from serving.phone_writing import PhoneWriter
 from serving.records import documents, records
 from serving.trained import Trained
 

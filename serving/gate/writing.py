@@ -28,7 +28,7 @@ from serving.gate.rows import (
     tokens_row,
 )
 from serving.gate.texts import written_texts
-from serving.phone.writing import PhoneWriter, Written
+from serving.phone_writing import PhoneWriter, Written
 from serving.trained import Trained
 
 NEW_TOKENS = 12

@@ -14,7 +14,7 @@ from configs.export import ExportConfig
 from configs.objective import ImageClassificationConfig
 from serving.forms import PhoneModel
 from serving.phone.quantization import Calibration
-from serving.phone.writing import PhoneWriter
+from serving.phone_writing import PhoneWriter
 from serving.records import documents, records
 from serving.tasks.interface import Endpoint
 from serving.tasks.on_phones import DECODE, ENCODE

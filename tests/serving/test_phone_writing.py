@@ -17,7 +17,7 @@ from configs.sockets import (
     SinusoidalPosition,
 )
 from serving.forms import PhoneModel
-from serving.phone.writing import PhoneWriter
+from serving.phone_writing import PhoneWriter
 from serving.tasks.on_phones import DECODE
 from tests.serving.phone.writers import (
     SLOTS,

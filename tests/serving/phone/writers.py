@@ -9,7 +9,7 @@ import numpy as np
 from configs.load import load_run
 from configs.run import RunConfig
 from serving.forms import PhoneModel
-from serving.phone.writing import PhoneWriter
+from serving.phone_writing import PhoneWriter
 from serving.tflite import write_tflite
 from serving.trained import TOKENIZER, Trained
 from tests.serving.tasks.writers import logits_of
