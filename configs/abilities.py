@@ -12,7 +12,13 @@ from configs.errors import ConfigError
 from configs.model import DecoderConfig, Seq2SeqConfig
 from configs.objective import ImageClassificationConfig
 from configs.run import RunConfig
-from configs.tokenizer import PretrainedConfig, WordPieceConfig
+from configs.tokenizer import (
+    ByteBPEConfig,
+    PretrainedConfig,
+    TokenizerConfig,
+    UnigramConfig,
+    WordPieceConfig,
+)
 
 ON_PHONES = (
     "masked",
@@ -34,6 +40,8 @@ ON_PHONES = (
 
 # Who answers for models of which objective.
 MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
+CASED = "tells upper case from lower, which MediaPipe does not"
+PLAIN = "the plain TFLite file runs in LiteRT, with the ids made by the app"
 # Whose models answer one text with one row of numbers.
 _OF_A_TEXT = ("classification", "regression", "masked")
 _BESIDE = (
@@ -73,23 +81,60 @@ def check_export(run: RunConfig) -> None:
     if run.export.tflite_text:
         check_tflite_text(run)
     if run.export.mediapipe:
-        check_mediapipe_client(run)
+        check_mediapipe_task(run)
+        _check_mediapipe_tokenizer(run.tokenizer)
 
 
-def check_mediapipe_client(run: RunConfig) -> None:
-    """Refuses a task that MediaPipe has no client for.
+def check_mediapipe_task(run: RunConfig) -> None:
+    """Refuses a task that MediaPipe has no client for, or labels that it cannot read.
 
     Raises:
-        ConfigError: It is none of `MEDIAPIPE_CLIENTS`.
+        ConfigError: It is none of `MEDIAPIPE_CLIENTS`, or a label is of two lines.
     """
     kind = run.objective.kind
     if kind not in MEDIAPIPE_CLIENTS:
         raise ConfigError(
             f"objective.kind={kind}: MediaPipe Tasks has no client for it; it has "
             "TextClassifier, for objective.kind=classification, and TextEmbedder, for "
-            "masked. Take `export.mediapipe: true` away: the plain TFLite file runs in "
-            "LiteRT, with the ids made by the app"
+            f"masked. Take `export.mediapipe: true` away: {PLAIN}"
         )
+    for label in getattr(run.objective, "labels", ()):
+        if not {"\n", "\r"}.isdisjoint(label):
+            raise ConfigError(
+                f"objective.labels: {label!r} is of more than one line; expected one "
+                "line each, as MediaPipe reads them from a file. Rename the label"
+            )
+
+
+def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
+    """What to say of a vocabulary that MediaPipe would read otherwise.
+
+    Args:
+        kind: `tokenizer.kind`.
+        problem: What it is or does.
+    """
+    return ConfigError(
+        f"tokenizer.kind={kind}: the vocabulary {problem}; expected a WordPiece "
+        "vocabulary with `lowercase: true`, or a unigram one with `specials: albert` "
+        "and `normalization: nmt_nfkc_cf`. Train with one of these, or export no "
+        f"MediaPipe file: {PLAIN}"
+    )
+
+
+def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
+    """What is known before there is a vocabulary; the export looks at the pieces."""
+    match tokenizer:
+        case ByteBPEConfig():
+            problem = "is of kind byte_bpe, which MediaPipe does not know"
+        case WordPieceConfig(lowercase=False):
+            problem = CASED
+        case UnigramConfig(specials="t5"):
+            problem = "does not frame texts, where MediaPipe puts [CLS] and [SEP]"
+        case UnigramConfig(normalization="nmt_nfkc" | "nfkc" | "identity"):
+            problem = CASED
+        case _:
+            return
+    raise unsuited_to_mediapipe(tokenizer.kind, problem)
 
 
 def check_tflite_text(run: RunConfig) -> None:

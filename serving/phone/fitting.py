@@ -9,7 +9,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.abilities import check_mediapipe_client
+from configs.abilities import (
+    CASED,
+    PLAIN,
+    check_mediapipe_task,
+    unsuited_to_mediapipe,
+)
 from configs.errors import ConfigError
 from configs.run import RunConfig
 from pipeline.tokenizers.artifact import TokenizerModel
@@ -20,11 +25,6 @@ from serving.encoding import TextEncoder
 from serving.phone.reading import MediaPipeReading
 from serving.trained import Trained
 
-_PLAIN = "The plain TFLite file runs in LiteRT, with the ids made by the app"
-_SUITED = (
-    "a WordPiece vocabulary with `lowercase: true`, or a unigram one with `specials: "
-    "albert` and `normalization: nmt_nfkc_cf`"
-)
 # Of a vocabulary's words, with a first letter whose upper case the client does not
 # fold: one in BERT's English vocabulary, 1% in one of German texts, 4% in one of French
 # ones; but most in Greek or Cyrillic, where each sentence begins with such a letter.
@@ -41,13 +41,7 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
     Raises:
         ConfigError: With what stands in the way.
     """
-    check_mediapipe_client(config)
-    for label in getattr(config.objective, "labels", ()):
-        if not {"\n", "\r"}.isdisjoint(label):
-            raise ConfigError(
-                f"objective.labels: {label!r} is of more than one line; expected one "
-                "line each, as MediaPipe reads them from a file. Rename the label"
-            )
+    check_mediapipe_task(config)
     if isinstance(model, WordPieceModel):
         problem = _problem_of_wordpiece(model)
     elif isinstance(model, SentencePieceModel):
@@ -55,11 +49,7 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
     else:
         problem = f"is of kind {model.kind}, which MediaPipe does not know"
     if problem:
-        raise ConfigError(
-            f"tokenizer.kind={config.tokenizer.kind}: the vocabulary {problem}; "
-            f"expected {_SUITED}. Train with one of these, or export no MediaPipe "
-            f"file: {_PLAIN}"
-        )
+        raise unsuited_to_mediapipe(config.tokenizer.kind, problem)
 
 
 def check_examples(trained: Trained, texts: Sequence[str]) -> None:
@@ -78,7 +68,7 @@ def check_examples(trained: Trained, texts: Sequence[str]) -> None:
             f"expected {' '.join(ours)}, as the model has learned it. MediaPipe folds "
             "upper case in ASCII alone and strips no accents: train with "
             "`tokenizer.strip_accents: false`, or export no MediaPipe file: "
-            f"{_PLAIN}"
+            f"{PLAIN}"
         )
 
 
@@ -125,7 +115,7 @@ def read_differently(
 
 def _problem_of_wordpiece(model: WordPieceModel) -> str | None:
     if not model.lowercase:
-        return "tells upper case from lower, which MediaPipe does not"
+        return CASED
     words = [
         piece
         for piece in model.pieces
@@ -148,5 +138,5 @@ def _problem_of_sentencepiece(model: SentencePieceModel) -> str | None:
         return f"frames texts with {named}, where MediaPipe puts {CLS} and {SEP}"
     text = "ABCDEFGHIJKLM NOPQRSTUVWXYZ"
     if model.processor.encode(text) != model.processor.encode(text.lower()):
-        return "tells upper case from lower, which MediaPipe does not"
+        return CASED
     return None

@@ -42,6 +42,7 @@ PAIRED_KERNEL = SEQ2SEQ.replace(
 )
 LONG_CACHE = CAUSAL + "export: {tflite_cache: 1000}\n"
 PACKED = "export: {litert_lm: true}\n"
+PIPED = "export: {mediapipe: true}\n"
 WITH_TEXT = "export: {tflite_text: true}\n"
 IMAGES = (
     TEXTS
@@ -50,6 +51,10 @@ IMAGES = (
 )
 UNIGRAM = TEXTS + "tokenizer:\n  kind: unigram\n  specials: albert\n"
 BPE = TEXTS + "tokenizer: {kind: byte_bpe, specials: roberta}\n"
+CASED = TEXTS + "tokenizer: {kind: wordpiece, lowercase: false}\n"
+T5 = CASED.replace("wordpiece, lowercase: false", "unigram")
+FOLDED = UNIGRAM + "  normalization: nmt_nfkc_cf\n"
+TWO_LINES = CLASSIFIER.replace("[a, b]", '["a\\nb", c]')
 NOWHERE = TEXTS + "tokenizer: {kind: pretrained, path: nowhere/vocab.txt}\n"
 
 UNEXPORTED = "f:4: objective.channels=4: this version of Transbeam exports only"
@@ -66,6 +71,12 @@ UNEXPORTED = "f:4: objective.channels=4: this version of Transbeam exports only"
         (check_export, BPE + WITH_TEXT, "f:5: export.tflite_text=True: tokenizer."),
         (check_export, UNIGRAM + WITH_TEXT, "f:7: export.tflite_text=True: tokenizer."),
         (check_export, CAUSAL + WITH_TEXT, "f:6: export.tflite_text=True: objective."),
+        (check_export, CAUSAL + PIPED, "f:4: objective.kind=causal: MediaPipe Tasks"),
+        (check_export, TWO_LINES + PIPED, r"f:4: objective.labels: 'a\nb' is of more"),
+        (check_export, BPE + PIPED, "f:4: tokenizer.kind=byte_bpe: the vocabulary is"),
+        (check_export, CASED + PIPED, "f:4: tokenizer.kind=wordpiece: the vocabulary "),
+        (check_export, UNIGRAM + PIPED, "f:5: tokenizer.kind=unigram: the vocabulary "),
+        (check_export, T5 + PIPED, "f:4: tokenizer.kind=unigram: the vocabulary does"),
         (check_tokenizer, NOWHERE, "f:4: tokenizer.path=nowhere/vocab.txt: there is"),
     ],
 )
@@ -119,6 +130,8 @@ def test_allowed() -> None:
     for text in (TEXTS, NOWHERE, CLASSIFIER, REGRESSION):
         # What a tokenizer that is brought along is of, its files will say.
         parse_run(text + WITH_TEXT, "f", with_model=True, rules=[check_export])
+    for text in (TEXTS, FOLDED, NOWHERE, CLASSIFIER):
+        parse_run(text + PIPED, "f", with_model=True, rules=[check_export])
     for text in (TEXTS, UNIGRAM, NOWHERE):
         parse_run(text, "f", with_model=True, rules=[check_export])
     parse_run(UNIGRAM, "f", rules=[check_tokenizer])
