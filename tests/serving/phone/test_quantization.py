@@ -11,6 +11,7 @@ from ai_edge_quantizer import quantizer
 from configs.export import Variant
 from model.kernels.lookup import look_up
 from model.layers.masks import FORBIDDEN, FORBIDDEN_IN_INT8
+from model.layers.norms import RMSNormalization
 from serving.forms import PhoneModel
 from serving.phone import calibration, quantization
 from serving.phone.calibration import calibration_of
@@ -91,6 +92,45 @@ def made(float32):
     rows = asked(32, seed=2)
     ranges = {"each": rows, "first": rows}
     return {name: quantized(float32, name, ranges) for name in SMALLER}
+
+
+def test_what_was_met_once_is_not_cut_off(tmp_path):
+    """Its text comes first, and an average of ranges would have forgotten it."""
+    weights = Weights()
+    weights.table[0].assign(10 * weights.table[0])
+    row = [ids_spec("token_ids", 1, None)]
+    endpoint = Endpoint(lambda token_ids: {"logits": weights(token_ids)}, row)
+    source = convert({"each": endpoint}, LENGTH, tmp_path)
+    rare = {"token_ids": np.zeros((1, LENGTH), np.int32)}
+    usual = [{"token_ids": of["token_ids"] % 1999 + 1} for of in asked(60, seed=2)]
+    made = quantized(source, "int8", {"each": [rare, *usual]})
+    assert off(source, made, rare) < 0.1
+
+
+def test_norms_are_kept_out_of_eight_bits(tmp_path):
+    """One that enlarges a token a thousandfold leaves the others their own numbers."""
+    table, product = Weights(), keras.layers.Dense(CLASSES)
+    norm = RMSNormalization(name="self_attention_norm")
+    sizes = np.where(np.arange(VOCABULARY) % 5, 1.0, 1e-3)
+    table.table.assign(table.table * sizes[:, np.newaxis])
+    row = [ids_spec("token_ids", 1, None)]
+
+    def answer(token_ids):
+        return {"logits": product(norm(look_up(table.table, token_ids)))}
+
+    source = convert({"each": Endpoint(answer, row)}, LENGTH, tmp_path)
+    made = quantized(source, "int8", {"each": asked(32, seed=2)})
+    others = {"token_ids": np.arange(1, 5 * LENGTH, 5, np.int32)[np.newaxis]}
+    assert off(source, made, others) < 0.1
+
+
+def off(source, made, question):
+    """How far a variant is off, of the answers' root mean square."""
+    expected, found = (
+        PhoneModel(content).run("each", **question)["logits"]
+        for content in (source, made)
+    )
+    return np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2))
 
 
 def test_nothing_is_printed(float32, capsys):
