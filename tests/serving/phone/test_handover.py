@@ -357,6 +357,30 @@ def test_the_kotlin_program_answers_as_keras_does(handed_over, kotlin_answers, n
     check(*handed_over(name), kotlin_answers[name])
 
 
+@pytest.fixture(scope="module")
+def swift(tmp_path_factory):
+    """The compiler, and what a program of the README imports; skips without one."""
+    compiler = shutil.which("swiftc")
+    if compiler is None:
+        pytest.skip("no swiftc, with which Swift is compiled")
+    module = tmp_path_factory.mktemp("swift") / "TensorFlowLite.swiftmodule"
+    api = HERE.with_name("swift") / "TensorFlowLite.swift"
+    options = ["-emit-module", "-module-name", "TensorFlowLite", "-parse-as-library"]
+    run([compiler, *options, "-o", str(module), str(api)])
+    return [compiler, "-typecheck", "-warnings-as-errors", "-I", str(module.parent)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_swift_program_compiles(handed_over, swift, name, tmp_path):
+    _, folder = handed_over(name)
+    file = tmp_path / "main.swift"
+    file.write_text(program(folder, "swift"), "utf-8")
+    sources = [file]
+    if name != "image_classification":
+        sources.append(folder / "Tokenizer.swift")
+    run([*swift, *map(str, sources)])
+
+
 def test_the_readme_tells_what_lies_in_the_folder(handed_over, tmp_path):
     trained, made = handed_over("masked")
     folder = shutil.copytree(made, tmp_path / "phone")

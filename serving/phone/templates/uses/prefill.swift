@@ -1,3 +1,4 @@
+        let source: [String: Data] = [:]  // of models with an encoder
         let ids = tokenizer.prompt(tokenizer.encode(text), most: $slots + 1 - min(most, $slots))
         let read = ids.dropLast()
         var done = 0

@@ -22,7 +22,6 @@ final class Writer {
     func write($sw_arguments, most: Int = $most) throws -> String {
         let decode = runners["decode"]!
         var kept: [String: Data] = [:]  // the cache goes in and comes out with each call
-        var source: [String: Data] = [:]
         for name in decode.inputs where name.hasPrefix("kv_cache") {
             kept[name] = Data(count: try decode.input(named: name).data.count)
         }

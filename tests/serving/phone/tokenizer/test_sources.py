@@ -1,7 +1,7 @@
 """The three sources are one: the same functions in the same order, the same numbers.
 
-No compiler of Swift runs here. What can be held without one is that its source has no
-part, and no number in a part, that the Kotlin one, which does run, has not.
+Few machines have a compiler of Swift. What can be held without one is that its source
+has no part, and no number in a part, that the Kotlin one has not.
 """
 
 import ast

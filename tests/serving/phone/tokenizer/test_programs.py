@@ -1,4 +1,7 @@
-"""Tokenizer.kt, compiled and run, answers as the Python one and the golden files do."""
+"""Tokenizer.kt and Tokenizer.swift answer as the Python one and the golden files do.
+
+They are compiled and run, Kotlin where Java and Maven are, Swift where `swiftc` is.
+"""
 
 import json
 import shutil
@@ -23,10 +26,10 @@ from tests.serving.phone.tokenizer.models import (
     reference,
 )
 
-HERE = Path(__file__).parent / "kotlin"
-SOURCE = Path(source.__file__).with_name("Tokenizer.kt")
+HERE = Path(__file__).parent
+SOURCES = Path(source.__file__).parent
 LENGTH = 12
-TEXTS = [*HOSTILE_TEXTS, *SENTENCES, *random_texts(300, seed="kotlin")]
+TEXTS = [*HOSTILE_TEXTS, *SENTENCES, *random_texts(300, seed="programs")]
 
 _DAMAGED = {
     "other format": {"format": "other"},
@@ -38,10 +41,13 @@ _DAMAGED = {
 }
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory):
-    """What the program says of each tokenizer, and of damaged data."""
-    folder = tmp_path_factory.mktemp("kotlin")
+@pytest.fixture(scope="module", params=["Kotlin", "Swift"])
+def answers(request, tmp_path_factory):
+    """What a program says of each tokenizer, and of damaged data."""
+    folder = tmp_path_factory.mktemp(request.param)
+    compiled = {"Kotlin": _kotlin, "Swift": _swift}[request.param]
+    (folder / "program").mkdir()
+    program = compiled(folder / "program")
     for name in NAMES:
         of_one = folder / name
         save_tokenizer(folder / "saved" / name, model(name))
@@ -57,8 +63,7 @@ def answers(tmp_path_factory):
     for name in every:
         asked = {"length": LENGTH, "texts": TEXTS}
         write_atomically(folder / name / "questions.json", json.dumps(asked))
-    program = _compile(folder / "classes")
-    run([*program, "transbeam.MainKt", *(str(folder / name) for name in every)])
+    run([*program, *(str(folder / name) for name in every)])
     return {
         name: json.loads((folder / name / "answers.json").read_text()) for name in every
     }
@@ -75,12 +80,25 @@ def _write_spoiled(folder, good):
     write_atomically(folder / GOLDEN, json.dumps(golden))
 
 
-def _compile(classes):
-    """The command that runs a compiled class."""
-    classes.mkdir()
-    path = class_path(classes)
-    compile_kotlin([SOURCE, HERE / "Main.kt"], classes, path)
-    return [*JVM, "-Dfile.encoding=US-ASCII", "-cp", f"{classes}:{path}"]
+def _kotlin(folder):
+    """The command that runs the compiled class."""
+    path = class_path(folder)
+    sources = [SOURCES / "Tokenizer.kt", HERE / "kotlin/Main.kt"]
+    compile_kotlin(sources, folder, path)
+    command = [*JVM, "-Dfile.encoding=US-ASCII", "-cp", f"{folder}:{path}"]
+    return [*command, "transbeam.MainKt"]
+
+
+def _swift(folder):
+    """The compiled program; a warning is an error."""
+    compiler = shutil.which("swiftc")
+    if compiler is None:
+        pytest.skip("no swiftc, with which Swift is compiled")
+    sources = [SOURCES / "Tokenizer.swift", HERE / "swift/main.swift"]
+    program = folder / "program"
+    options = ["-O", "-warnings-as-errors", "-o", str(program)]
+    run([compiler, *options, *map(str, sources)])
+    return [str(program)]
 
 
 @pytest.mark.parametrize("name", NAMES)
