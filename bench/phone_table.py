@@ -12,6 +12,7 @@ where the run has files for it.
 import argparse
 import json
 import subprocess
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -124,23 +125,33 @@ def client(run: Path, trained: Trained, variant: str, file: Path, python: Path) 
 
 def of_mediapipe(run: Path, trained: Trained, packed: Path, python: Path) -> str:
     """How often its first label is Keras's, or the smallest cosine of its vectors."""
-    texts = [text for text, *_ in labelled_texts(trained, run, TEXTS)]
-    texts = [text for text in texts if text and "\0" not in text]
     name = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
+    texts, expected = keras_says(run, name)
     question = {"client": name, "file": str(packed), "texts": texts}
     answers = asked([python, CLIENTS / "mediapipe_client.py"], question)
-    endpoints = task_of(trained).endpoints()
     if name == "TextClassifier":
         found = [max(each, key=each.get) for each in answers]
-        labels = endpoints["serving_default"].function(tf.constant(texts))["label"]
-        expected = [label.decode() for label in labels.numpy()]
-        same = np.mean([a == b for a, b in zip(found, expected, strict=True)])
+        same = np.mean(np.array(found) == expected)
         return f"MediaPipe {same:.3f} equal of {len(texts)}"
-    vectors: Any = endpoints["embed"].function(tf.constant(texts))["embedding"]
-    ours, theirs = np.asarray(vectors), np.array(answers)
-    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    cosines = (ours * theirs).sum(axis=1) / norms
+    theirs = np.array(answers)
+    norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines = (expected * theirs).sum(axis=1) / norms
     return f"MediaPipe, cosine at least {cosines.min():.4f} of {len(texts)}"
+
+
+@cache
+def keras_says(run: Path, client: str) -> tuple[list[str], np.ndarray]:
+    """Texts, and the label or the vector of each."""
+    trained = load_trained(run)
+    texts = [text for text, *_ in labelled_texts(trained, run, TEXTS)]
+    texts = [text for text in texts if text and "\0" not in text]
+    endpoints = task_of(trained).endpoints()
+    if client == "TextClassifier":
+        labels = endpoints["serving_default"].function(tf.constant(texts))["label"]
+        return texts, np.array([label.decode() for label in np.asarray(labels)])
+    return texts, np.asarray(
+        endpoints["embed"].function(tf.constant(texts))["embedding"]
+    )
 
 
 def of_litert_lm(
@@ -148,14 +159,15 @@ def of_litert_lm(
 ) -> str:
     """How many texts it writes as our own loop does with the plain file."""
     writer, special = PhoneWriter(PhoneModel(file)), trained.tokenizer.special
+    ends = [] if special.end is None else [special.end]
     begins = [] if special.begin in (None, special.end) else [special.begin]
     room = writer.slots - NEW
     questions = []
     for text, *_ in islice(written_texts(trained, run, TEXTS), TEXTS):
         ids = [*begins, *trained.tokenizer.tokenize([text]).to_list()[0]]
         if 0 < len(ids) < room:
-            new = writer.write(ids, NEW, stop_token_ids=[special.end]).token_ids
-            written = [int(token) for token in new if token != special.end]
+            new = writer.write(ids, NEW, stop_token_ids=ends).token_ids
+            written = [int(token) for token in new if token not in ends]
             question = {"prompt": text, "written": written, "max_new_tokens": NEW}
             questions.append(question)
     answers = asked([python, CLIENTS / "litert_lm_client.py", bundle], questions)
