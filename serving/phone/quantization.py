@@ -25,12 +25,16 @@ Calibration = Mapping[str, Iterable[Mapping[str, np.ndarray]]]
 
 CALIBRATED = frozenset({"int8"})
 
-# What the layers are made of whose name ends in `norm`. A dense layer whose bias was
-# fused with one may have its name, too.
-_OF_NORMS = (
+# The layers that make, add to and scale what goes from block to block: sums of all
+# that was added before, of which a few numbers are far larger than the others.
+_STREAM = ".*(embedding|norm|residual).*"
+# What these layers are made of. A dense layer whose bias was fused with one may have
+# its name, too.
+_OF_THE_STREAM = (
     TFLOperationName.ADD,
     TFLOperationName.MEAN,
     TFLOperationName.MUL,
+    TFLOperationName.RESHAPE,
     TFLOperationName.RSQRT,
     TFLOperationName.SQUARED_DIFFERENCE,
     TFLOperationName.SUB,
@@ -51,8 +55,8 @@ def quantized(
               float32, or in float16 where a GPU does it.
             - `dynamic_int8`: weights have 8 bits, one scale for each row; what flows
               is rounded to 8 bits for each product, by its own range.
-            - `int8`: both have 8 bits, and ranges are fixed beforehand; norms alone
-              compute in float32.
+            - `int8`: both have 8 bits, and ranges are fixed beforehand; only what goes
+              from block to block is added up and scaled in float32.
             - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
             - `dynamic_int4`: as `dynamic_int8`, with weights of 4 bits.
         calibration: For `int8`, what is asked of the model to find the ranges.
@@ -130,11 +134,10 @@ def _recipe(variant: str) -> RecipeManager:
             recipe.add_static_config(
                 **_EVERYWHERE, activation_num_bits=8, weight_num_bits=8
             )
-            # A norm multiplies each token by a number of its own, and these differ too
-            # much for 256 steps of one size.
-            for operation in _OF_NORMS:
+            # 256 steps of one size are too few for it.
+            for operation in _OF_THE_STREAM:
                 recipe.add_quantization_config(
-                    regex=".*norm.*",
+                    regex=_STREAM,
                     operation_name=operation,
                     algorithm_key=AlgorithmName.NO_QUANTIZE,
                 )

@@ -12,6 +12,7 @@ from configs.export import Variant
 from model.kernels.lookup import look_up
 from model.layers.masks import FORBIDDEN, FORBIDDEN_IN_INT8
 from model.layers.norms import RMSNormalization
+from model.layers.residual import Residual
 from serving.forms import PhoneModel
 from serving.phone import calibration, quantization
 from serving.phone.calibration import calibration_of
@@ -122,6 +123,25 @@ def test_norms_are_kept_out_of_eight_bits(tmp_path):
     made = quantized(source, "int8", {"each": asked(32, seed=2)})
     others = {"token_ids": np.arange(1, 5 * LENGTH, 5, np.int32)[np.newaxis]}
     assert off(source, made, others) < 0.1
+
+
+def test_what_goes_from_block_to_block_is_kept_out_of_eight_bits(tmp_path):
+    """One large number that a block adds, and a norm takes out, leaves the others be."""
+    table, product = Weights(), keras.layers.Dense(CLASSES)
+    norm, residual = RMSNormalization(name="norm"), Residual(name="residual")
+    norm.build((1, LENGTH, WIDTH))
+    is_large = np.arange(WIDTH) == 0
+    norm.gamma.assign(~is_large)
+    added = keras.ops.convert_to_tensor(np.where(is_large, 1000, 0), "float32")
+    row = [ids_spec("token_ids", 1, None)]
+
+    def answer(token_ids):
+        stream = residual(look_up(table.table, token_ids), added)
+        return {"logits": product(norm(stream))}
+
+    source = convert({"each": Endpoint(answer, row)}, LENGTH, tmp_path)
+    made = quantized(source, "int8", {"each": asked(32, seed=2)})
+    assert off(source, made, asked(1, seed=3)[0]) < 0.1
 
 
 def off(source, made, question):
