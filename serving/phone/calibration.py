@@ -11,7 +11,7 @@ import numpy as np
 
 from configs.errors import ArtifactError
 from configs.export import ExportConfig
-from configs.objective import ImageClassificationConfig
+from configs.objective import ImageClassificationConfig, MaskedConfig
 from serving.forms import PhoneModel
 from serving.phone.quantization import Calibration
 from serving.phone_writing import PhoneWriter
@@ -138,8 +138,13 @@ class _Recorder(PhoneModel):
 def _texts(trained: Trained, run_folder: Path) -> Iterator[Row]:
     longest = trained.config.model.max_sequence_length
     mask = trained.tokenizer.special.mask
+    objective = trained.config.objective
     for ids, segments in documents(run_folder, split="train"):
         token_ids = ids[:longest]
+        if isinstance(objective, MaskedConfig) and mask not in token_ids:
+            # Records for dynamic masking have none, but who asks for a guess has.
+            token_ids = token_ids.copy()
+            token_ids[1 : -1 : round(1 / objective.masking_fraction)] = mask
         yield {
             "token_ids": token_ids,
             "padding_mask": np.ones_like(token_ids),

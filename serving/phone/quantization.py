@@ -5,8 +5,9 @@ signatures, shapes and inputs, and no answer but a float32 one.
 """
 
 import io
+import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -19,6 +20,7 @@ from ai_edge_quantizer.utils.qsv_utils import min_max_update
 
 from configs.held_back import output_held_back
 from serving.phone.flatbuffer import packed, unpacked
+from serving.phone.outliers import coarse_layers
 
 # Inputs of each signature, a row at a time.
 Calibration = Mapping[str, Iterable[Mapping[str, np.ndarray]]]
@@ -36,6 +38,7 @@ _OF_THE_STREAM = (
     TFLOperationName.MUL,
     TFLOperationName.RESHAPE,
     TFLOperationName.RSQRT,
+    TFLOperationName.SLICE,
     TFLOperationName.SQUARED_DIFFERENCE,
     TFLOperationName.SUB,
 )
@@ -56,7 +59,8 @@ def quantized(
             - `dynamic_int8`: weights have 8 bits, one scale for each row; what flows
               is rounded to 8 bits for each product, by its own range.
             - `int8`: both have 8 bits, and ranges are fixed beforehand; only what goes
-              from block to block is added up and scaled in float32.
+              from block to block is added up and scaled in float32, and feed-forward
+              layers with numbers far larger than others are as in `dynamic_int8`.
             - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
             - `dynamic_int4`: as `dynamic_int8`, with weights of 4 bits.
         calibration: For `int8`, what is asked of the model to find the ranges.
@@ -64,7 +68,12 @@ def quantized(
     Returns:
         The file. Inputs and outputs are those of `content`.
     """
-    recipe = _recipe(variant)
+    coarse: list[str] = []
+    if variant in CALIBRATED:
+        assert calibration is not None
+        with output_held_back():
+            coarse = coarse_layers(content, calibration)
+    recipe = _recipe(variant, coarse)
     making = quantizer.Quantizer(content)
     making.load_quantization_recipe(recipe.get_quantization_recipe())
     # It also prints to Python's own stdout, which a notebook has elsewhere.
@@ -73,8 +82,7 @@ def quantized(
         # That an interpreter keeps all tensors, which is what it is for.
         warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
         ranges = None
-        if variant in CALIBRATED:
-            assert calibration is not None
+        if calibration is not None and variant in CALIBRATED:
             ranges = _ranges(content, calibration, recipe)
         found = making.quantize(ranges).quantized_model
     return packed(_with_signs(unpacked(found or b""), unpacked(content)))
@@ -115,7 +123,13 @@ def _with_signs(model: Any, source: Any) -> Any:
     return model
 
 
-def _recipe(variant: str) -> RecipeManager:
+def _recipe(variant: str, coarse: Sequence[str]) -> RecipeManager:
+    """What is done to each op.
+
+    Args:
+        variant: As in `quantized`.
+        coarse: Of `int8`, the layers to which fixed ranges would do harm.
+    """
     recipe: Any = RecipeManager()
     match variant:
         case "float16":
@@ -140,6 +154,19 @@ def _recipe(variant: str) -> RecipeManager:
                     regex=_STREAM,
                     operation_name=operation,
                     algorithm_key=AlgorithmName.NO_QUANTIZE,
+                )
+            # There each token has a range of its own, as in `dynamic_int8`.
+            for layer in coarse:
+                within = f"(^|;){re.escape(layer)}/"
+                recipe.add_quantization_config(
+                    regex=within,
+                    operation_name=TFLOperationName.ALL_SUPPORTED,
+                    algorithm_key=AlgorithmName.NO_QUANTIZE,
+                )
+                recipe.add_dynamic_config(
+                    regex=within,
+                    operation_name=TFLOperationName.FULLY_CONNECTED,
+                    num_bits=8,
                 )
             # Its kernel gives floats whatever the table has.
             recipe.add_dynamic_config(

@@ -11,6 +11,7 @@ import tensorflow as tf
 from configs.errors import ArtifactError
 from configs.objective import ImageClassificationConfig
 from serving.forms import PhoneModel
+from serving.phone import calibration
 from serving.phone.calibration import FEWEST, calibration_of
 from serving.tasks import task_of
 from serving.tasks.interface import Endpoint, ids_spec
@@ -50,11 +51,28 @@ def test_texts_are_asked_as_they_are_and_filled_up_in_turn(
             assert ids[real - 1] == trained.tokenizer.special.end
             assert not ids[real:].any()
             assert all(of.dtype == np.int32 for of in row.values())
-    first, second = found["fill_mask"][:2]
     special = trained.tokenizer.special.mask
-    (place,) = np.flatnonzero(first["token_ids"][0] == special)
-    assert first["masked_positions"].tolist() == [[place, 0, 0, 0]]
-    assert second["masked_positions"].tolist() == [[0, 0, 0, 0]]
+    for row in found["fill_mask"]:
+        places = np.flatnonzero(row["token_ids"][0] == special)
+        assert len(places)
+        asked = [*places[:4], *[0] * (4 - len(places))]
+        assert row["masked_positions"].tolist() == [asked]
+
+
+def test_of_records_without_masks_some_tokens_are_hidden(
+    trained, run_folder, endpoints, monkeypatch
+):
+    """Dynamic masking leaves them to the trainer; guesses have ranges all the same."""
+    special = trained.tokenizer.special
+    ids = np.array([special.begin, *range(10, 27), special.end], np.int32)
+    texts = [(ids, np.zeros_like(ids))] * FEWEST
+    monkeypatch.setattr(calibration, "documents", lambda *_, **__: iter(texts))
+    found = calibration_of(trained, run_folder, endpoints, b"")["fill_mask"]
+    for row in found:
+        hidden = ids.copy()
+        hidden[[1, 8, 15]] = special.mask
+        assert row["token_ids"][0, : len(ids)].tolist() == hidden.tolist()
+        assert row["masked_positions"].tolist() == [[1, 8, 15, 0]]
 
 
 def test_no_more_are_asked_than_are_wanted(trained, run_folder, endpoints):

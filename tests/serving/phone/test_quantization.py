@@ -126,7 +126,7 @@ def test_norms_are_kept_out_of_eight_bits(tmp_path):
 
 
 def test_what_goes_from_block_to_block_is_kept_out_of_eight_bits(tmp_path):
-    """One large number that a block adds, and a norm takes out, leaves the others be."""
+    """One large number that a norm takes out again leaves the others be."""
     table, product = Weights(), keras.layers.Dense(CLASSES)
     norm, residual = RMSNormalization(name="norm"), Residual(name="residual")
     norm.build((1, LENGTH, WIDTH))
@@ -225,7 +225,7 @@ def test_weights_lie_inside_the_file_and_where_the_schema_asks(made, variant):
 
 def test_what_the_quantizer_puts_behind_a_file_is_brought_inside(float32, made):
     making = quantizer.Quantizer(float32)
-    recipe = quantization._recipe("dynamic_int8")
+    recipe = quantization._recipe("dynamic_int8", [])
     making.load_quantization_recipe(recipe.get_quantization_recipe())
     raw = bytes(making.quantize().quantized_model)
     behind = [
