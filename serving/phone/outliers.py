@@ -42,7 +42,7 @@ def coarse_layers(
     Returns:
         Their paths, with which the names of their tensors begin.
     """
-    found: dict[tuple[str, int], _Spread] = defaultdict(_Spread)
+    found: dict[tuple[str, int, int], _Spread] = defaultdict(_Spread)
     interpreter = Interpreter(
         model_content=content,
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
@@ -56,8 +56,9 @@ def coarse_layers(
         for question in islice(calibration[name], _LOOKED_AT):
             runner(**question)
             for index, layer in computed.items():
-                found[layer, index].add(interpreter.get_tensor(index, graph))
-    return sorted({layer for (layer, _), of in found.items() if of.noise > most})
+                value = interpreter.get_tensor(index, graph)
+                found[layer, graph, index].add(value)
+    return sorted({layer for (layer, *_), of in found.items() if of.noise > most})
 
 
 def _computed(graph: Any) -> dict[int, str]:

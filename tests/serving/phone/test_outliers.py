@@ -64,6 +64,26 @@ def test_what_is_allowed_decides(tmp_path):
     assert coarse_layers(content, QUESTIONS, most=0.05) == []
 
 
+def test_signatures_whose_layers_have_one_name_are_told_apart(tmp_path):
+    """A tensor's number counts from 0 in each of them."""
+
+    def endpoint(width, largest):
+        layer = FeedForward(width, width, name="feedforward")
+        layer.build((1, LENGTH, width))
+        layer.weights[-1].assign(np.where(np.arange(width), 0.0, largest))
+
+        def answer(token_ids):
+            one = keras.ops.cast(token_ids, "float32")[..., None]
+            return {"sums": keras.ops.sum(layer(keras.ops.tile(one, width)), axis=-1)}
+
+        return Endpoint(answer, [ids_spec("token_ids", 1, LENGTH)])
+
+    endpoints = {"plain": endpoint(8, 0.0), "large": endpoint(16, 10_000.0)}
+    content = convert(endpoints, LENGTH, tmp_path)
+    asked = dict.fromkeys(endpoints, QUESTIONS["each"])
+    assert len(coarse_layers(content, asked)) == 1
+
+
 def off(source, made, question):
     expected, found = (
         PhoneModel(content).run("each", **question)["logits"]
