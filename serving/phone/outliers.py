@@ -2,8 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ _STEPS = 255
 
 def coarse_layers(
     content: bytes,
-    calibration: Mapping[str, Iterable[Mapping[str, np.ndarray]]],
+    calibration: Mapping[str, Sequence[Mapping[str, np.ndarray]]],
     most: float = 0.05,
 ) -> list[str]:
     """The feed-forward layers that fixed ranges of eight bits would blur.
@@ -53,7 +52,7 @@ def coarse_layers(
         name, graph = signature.signatureKey.decode(), signature.subgraphIndex
         runner = interpreter.get_signature_runner(name)
         computed = _computed(model.subgraphs[graph])
-        for question in islice(calibration[name], _LOOKED_AT):
+        for question in calibration[name][:_LOOKED_AT]:
             runner(**question)
             for index, layer in computed.items():
                 value = interpreter.get_tensor(index, graph)
@@ -68,9 +67,16 @@ def _computed(graph: Any) -> dict[int, str]:
         for index in operator.outputs:
             tensor = graph.tensors[index]
             layer = _LAYER.match(tensor.name.decode())
-            if layer and tensor.type == schema.TensorType.FLOAT32:
+            if layer and _has_channels(tensor):
                 found[int(index)] = layer[0]
     return found
+
+
+def _has_channels(tensor: Any) -> bool:
+    """Whether it is a vector of one width for each token, of whatever text."""
+    sizes = tensor.shape if tensor.shapeSignature is None else tensor.shapeSignature
+    of_floats = tensor.type == schema.TensorType.FLOAT32
+    return of_floats and len(sizes) > 1 and sizes[-1] > 0
 
 
 class _Spread:

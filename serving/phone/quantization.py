@@ -7,7 +7,7 @@ signatures, shapes and inputs, and no answer but a float32 one.
 import io
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -23,7 +23,7 @@ from serving.phone.flatbuffer import packed, unpacked
 from serving.phone.outliers import coarse_layers
 
 # Inputs of each signature, a row at a time.
-Calibration = Mapping[str, Iterable[Mapping[str, np.ndarray]]]
+Calibration = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
 
 CALIBRATED = frozenset({"int8"})
 
