@@ -28,7 +28,7 @@ _VARIANTS = {
     "float32": "exact, as trained; to compare with",
     "float16": "half the size, nearly exact; for GPUs",
     "weight_int8": "weights of 8 bits, computed with in float32: small, not faster",
-    "int8": "8 bits throughout, for processors that do nothing else; look at the loss",
+    "int8": "8 bits in fixed ranges, for accelerators; slower on a processor",
     "dynamic_int4": "smallest and fast; look at the loss",
     "weight_int4": "smallest, computed with in float32; look at the loss",
 }
