@@ -7,12 +7,12 @@ import pytest
 from model.kernels.lookup import look_up
 from model.layers.feedforward import FeedForward
 from model.layers.norms import RMSNormalization
-from serving.forms import PhoneModel
 from serving.phone import quantization
 from serving.phone.outliers import coarse_layers
 from serving.phone.quantization import quantized
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tflite import convert
+from tests.serving.phone.rounding import off
 
 VOCABULARY, WIDTH, LENGTH = 50, 32, 8
 
@@ -82,14 +82,6 @@ def test_signatures_whose_layers_have_one_name_are_told_apart(tmp_path):
     content = convert(endpoints, LENGTH, tmp_path)
     asked = dict.fromkeys(endpoints, QUESTIONS["each"])
     assert len(coarse_layers(content, asked)) == 1
-
-
-def off(source, made, question):
-    expected, found = (
-        PhoneModel(content).run("each", **question)["logits"]
-        for content in (source, made)
-    )
-    return np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2))
 
 
 def test_such_a_layer_has_a_range_for_each_token(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ from serving.tasks import task_of
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tflite import convert
 from tests.serving.conftest import LENGTH as LONGEST
+from tests.serving.phone.rounding import off
 
 VOCABULARY, WIDTH, LENGTH, CLASSES = 2000, 512, 12, 7
 SMALLER = [name for name in get_args(Variant) if name != "float32"]
@@ -142,15 +143,6 @@ def test_what_goes_from_block_to_block_is_kept_out_of_eight_bits(tmp_path):
     source = convert({"each": Endpoint(answer, row)}, LENGTH, tmp_path)
     made = quantized(source, "int8", {"each": asked(32, seed=2)})
     assert off(source, made, asked(1, seed=3)[0]) < 0.1
-
-
-def off(source, made, question):
-    """How far a variant is off, of the answers' root mean square."""
-    expected, found = (
-        PhoneModel(content).run("each", **question)["logits"]
-        for content in (source, made)
-    )
-    return np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2))
 
 
 def test_nothing_is_printed(float32, capsys):
