@@ -68,22 +68,17 @@ def quantized(
     Returns:
         The file. Inputs and outputs are those of `content`.
     """
-    coarse: list[str] = []
-    if variant in CALIBRATED:
-        assert calibration is not None
-        with output_held_back():
-            coarse = coarse_layers(content, calibration)
-    recipe = _recipe(variant, coarse)
-    making = quantizer.Quantizer(content)
-    making.load_quantization_recipe(recipe.get_quantization_recipe())
+    questions = calibration if variant in CALIBRATED else None
     # It also prints to Python's own stdout, which a notebook has elsewhere.
     quiet = redirect_stdout(io.StringIO())
     with output_held_back(), quiet, warnings.catch_warnings():
         # That an interpreter keeps all tensors, which is what it is for.
         warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
-        ranges = None
-        if calibration is not None and variant in CALIBRATED:
-            ranges = _ranges(content, calibration, recipe)
+        coarse = coarse_layers(content, questions) if questions else []
+        recipe = _recipe(variant, coarse)
+        ranges = _ranges(content, questions, recipe) if questions else None
+        making = quantizer.Quantizer(content)
+        making.load_quantization_recipe(recipe.get_quantization_recipe())
         found = making.quantize(ranges).quantized_model
     return packed(_with_signs(unpacked(found or b""), unpacked(content)))
 
