@@ -8,7 +8,7 @@ from serving.forms import PhoneModel
 
 
 def off(source: bytes, made: bytes, question: Mapping[str, np.ndarray]) -> float:
-    """By how much `logits` of the signature `each` differ, of their root mean square."""
+    """By how much `logits` of the signature `each` differ, of their size (RMS)."""
     expected, found = (
         PhoneModel(content).run("each", **question)["logits"]
         for content in (source, made)
