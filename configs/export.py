@@ -104,6 +104,11 @@ class ExportConfig:
         default=128,
         minimum=1,
     )
+    tflite_tables: Literal["int4", "int8"] = option(
+        "What weight_int4 and dynamic_int4 keep tables of embeddings in. Nearly all "
+        "that they lose they lose there; int8 loses hardly anything, and is larger.",
+        default="int4",
+    )
     tflite_masks: int = option(
         "[MASK]s a single call of the TFLite model can ask for.", default=8, minimum=1
     )

@@ -92,7 +92,7 @@ def _build(
             more, found = check_metric(metric, tflite)
             rows += more
             scores = {metric.name: {"keras": metric.of_keras, **found}}
-    require_passed(rows)
+    require_passed(rows, trained.config)
     return rows, scores
 
 

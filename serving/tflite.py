@@ -154,7 +154,8 @@ def convert_endpoints(
     for variant in variants:
         content = sources[variant in CALIBRATED]
         if variant != "float32":
-            content = quantized(content, variant, calibration)
+            tables = trained.config.export.tflite_tables
+            content = quantized(content, variant, calibration, tables)
         check_flatbuffer(content, f"{folder}: {variant}", custom_ops)
         made[variant] = content
     return made

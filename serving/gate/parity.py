@@ -13,6 +13,8 @@ from pathlib import Path
 import tensorflow as tf
 
 from configs.errors import ArtifactError, UserError
+from configs.objective import ImageClassificationConfig
+from configs.run import RunConfig
 from serving.forms import PhoneModel, ask_saved_model
 from serving.gate.attention import attention_rows
 from serving.gate.judge import Judge
@@ -99,8 +101,12 @@ def check_metric(
     return rows, found
 
 
-def require_passed(rows: Sequence[Row]) -> None:
+def require_passed(rows: Sequence[Row], config: RunConfig | None = None) -> None:
     """Stops an export that is not what Keras is.
+
+    Args:
+        rows: All comparisons.
+        config: Of the run, where there may be more to advise.
 
     Raises:
         ArtifactError: A row did not pass; the message lists these.
@@ -114,7 +120,21 @@ def require_passed(rows: Sequence[Row]) -> None:
             f"export: {len(failed)} of {len(rows)} comparisons with the Keras model "
             f"failed:\n{listed}\nNothing was published, and an export made before is "
             "still there. If the difference is acceptable, raise export.tolerance"
+            f"{_instead(failed, config)}"
         )
+
+
+def _instead(failed: Sequence[Row], config: RunConfig | None) -> str:
+    """What else would help, if anything."""
+    if config is None or isinstance(config.objective, ImageClassificationConfig):
+        return ""
+    in_4_bits = any("int4" in row.form for row in failed)
+    if not in_4_bits or config.export.tflite_tables == "int8":
+        return ""
+    return (
+        ". What files of 4 bits lose they lose in their tables of embeddings: with "
+        "export.tflite_tables: int8 they are larger, and hardly lose anything"
+    )
 
 
 @contextmanager

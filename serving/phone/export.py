@@ -152,7 +152,7 @@ class _Making:
             if metric is not None:
                 more, scores = check_metric(metric, files)
                 rows += more
-        require_passed(rows)
+        require_passed(rows, trained.config)
         self.console.say("measuring how long each takes")
         signature, length = _timed(trained)
         measured = {

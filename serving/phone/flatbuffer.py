@@ -17,7 +17,8 @@ VARIABLE_OPS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
 
 _IDENTIFIER = b"TFL3"
 _ALIGNMENT = 16  # bytes
-_BUILTIN_NAMES = {value: name for name, value in vars(schema.BuiltinOperator).items()}
+_Ops = schema.BuiltinOperator
+_BUILTIN_NAMES = {value: name for name, value in vars(_Ops).items()}
 
 
 def ops_of(content: bytes) -> tuple[set[str], set[str]]:
@@ -92,6 +93,35 @@ def with_shapes(
                 if detail["index"] < len(tensors):
                     tensors[detail["index"]].shape = detail["shape"].astype(np.int32)
     return packed(model)
+
+
+def products_with_tables(content: bytes) -> set[str]:
+    """The tensors that are products with a table which embeddings are looked up in.
+
+    Such as the scores of a masked language model, whose table is both.
+    """
+    model = unpacked(content)
+
+    def weights(kind: int) -> list[tuple[int, str]]:
+        """Of each op of a kind the buffer, and the name of what is computed."""
+        return [
+            (
+                graph.tensors[operator.inputs[1]].buffer,
+                graph.tensors[operator.outputs[0]].name.decode(),
+            )
+            for graph in model.subgraphs
+            for operator in graph.operators
+            if _number(model.operatorCodes[operator.opcodeIndex]) == kind
+        ]
+
+    tables = {buffer for buffer, _ in weights(_Ops.EMBEDDING_LOOKUP)}
+    products = weights(_Ops.FULLY_CONNECTED)
+    return {name for buffer, name in products if buffer in tables}
+
+
+def _number(code: Any) -> int:
+    """Of an op; below 127 it may stand in the older of the two fields."""
+    return max(code.builtinCode, code.deprecatedBuiltinCode)
 
 
 def unpacked(content: bytes | bytearray) -> Any:

@@ -19,13 +19,14 @@ from ai_edge_quantizer.recipe_manager import AlgorithmName, RecipeManager
 from ai_edge_quantizer.utils.qsv_utils import min_max_update
 
 from configs.held_back import output_held_back
-from serving.phone.flatbuffer import packed, unpacked
+from serving.phone.flatbuffer import packed, products_with_tables, unpacked
 from serving.phone.outliers import coarse_layers
 
 # Inputs of each signature, a row at a time.
 Calibration = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
 
 CALIBRATED = frozenset({"int8"})
+IN_4_BITS = frozenset({"weight_int4", "dynamic_int4"})
 
 # The layers that make, add to and scale what goes from block to block: sums of all
 # that was added before, of which a few numbers are far larger than the others.
@@ -46,7 +47,10 @@ _EVERYWHERE = {"regex": ".*", "operation_name": TFLOperationName.ALL_SUPPORTED}
 
 
 def quantized(
-    content: bytes, variant: str, calibration: Calibration | None = None
+    content: bytes,
+    variant: str,
+    calibration: Calibration | None = None,
+    tables: str = "int4",
 ) -> bytes:
     """A variant of a model.
 
@@ -64,6 +68,8 @@ def quantized(
             - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
             - `dynamic_int4`: as `dynamic_int8`, with weights of 4 bits.
         calibration: For `int8`, what is asked of the model to find the ranges.
+        tables: What the variants of 4 bits keep tables of embeddings in, `int4` or
+            `int8`; a head that scores with the same table has it so, too.
 
     Returns:
         The file. Inputs and outputs are those of `content`.
@@ -76,11 +82,33 @@ def quantized(
         warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
         coarse = coarse_layers(content, questions) if questions else []
         recipe = _recipe(variant, coarse)
+        if variant in IN_4_BITS and tables == "int8":
+            _keep_tables(recipe, variant, content)
         ranges = _ranges(content, questions, recipe) if questions else None
         making = quantizer.Quantizer(content)
         making.load_quantization_recipe(recipe.get_quantization_recipe())
         found = making.quantize(ranges).quantized_model
     return packed(_with_signs(unpacked(found or b""), unpacked(content)))
+
+
+def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:
+    """Tables of embeddings have 8 bits where everything else has 4.
+
+    A product adds up what its weights are off by, and much of it cancels; a row that is
+    looked up is the token, and as far off as its numbers.
+    """
+    making: Any = recipe
+    add = making.add_dynamic_config
+    if variant == "weight_int4":
+        add = making.add_weight_only_config
+    add(regex=".*", operation_name=TFLOperationName.EMBEDDING_LOOKUP, num_bits=8)
+    for name in products_with_tables(content):
+        # Else there would be a second table, of 4 bits.
+        add(
+            regex=f"(^|;){re.escape(name)};",
+            operation_name=TFLOperationName.FULLY_CONNECTED,
+            num_bits=8,
+        )
 
 
 def _ranges(content: bytes, calibration: Calibration, recipe: RecipeManager) -> Any:

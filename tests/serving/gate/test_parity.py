@@ -2,6 +2,7 @@
 
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,6 +146,23 @@ def test_agreement_counts_ties():
     assert agreement(answer, reference, tie=0.05) == 0.75
     assert agreement(answer, reference, tie=0.0) == 0.5
     assert agreement(answer * math.nan, reference, tie=0.05) < 0.75
+
+
+@pytest.mark.parametrize(
+    ("form", "tables", "is_advised"),
+    [
+        ("TFLite weight_int4", "int4", True),
+        ("TFLite dynamic_int4, XNNPACK", "int4", True),
+        ("TFLite weight_int4", "int8", False),
+        ("TFLite dynamic_int8", "int4", False),
+    ],
+)
+def test_what_helps_files_of_4_bits_is_said(trained, form, tables, is_advised):
+    export = replace(trained.config.export, tflite_tables=tables)
+    config = replace(trained.config, export=export)
+    with pytest.raises(ArtifactError) as caught:
+        require_passed([Row(form, "perplexity", 0.1, 0.02, False)], config)
+    assert ("export.tflite_tables: int8" in str(caught.value)) == is_advised
 
 
 def test_failed_rows_are_listed():

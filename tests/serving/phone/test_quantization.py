@@ -17,7 +17,7 @@ from serving.forms import PhoneModel
 from serving.phone import calibration, quantization
 from serving.phone.calibration import calibration_of
 from serving.phone.flatbuffer import unpacked
-from serving.phone.quantization import quantized
+from serving.phone.quantization import IN_4_BITS, quantized
 from serving.tasks import task_of
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tflite import convert
@@ -143,6 +143,26 @@ def test_what_goes_from_block_to_block_is_kept_out_of_eight_bits(tmp_path):
     source = convert({"each": Endpoint(answer, row)}, LENGTH, tmp_path)
     made = quantized(source, "int8", {"each": asked(32, seed=2)})
     assert off(source, made, asked(1, seed=3)[0]) < 0.1
+
+
+@pytest.mark.parametrize("variant", sorted(IN_4_BITS))
+def test_tables_may_have_eight_bits_where_the_rest_has_four(tmp_path, variant):
+    """Also one that scores, which stands in the file once."""
+    weights, product = Weights(), keras.layers.Dense(WIDTH)
+    row = [ids_spec("token_ids", 1, None)]
+
+    def answer(token_ids):
+        hidden = product(look_up(weights.table, token_ids))
+        return {"logits": hidden @ keras.ops.transpose(weights.table)}
+
+    source = convert({"each": Endpoint(answer, row)}, LENGTH, tmp_path)
+    small, exact = (
+        quantized(source, variant, tables=tables) for tables in ("int4", "int8")
+    )
+    question = asked(1, seed=3)[0]
+    assert off(source, exact, question) < 0.7 * off(source, small, question)
+    more = len(exact) - len(small)
+    assert abs(more / (VOCABULARY * WIDTH / 2) - 1) < 0.01
 
 
 def test_nothing_is_printed(float32, capsys):
