@@ -69,6 +69,9 @@ class WritingJudge:
         longest = trained.config.model.max_sequence_length
         self.number = min(NEW_TOKENS, longest // 2)
         self.expected = [self._expect(one) for one in texts]
+        # Forms are to write the same, and Keras is asked about it once.
+        self._known_logits: dict[tuple[bytes, ...], np.ndarray] = {}
+        self._known_scores: dict[tuple[str, ...], tuple[float, int]] = {}
 
     @classmethod
     def of(cls, trained: Trained, run_folder: Path) -> "WritingJudge":
@@ -211,8 +214,12 @@ class WritingJudge:
 
     def _logits(self, one: Expected, new: np.ndarray) -> np.ndarray:
         """Keras's scores (N, V) of the token that comes where each new one stands."""
-        row = np.concatenate([one.before, new])
-        return self._logits_of(one, row, len(one.before))
+        rows = one.read, one.before, new
+        key = tuple(row.astype(np.int32).tobytes() for row in rows)
+        if key not in self._known_logits:
+            row = np.concatenate([one.before, new])
+            self._known_logits[key] = self._logits_of(one, row, len(one.before))
+        return self._known_logits[key]
 
     def _logits_of(self, one: Expected, row: np.ndarray, given: int) -> np.ndarray:
         """Where the tokens of a decoder's row stand, but for the first ones: (N, V)."""
@@ -230,10 +237,13 @@ class WritingJudge:
 
     def _score(self, one: Expected, target: str = "") -> tuple[float, int]:
         """The log-likelihood of a text, or of an answer to it, and its tokens."""
-        row, given = self._scored(one, target)
-        scores = log_softmax(self._logits_of(one, row, given))
-        said = scores[np.arange(len(scores)), row[given:]]
-        return float(said.sum()), len(said)
+        key = (*one.texts, target)
+        if key not in self._known_scores:
+            row, given = self._scored(one, target)
+            scores = log_softmax(self._logits_of(one, row, given))
+            said = scores[np.arange(len(scores)), row[given:]]
+            self._known_scores[key] = float(said.sum()), len(said)
+        return self._known_scores[key]
 
     def _scored(self, one: Expected, target: str) -> tuple[np.ndarray, int]:
         """The row that `score` is about, and how many of its tokens are given."""
