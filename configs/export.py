@@ -105,8 +105,8 @@ class ExportConfig:
         minimum=1,
     )
     tflite_tables: Literal["int4", "int8"] = option(
-        "What weight_int4 and dynamic_int4 keep tables of embeddings in. Nearly all "
-        "that they lose they lose there; int8 loses hardly anything, and is larger.",
+        "What weight_int4 and dynamic_int4 keep tables of embeddings in. Much of what "
+        "they lose they lose there; with int8 they lose less, and are larger.",
         default="int4",
     )
     tflite_masks: int = option(

@@ -132,8 +132,8 @@ def _instead(failed: Sequence[Row], config: RunConfig | None) -> str:
     if not in_4_bits or config.export.tflite_tables == "int8":
         return ""
     return (
-        ". What files of 4 bits lose they lose in their tables of embeddings: with "
-        "export.tflite_tables: int8 they are larger, and hardly lose anything"
+        ". Much of what files of 4 bits lose they lose in their tables of embeddings: "
+        "with export.tflite_tables: int8 they lose less, and are larger"
     )
 
 

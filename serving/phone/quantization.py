@@ -94,8 +94,8 @@ def quantized(
 def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:
     """Tables of embeddings have 8 bits where everything else has 4.
 
-    A product adds up what its weights are off by, and much of it cancels; a row that is
-    looked up is the token, and as far off as its numbers.
+    A product adds up what its weights are off by, and much of it cancels; nothing of
+    what a row is off by does where it is looked up.
     """
     making: Any = recipe
     add = making.add_dynamic_config
