@@ -102,7 +102,7 @@ def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:
     if variant == "weight_int4":
         add = making.add_weight_only_config
     add(regex=".*", operation_name=TFLOperationName.EMBEDDING_LOOKUP, num_bits=8)
-    for name in products_with_tables(content):
+    for name in sorted(products_with_tables(content)):
         # Else there would be a second table, of 4 bits.
         add(
             regex=f"(^|;){re.escape(name)};",
