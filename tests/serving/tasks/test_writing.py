@@ -506,6 +506,7 @@ def test_streams_that_cannot_be_meant_are_refused_alone(run, model, name, value)
     assert name in refused.failure().message
 
 
+@pytest.mark.slow
 def test_it_needs_no_python(run, native):
     native(run[-1], run[-2])
 
