@@ -35,7 +35,7 @@ def _options() -> config_pb2.ConfigProto:
 
     Three quarters of that go into optimizing graphs. What is left out here makes no
     answer faster: a second round, optimizers of shapes that go through MLIR and back,
-    and plans for a device's memory. What is left does, and takes half as long.
+    and plans for a device's memory. What is left does, and takes little over half.
     """
     config = config_pb2.ConfigProto()
     rewriting = config.graph_options.rewrite_options
