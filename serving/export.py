@@ -1,11 +1,12 @@
 """The export stage: SavedModel and TFLite, held against Keras, then published."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from configs.abilities import phone_variants
 from configs.command import Invocation
+from configs.console import Console
 from configs.held_back import output_held_back
 from configs.run_folder import Stage
 from serving.dtypes import in_dtype, with_tolerance
@@ -20,7 +21,12 @@ from serving.publishing import kind_of, median_ms, publish, size_of
 from serving.questions import golden_questions
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
-from serving.tflite import file_name, phone_files, write_tflite
+from serving.tflite import (
+    file_name,
+    phone_files,
+    rounded_weights,
+    write_tflite,
+)
 from serving.trained import Trained
 from serving.warmup import write_warm_up
 
@@ -52,8 +58,7 @@ def export(invocation: Invocation) -> dict[str, Any]:
     def make(trained: Trained, building: Path, published: Path) -> dict[str, Any]:
         with output_held_back():  # oneDNN tells of what this processor lacks
             judge = judge_of(with_tolerance(trained), run_folder)
-        say = invocation.console.say
-        rows, scores = _build(trained, judge, run_folder, building, say)
+        rows, scores = _build(trained, judge, run_folder, building, invocation.console)
         return _measure(trained, judge, building, published, rows) | {"scores": scores}
 
     needed = [
@@ -68,11 +73,11 @@ def _build(
     judge: Judge,
     run_folder: Path,
     building: Path,
-    say: Callable[[str], None],
+    console: Console,
 ) -> tuple[list[Row], Scores]:
     """Makes all forms in a folder and holds them against Keras."""
     export = trained.config.export
-    say(f"writing the SavedModel, version {export.version}")
+    console.say(f"writing the SavedModel, version {export.version}")
     saved_model = building / SAVED_MODEL / str(export.version)
     rounded = in_dtype(trained)
     write_saved_model(rounded, saved_model)
@@ -82,9 +87,11 @@ def _build(
         write_golden(saved_model, list(golden_questions(task, export.dtype)))
     tflite = {}
     if variants := phone_variants(trained.config):
-        say(f"converting to TFLite: {', '.join(variants)}")
-        tflite = write_tflite(trained, run_folder, building / TFLITE)
-    say(f"comparing each form with Keras on {judge.size} {kind_of(trained)}s")
+        console.say(f"converting to TFLite: {', '.join(variants)}")
+        made = building / TFLITE
+        rounded = rounded_weights(trained, run_folder, made, console)
+        tflite = write_tflite(trained, run_folder, made, rounded)
+    console.say(f"comparing each form with Keras on {judge.size} {kind_of(trained)}s")
     with output_held_back():
         rows = check_parity(with_tolerance(trained), judge, saved_model, tflite)
         scores, metric = {}, metric_of(trained, run_folder) if tflite else None

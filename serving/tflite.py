@@ -9,6 +9,7 @@ from types import MappingProxyType
 import tensorflow as tf
 
 from configs.abilities import phone_variants
+from configs.console import Console
 from configs.held_back import output_held_back
 from configs.run import RunConfig
 from configs.run_folder import write_atomically, writing
@@ -17,7 +18,8 @@ from pipeline.tokenizers.artifact import read_tokenizer
 from serving.phone.calibration import calibration_of
 from serving.phone.flatbuffer import check_flatbuffer, with_shapes
 from serving.phone.litert_lm import bundle_name, write_bundle
-from serving.phone.quantization import CALIBRATED, quantized
+from serving.phone.quantization import IN_4_BITS, INT8, quantized
+from serving.phone.rounded import NONE_ROUNDED, RoundedWeights, round_weights
 from serving.savedmodel import write_endpoints
 from serving.tasks import task_of
 from serving.tasks.interface import Endpoint
@@ -42,7 +44,35 @@ def phone_files(config: RunConfig) -> list[str]:
     return [*map(file_name, variants), *bundles]
 
 
-def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, Path]:
+def rounded_weights(
+    trained: Trained, run_folder: Path, folder: Path, console: Console
+) -> RoundedWeights:
+    """A model's weights in 4 bits, if a run's files are to have such.
+
+    Args:
+        trained: The model.
+        run_folder: On its training records weights are rounded.
+        folder: As in `convert`. Made if it is not there.
+        console: Told how far it has come.
+
+    Raises:
+        ArtifactError: There are too few records, or the disk refuses.
+    """
+    if IN_4_BITS.isdisjoint(phone_variants(trained.config)):
+        return NONE_ROUNDED
+    task = task_of(trained)
+    endpoints = task.phone_endpoints()
+    content = convert(endpoints, task.max_length, folder)
+    asked = calibration_of(trained, run_folder, endpoints, content, filled=False)
+    return round_weights(content, asked, console)
+
+
+def write_tflite(
+    trained: Trained,
+    run_folder: Path,
+    folder: Path,
+    rounded: RoundedWeights = NONE_ROUNDED,
+) -> dict[str, Path]:
     """Writes the variants that `export.tflite` names, and the vocabulary beside them.
 
     A file takes one text at a time, of `model.max_sequence_length` tokens (`T`) unless
@@ -70,6 +100,8 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
         run_folder: Its training records are what `int8` is calibrated on, and its
             tokenizer's vocabulary goes beside the models.
         folder: Made if it is not there.
+        rounded: Those of `rounded_weights`. Without, the weights of files in 4 bits
+            are rounded to the nearest step.
 
     Returns:
         The file of each variant.
@@ -80,7 +112,7 @@ def write_tflite(trained: Trained, run_folder: Path, folder: Path) -> dict[str, 
     """
     task = task_of(trained)
     endpoints = task.phone_endpoints()
-    made = convert_endpoints(trained, run_folder, endpoints, folder)
+    made = convert_endpoints(trained, run_folder, endpoints, folder, rounded)
     files = write_variants(made.items(), folder, file_name)
     if trained.config.export.litert_lm:
         slots = cache_slots(trained.config)
@@ -116,6 +148,7 @@ def convert_endpoints(
     run_folder: Path,
     endpoints: Mapping[str, Endpoint],
     folder: Path,
+    rounded: RoundedWeights,
     names: Mapping[str, str] = MappingProxyType({}),
     custom_ops: frozenset[str] = frozenset(),
 ) -> dict[str, bytes]:
@@ -126,6 +159,7 @@ def convert_endpoints(
         run_folder: Has the records to calibrate on.
         endpoints: The signatures.
         folder: Has room for what is made on the way. Made if it is not there.
+        rounded: As in `write_tflite`.
         names: What inputs are called here that have other names elsewhere.
         custom_ops: Those outside of TFLite's own that a file may use. Then there is
             no `int8`, which has to be run to be made.
@@ -135,15 +169,13 @@ def convert_endpoints(
     """
     variants, longest = trained.config.export.tflite, task_of(trained).max_length
     if custom_ops:  # the quantizer's interpreter has none of them
-        variants = [each for each in variants if each not in CALIBRATED]
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        variants = [each for each in variants if each != INT8]
     # In float32, once for each way of tracing that is needed.
     sources = {
         in_int8: convert(
             endpoints, longest, folder, in_int8=in_int8, custom_ops=custom_ops
         )
-        for in_int8 in {variant in CALIBRATED for variant in variants}
+        for in_int8 in {variant == INT8 for variant in variants}
     }
     calibration = None
     if True in sources:
@@ -152,10 +184,10 @@ def convert_endpoints(
         )
     made = {}
     for variant in variants:
-        content = sources[variant in CALIBRATED]
+        content = sources[variant == INT8]
         if variant != "float32":
             tables = trained.config.export.tflite_tables
-            content = quantized(content, variant, calibration, tables)
+            content = quantized(content, variant, calibration, tables, rounded)
         check_flatbuffer(content, f"{folder}: {variant}", custom_ops)
         made[variant] = content
     return made
@@ -175,11 +207,14 @@ def convert(
         endpoints: Of one text each. A size that is None may be changed by who uses the
             file.
         max_length: What such a size is until then.
-        folder: Where a SavedModel of the same size may stand for a while.
+        folder: Where a SavedModel of the same size may stand for a while. Made if it is
+            not there.
         in_int8: Whether the file will be rounded to 8 bits, ranges and all.
         custom_ops: As in `convert_endpoints`.
     """
     # As large as the model, so not in the system's folder for small things.
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     with writing(folder), tempfile.TemporaryDirectory(dir=folder) as temporary:
         source = Path(temporary, "saved_model")
         # Converting functions themselves leaves the weights of a Keras model behind.

@@ -1,4 +1,4 @@
-"""What is asked of a model to find the ranges that its numbers have."""
+"""What is asked of a model to see what its numbers are like, before it is rounded."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from configs.errors import ArtifactError
 from configs.export import ExportConfig
 from configs.objective import ImageClassificationConfig, MaskedConfig
 from serving.forms import PhoneModel
-from serving.phone.quantization import Calibration
+from serving.phone.quantization import CALIBRATED, Calibration
 from serving.phone_writing import PhoneWriter
 from serving.records import documents, records
 from serving.tasks.interface import Endpoint
@@ -34,6 +34,7 @@ def calibration_of(
     endpoints: Mapping[str, Endpoint],
     content: bytes,
     names: Mapping[str, str] = MappingProxyType({}),
+    filled: bool = True,
 ) -> Calibration:
     """Questions for each signature, made of the first training records.
 
@@ -47,6 +48,7 @@ def calibration_of(
         content: The file in float32. One that writes is let write, and what it is
             asked on the way are the questions.
         names: What inputs are called here that have other names elsewhere.
+        filled: Whether every other text is filled up to the longest.
 
     Raises:
         ArtifactError: There are fewer than 16 texts or images.
@@ -66,9 +68,9 @@ def calibration_of(
     longest = config.model.max_sequence_length
     return {
         name: [
-            # Every other one filled up: what forbids padding is a number, too, and one
-            # that was never met would be cut down to those that were.
-            _question(endpoint, row, longest if number % 2 else None)
+            # What forbids padding is a number, too, and one that was never met would be
+            # cut down to those that were.
+            _question(endpoint, row, longest if filled and number % 2 else None)
             for number, row in enumerate(rows)
         ]
         for name, endpoint in endpoints.items()
@@ -80,11 +82,12 @@ def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> lis
     wanted = max(export.tflite_calibration, FEWEST)
     rows = list(islice(found, wanted))
     if len(rows) < FEWEST:
+        variants = ", ".join(each for each in export.tflite if each in CALIBRATED)
         raise ArtifactError(
             f"{run_folder / 'data/records'}: the training split has {len(rows)} to "
-            f"calibrate int8 on; expected {FEWEST} at least, better {wanted}. Make "
-            "records of more, or leave int8 out of export.tflite: dynamic_int8 needs "
-            "none"
+            f"calibrate {variants} on; expected {FEWEST} at least, better {wanted}. "
+            f"Make records of more, or leave {variants} out of export.tflite: "
+            "dynamic_int8 needs none"
         )
     return rows
 

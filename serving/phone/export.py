@@ -26,8 +26,9 @@ from serving.phone.fitting import advice
 from serving.phone.handover import write_handover
 from serving.phone.mediapipe import file_name as mediapipe_file
 from serving.phone.mediapipe import mediapipe_rows, write_mediapipe
-from serving.phone.quantization import CALIBRATED
+from serving.phone.quantization import INT8
 from serving.phone.report import Measured, Report
+from serving.phone.rounded import RoundedWeights
 from serving.phone.text_model import file_name as text_file
 from serving.phone.text_model import text_rows, write_text_models
 from serving.phone.timing import latencies
@@ -35,7 +36,7 @@ from serving.phone.tokenizer.handing_over import write_tokenizer
 from serving.publishing import kind_of, publish
 from serving.tasks import task_of
 from serving.tasks.on_phones import DECODE
-from serving.tflite import phone_files, write_tflite
+from serving.tflite import phone_files, rounded_weights, write_tflite
 from serving.trained import TOKENIZER, Trained
 
 PHONE = "phone"
@@ -75,7 +76,7 @@ def _names(config: RunConfig) -> list[str]:
     variants = phone_variants(config)
     names = [README, *phone_files(config)]
     if config.export.tflite_text:
-        names += [text_file(each) for each in variants if each not in CALIBRATED]
+        names += [text_file(each) for each in variants if each != INT8]
     if config.export.mediapipe:
         names += [mediapipe_file(each) for each in variants]
     return names
@@ -96,8 +97,9 @@ class _Making:
         """See `serving.publishing.Make`."""
         variants = ", ".join(phone_variants(trained.config))
         self.console.say(f"converting to TFLite: {variants}")
-        files = write_tflite(trained, self.run_folder, building)
-        rows = self._others(trained, files, building)
+        rounded = rounded_weights(trained, self.run_folder, building, self.console)
+        files = write_tflite(trained, self.run_folder, building, rounded)
+        rows = self._others(trained, files, building, rounded)
         report = self._compared(trained, files, rows)
         if kind_of(trained) == "text":
             write_tokenizer(self.run_folder / TOKENIZER, building)
@@ -119,18 +121,22 @@ class _Making:
         }
 
     def _others(
-        self, trained: Trained, files: Mapping[str, Path], building: Path
+        self,
+        trained: Trained,
+        files: Mapping[str, Path],
+        building: Path,
+        rounded: RoundedWeights,
     ) -> list[Row]:
         """Writes the files that not everybody needs: how they compare."""
         export, rows = trained.config.export, []
         if export.tflite_text:
             self.console.say("converting with the tokenizer inside")
             with output_held_back():
-                made = write_text_models(trained, self.run_folder, building)
+                made = write_text_models(trained, self.run_folder, building, rounded)
                 rows += text_rows(trained, self.run_folder, files, made)
         if export.mediapipe:
             self.console.say("packing for MediaPipe")
-            made = write_mediapipe(trained, self.run_folder, building)
+            made = write_mediapipe(trained, self.run_folder, building, rounded)
             if told := advice(read_tokenizer(self.run_folder / TOKENIZER).model):
                 self.console.warn(told)
             with output_held_back():

@@ -1,6 +1,6 @@
 """TFLite files as data: what ops they use, and what shapes they say they have."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import flatbuffers
@@ -17,8 +17,7 @@ VARIABLE_OPS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
 
 _IDENTIFIER = b"TFL3"
 _ALIGNMENT = 16  # bytes
-_Ops = schema.BuiltinOperator
-_BUILTIN_NAMES = {value: name for name, value in vars(_Ops).items()}
+_BUILTIN_NAMES = {value: name for name, value in vars(schema.BuiltinOperator).items()}
 
 
 def ops_of(content: bytes) -> tuple[set[str], set[str]]:
@@ -101,27 +100,31 @@ def products_with_tables(content: bytes) -> set[str]:
     Such as the scores of a masked language model, whose table is both.
     """
     model = unpacked(content)
-
-    def weights(kind: int) -> list[tuple[int, str]]:
-        """Of each op of a kind the buffer, and the name of what is computed."""
-        return [
-            (
-                graph.tensors[operator.inputs[1]].buffer,
-                graph.tensors[operator.outputs[0]].name.decode(),
-            )
-            for graph in model.subgraphs
-            for operator in graph.operators
-            if _number(model.operatorCodes[operator.opcodeIndex]) == kind
-        ]
-
-    tables = {buffer for buffer, _ in weights(_Ops.EMBEDDING_LOOKUP)}
-    products = weights(_Ops.FULLY_CONNECTED)
-    return {name for buffer, name in products if buffer in tables}
+    tables = {
+        graph.tensors[operator.inputs[1]].buffer
+        for _, graph, operator in operators(model, "EMBEDDING_LOOKUP")
+    }
+    return {
+        graph.tensors[operator.outputs[0]].name.decode()
+        for _, graph, operator in operators(model, "FULLY_CONNECTED")
+        if graph.tensors[operator.inputs[1]].buffer in tables
+    }
 
 
-def _number(code: Any) -> int:
-    """Of an op; below 127 it may stand in the older of the two fields."""
-    return max(code.builtinCode, code.deprecatedBuiltinCode)
+def operators(model: Any, name: str) -> Iterator[tuple[int, Any, Any]]:
+    """The ops of a kind, each with its subgraph and the subgraph's number.
+
+    Args:
+        model: Of the schema's object API.
+        name: Of the builtin op, such as `FULLY_CONNECTED`.
+    """
+    for number, graph in enumerate(model.subgraphs):
+        for operator in graph.operators:
+            code = model.operatorCodes[operator.opcodeIndex]
+            # A number below 127 may stand in the older of the two fields.
+            value = max(code.builtinCode, code.deprecatedBuiltinCode)
+            if _BUILTIN_NAMES[value] == name:
+                yield number, graph, operator
 
 
 def unpacked(content: bytes | bytearray) -> Any:

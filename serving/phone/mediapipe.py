@@ -21,6 +21,7 @@ from serving.forms import PhoneModel
 from serving.gate.rows import Row, log_softmax, phone_row, probabilities_off
 from serving.phone.fitting import check_examples, check_mediapipe
 from serving.phone.metadata import TextModelMetadata, with_metadata
+from serving.phone.rounded import NONE_ROUNDED, RoundedWeights
 from serving.records import documents
 from serving.tasks.classification import Classification
 from serving.tasks.interface import Endpoint, ids_spec
@@ -47,7 +48,10 @@ def file_name(variant: str) -> str:
 
 
 def write_mediapipe(
-    trained: Trained, run_folder: Path, folder: Path
+    trained: Trained,
+    run_folder: Path,
+    folder: Path,
+    rounded: RoundedWeights = NONE_ROUNDED,
 ) -> dict[str, Path]:
     """Writes the variants that `export.tflite` names, for MediaPipe's client.
 
@@ -55,6 +59,7 @@ def write_mediapipe(
         trained: What to export.
         run_folder: Its tokenizer's vocabulary goes into the files.
         folder: Made if it is not there.
+        rounded: As in `write_tflite`.
 
     Returns:
         The file of each variant.
@@ -71,7 +76,7 @@ def write_mediapipe(
     endpoint = {MEDIAPIPE_CLIENTS[config.objective.kind]: mediapipe_endpoint(trained)}
     metadata = _metadata(config, model)
     names = {"ids": "token_ids", "mask": "padding_mask"}
-    made = convert_endpoints(trained, run_folder, endpoint, folder, names)
+    made = convert_endpoints(trained, run_folder, endpoint, folder, rounded, names)
     packed = ((variant, with_metadata(of, metadata)) for variant, of in made.items())
     return write_variants(packed, folder, file_name)
 

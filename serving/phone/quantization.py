@@ -21,12 +21,15 @@ from ai_edge_quantizer.utils.qsv_utils import min_max_update
 from configs.held_back import output_held_back
 from serving.phone.flatbuffer import packed, products_with_tables, unpacked
 from serving.phone.outliers import coarse_layers
+from serving.phone.rounded import NONE_ROUNDED, RoundedWeights, with_rounded
 
 # Inputs of each signature, a row at a time.
 Calibration = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
 
-CALIBRATED = frozenset({"int8"})
+INT8 = "int8"
 IN_4_BITS = frozenset({"weight_int4", "dynamic_int4"})
+# That are made by what training texts are like.
+CALIBRATED = frozenset({INT8}) | IN_4_BITS
 
 # The layers that make, add to and scale what goes from block to block: sums of all
 # that was added before, of which a few numbers are far larger than the others.
@@ -51,6 +54,7 @@ def quantized(
     variant: str,
     calibration: Calibration | None = None,
     tables: str = "int4",
+    rounded: RoundedWeights = NONE_ROUNDED,
 ) -> bytes:
     """A variant of a model.
 
@@ -70,11 +74,13 @@ def quantized(
         calibration: For `int8`, what is asked of the model to find the ranges.
         tables: What the variants of 4 bits keep tables of embeddings in, `int4` or
             `int8`; a head that scores with the same table has it so, too.
+        rounded: For these variants, the weights that were rounded beforehand; others
+            are rounded to the nearest step each.
 
     Returns:
         The file. Inputs and outputs are those of `content`.
     """
-    questions = calibration if variant in CALIBRATED else None
+    questions = calibration if variant == INT8 else None
     # It also prints to Python's own stdout, which a notebook has elsewhere.
     quiet = redirect_stdout(io.StringIO())
     with output_held_back(), quiet, warnings.catch_warnings():
@@ -88,7 +94,10 @@ def quantized(
         making = quantizer.Quantizer(content)
         making.load_quantization_recipe(recipe.get_quantization_recipe())
         found = making.quantize(ranges).quantized_model
-    return packed(_with_signs(unpacked(found or b""), unpacked(content)))
+    model, source = unpacked(found or b""), unpacked(content)
+    if variant in IN_4_BITS:
+        model = with_rounded(model, source, rounded)
+    return packed(_with_signs(model, source))
 
 
 def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:

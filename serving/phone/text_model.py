@@ -18,6 +18,7 @@ from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from serving.forms import PhoneModel
 from serving.gate.rows import Row, phone_row
 from serving.gate.texts import labelled_texts
+from serving.phone.rounded import NONE_ROUNDED, RoundedWeights
 from serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
 from serving.tasks import task_of
 from serving.tasks.interface import Endpoint
@@ -57,7 +58,10 @@ def text_signature(trained: Trained) -> str:
 
 
 def write_text_models(
-    trained: Trained, run_folder: Path, folder: Path
+    trained: Trained,
+    run_folder: Path,
+    folder: Path,
+    rounded: RoundedWeights = NONE_ROUNDED,
 ) -> dict[str, Path]:
     """Writes a file for each variant of `export.tflite` but `int8`.
 
@@ -65,6 +69,7 @@ def write_text_models(
         trained: What to export.
         run_folder: As in `write_tflite`.
         folder: Made if it is not there.
+        rounded: As in `write_tflite`.
 
     Raises:
         ConfigError: As `text_signature`.
@@ -72,8 +77,9 @@ def write_text_models(
     """
     plain = text_signature(trained)
     endpoint = _from_text(trained, plain)
+    endpoints = {FROM_TEXT[plain]: endpoint}
     made = convert_endpoints(
-        trained, run_folder, {FROM_TEXT[plain]: endpoint}, folder, custom_ops=CUSTOM_OPS
+        trained, run_folder, endpoints, folder, rounded, custom_ops=CUSTOM_OPS
     )
     return write_variants(made.items(), folder, file_name)
 

@@ -37,7 +37,7 @@ def run(exported, tmp_path, monkeypatch):
     def copy_saved_model(trained, target):
         shutil.copytree(exported.saved_model, target)
 
-    def copy_tflite(trained, vocabulary, target):
+    def copy_tflite(trained, run_folder, target, rounded):
         shutil.copytree(exported.tflite, target)
         return {
             variant: target / f"model_{variant}.tflite"

@@ -1,10 +1,13 @@
-"""How far a file with fewer bits is off."""
+"""What a file with fewer bits holds, and how far it is off."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 
 from serving.forms import PhoneModel
+from serving.phone.flatbuffer import unpacked
 
 
 def off(source: bytes, made: bytes, question: Mapping[str, np.ndarray]) -> float:
@@ -14,3 +17,17 @@ def off(source: bytes, made: bytes, question: Mapping[str, np.ndarray]) -> float
         for content in (source, made)
     )
     return float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))
+
+
+def weights_in_4_bits(file: Path) -> set[tuple[bytes, bytes]]:
+    """What a file has in 4 bits: the bytes, and the steps of each row."""
+    model = unpacked(file.read_bytes())
+    return {
+        (
+            model.buffers[tensor.buffer].data.tobytes(),
+            tensor.quantization.scale.tobytes(),
+        )
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if tensor.type == schema.TensorType.INT4
+    }

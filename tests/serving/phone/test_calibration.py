@@ -1,4 +1,4 @@
-"""What is asked to find the ranges of `int8`."""
+"""What is asked to find the ranges of `int8`, and what goes into products."""
 
 import shutil
 from dataclasses import replace
@@ -22,9 +22,10 @@ from tests.serving.written_records import write_records
 DOCUMENTS = 24  # of the training records of the tiny run: 8 records of 3
 
 
-def asking(trained, number):
-    """The same, that wants so many records."""
-    export = replace(trained.config.export, tflite_calibration=number)
+def asking(trained, number, variants=("int8",)):
+    """The same, that wants so many records for these."""
+    export = trained.config.export
+    export = replace(export, tflite_calibration=number, tflite=variants)
     return replace(trained, config=replace(trained.config, export=export))
 
 
@@ -57,6 +58,17 @@ def test_texts_are_asked_as_they_are_and_filled_up_in_turn(
         assert len(places)
         asked = [*places[:4], *[0] * (4 - len(places))]
         assert row["masked_positions"].tolist() == [asked]
+
+
+def test_none_is_filled_up_where_padding_says_nothing(trained, run_folder, endpoints):
+    found = calibration_of(trained, run_folder, endpoints, b"", filled=False)
+    filled = calibration_of(trained, run_folder, endpoints, b"")
+    for name, rows in found.items():
+        assert len(rows) == DOCUMENTS
+        assert all(row["padding_mask"].all() for row in rows)
+        for row, same in zip(rows, filled[name], strict=True):
+            (real,) = np.flatnonzero(same["padding_mask"][0]).shape
+            assert row["token_ids"].tolist() == [same["token_ids"][0, :real].tolist()]
 
 
 def test_of_records_without_masks_some_tokens_are_hidden(
@@ -100,8 +112,17 @@ def test_so_few_as_say_little_are_never_enough(trained, run_folder, endpoints):
     assert [len(rows) for rows in found.values()] == [FEWEST, FEWEST]
 
 
-@pytest.mark.parametrize("wanted", [3, 128])
-def test_too_few_texts(trained, run_folder, tmp_path, endpoints, wanted):
+@pytest.mark.parametrize(
+    ("wanted", "variants", "named"),
+    [
+        (3, ("float32", "int8"), "int8"),
+        (128, ("dynamic_int4", "dynamic_int8"), "dynamic_int4"),
+        (128, ("int8", "weight_int4"), "int8, weight_int4"),
+    ],
+)
+def test_too_few_texts(
+    trained, run_folder, tmp_path, endpoints, wanted, variants, named
+):
     run = tmp_path / "run"
     shutil.copytree(run_folder / "data", run / "data")
     (train,) = run.glob("data/records/train-*")
@@ -110,9 +131,10 @@ def test_too_few_texts(trained, run_folder, tmp_path, endpoints, wanted):
         for record in records:
             writer.write(record)
     with pytest.raises(ArtifactError) as caught:
-        calibration_of(asking(trained, wanted), run, endpoints, b"")
+        calibration_of(asking(trained, wanted, variants), run, endpoints, b"")
     message = str(caught.value)
-    assert "the training split has 15 to calibrate int8 on" in message
+    assert f"the training split has 15 to calibrate {named} on" in message
+    assert f"leave {named} out of export.tflite" in message
     assert f"expected {FEWEST} at least, better {max(wanted, FEWEST)}" in message
     assert str(run / "data/records") in message
 

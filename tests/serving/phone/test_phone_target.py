@@ -22,13 +22,16 @@ from serving.gate.parity import check_phone_files
 from serving.gate.rows import Row
 from serving.phone.export import export_for_phones
 from serving.phone.flatbuffer import unpacked
+from serving.phone.quantization import quantized
 from serving.phone.report import Measured, Report
+from serving.phone.rounded import NONE_ROUNDED
 from serving.phone.text_model import text_signature
 from serving.tasks import task_of
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.phone.rounding import weights_in_4_bits
 from tests.serving.untrained import untrained
 
-VARIANTS = ("float32", "dynamic_int8")
+VARIANTS = ("float32", "dynamic_int8", "dynamic_int4")
 KEYS = {"tflite": VARIANTS, "tflite_text": True}
 PASSED = Row("form", "check", 0.1, 0.2, True)
 
@@ -62,8 +65,8 @@ def run(phone, tmp_path, monkeypatch):
     folder = tmp_path / "tiny"
     shutil.copytree(phone.run, folder)
 
-    def copy_tflite(trained, run_folder, target):
-        target.mkdir(parents=True)
+    def copy_tflite(trained, run_folder, target, rounded):
+        target.mkdir(parents=True, exist_ok=True)
         made = {}
         for variant in trained.config.export.tflite:
             made[variant] = target / f"model_{variant}.tflite"
@@ -71,6 +74,7 @@ def run(phone, tmp_path, monkeypatch):
         return made
 
     for name, value in {
+        "rounded_weights": lambda *_: NONE_ROUNDED,
         "write_tflite": copy_tflite,
         "check_phone_files": lambda *_: [PASSED],
         "metric_of": lambda *_: None,
@@ -86,6 +90,7 @@ def test_what_lies_in_the_folder(phone):
         "Tokenizer.kt",
         "Tokenizer.swift",
         "golden_ids.json",
+        "model_dynamic_int4.tflite",
         "model_dynamic_int8.tflite",
         "model_float32.tflite",
         "parity.json",
@@ -94,12 +99,26 @@ def test_what_lies_in_the_folder(phone):
         "phone_tokenizer.json",
         "run.yaml",
         "stage.json",
+        "text_dynamic_int4.tflite",
         "text_dynamic_int8.tflite",
         "text_float32.tflite",
         "tokenizer.py",
         "vocab.txt",
     ]
     assert not list(phone.run.glob(".phone*"))
+
+
+def test_files_in_4_bits_have_weights_that_were_rounded_beforehand(phone, tmp_path):
+    ours, of_text = (
+        weights_in_4_bits(phone.folder / f"{kind}_dynamic_int4.tflite")
+        for kind in ("model", "text")
+    )
+    assert of_text <= ours  # which has the head of the vocabulary, too
+    nearest = tmp_path / "nearest.tflite"
+    float32 = (phone.folder / "model_float32.tflite").read_bytes()
+    nearest.write_bytes(quantized(float32, "dynamic_int4"))
+    table, products = 1, 2 * 6 + 1  # of two blocks, and of the head
+    assert len(ours - weights_in_4_bits(nearest)) == table + products
 
 
 def test_what_was_exported_to_serve_stays_as_it_was(phone):
@@ -307,7 +326,7 @@ def test_a_folder_that_lost_a_file_is_made_again(run, monkeypatch, name):
     again = {}
     monkeypatch.setattr(
         "serving.phone.export._Making._others",
-        lambda self, trained, files, building: again.setdefault("made", []),
+        lambda *_: again.setdefault("made", []),
     )
     export_for_phones(invocation_of(run, **KEYS))
     assert again

@@ -1,0 +1,101 @@
+"""Rounding to 4 bits: products so that weights make each other's errors good (GPTQ)."""
+
+import numpy as np
+
+LARGEST = 7  # of 4 bits: as far up as down
+# Of the mean square of an input, which is added to each: moments of few texts say
+# little of inputs that hardly ever differ.
+_DAMPING = 0.01
+# Of the step that takes a row's largest weight to 7: those that are tried.
+_SHARES = np.linspace(1.0, 0.5, 26, dtype=np.float32)
+_BLOCK = 128  # weights of a row, after which the others are made good at once
+
+
+def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds a product's weights to 4 bits, with one scale for each row.
+
+    A weight is rounded to the nearest step. What the product is off by then, the
+    weights of the row that are not rounded yet make good, as far as their inputs go
+    together with this one's. With U upper triangular, U'U = (M + dI)^-1:
+
+        q_i = round(w_i / s),  e = (w_i - s q_i) / U_ii,  w_j -= e U_ij for all j > i
+
+    (Frantar et al., 2022, https://arxiv.org/abs/2210.17323, algorithm 1). Inputs with
+    the largest squares come first, when there are most others left.
+
+    Args:
+        weights: (rows, n), of n inputs.
+        moments: (n, n), the means of the inputs' products with each other, xx'.
+
+    Returns:
+        Whole numbers from -7 to 7, int8 (rows, n); and what those of a row are times,
+        float32 (rows,).
+
+    Example: the last two inputs are always equal, so one can speak for both.
+    >>> weights = np.array([[7.0, 0.4, 0.4]])
+    >>> moments = np.array([[2.0, 0, 0], [0, 1, 1], [0, 1, 1]])
+    >>> numbers, scales = gptq(weights, moments)
+    >>> numbers.tolist(), scales.tolist()
+    ([[7, 0, 1]], [1.0])
+    """
+    scales = _scales(weights, np.diag(moments))
+    order = np.argsort(-np.diag(moments), kind="stable")
+    left = weights[:, order].astype(np.float64)
+    factor = _factor(moments[np.ix_(order, order)])
+    rounded = np.empty(weights.shape, np.int8)
+    for start in range(0, len(order), _BLOCK):
+        end = min(start + _BLOCK, len(order))
+        errors = np.empty((len(left), end - start))
+        for i in range(start, end):
+            nearest = _nearest(left[:, i], scales)
+            rounded[:, order[i]] = nearest
+            error = (left[:, i] - nearest * scales) / factor[i, i]
+            left[:, i + 1 : end] -= np.outer(error, factor[i, i + 1 : end])
+            errors[:, i - start] = error
+        left[:, end:] -= errors @ factor[start:end, end:]
+    return rounded, scales
+
+
+def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds rows that are looked up and not multiplied: each number counts the same.
+
+    Args:
+        rows: (rows, n).
+
+    Returns:
+        As `gptq`.
+
+    Example: a seventh of 10 is too long a step for the other twenty numbers.
+    >>> numbers, scales = round_rows(np.array([[10.0] + 10 * [1.0, -1.0]]))
+    >>> numbers[0, :3].tolist(), f"{scales[0]:.2f}"
+    ([7, 1, -1], '1.31')
+    """
+    scales = _scales(rows, np.ones(rows.shape[1]))
+    return _nearest(rows, scales[:, None]).astype(np.int8), scales
+
+
+def _scales(weights: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Of each row the step with which it is least off, each weight by its square."""
+    largest = np.abs(weights).max(axis=1)
+    longest = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+    found, least = longest, np.full(len(weights), np.inf)
+    for share in _SHARES:
+        steps = share * longest
+        rounded = _nearest(weights, steps[:, None]) * steps[:, None]
+        off = np.square(rounded - weights) @ squares
+        found = np.where(off < least, steps, found)
+        least = np.minimum(off, least)
+    return found
+
+
+def _nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    return np.clip(np.round(weights / scales), -LARGEST, LARGEST)
+
+
+def _factor(moments: np.ndarray) -> np.ndarray:
+    """Of the inverse: the upper one of two triangles whose product it is."""
+    damped = moments.astype(np.float64)
+    places = np.diag_indices_from(damped)
+    # Inputs that are always 0 say nothing, and then any number does.
+    damped[places] += _DAMPING * damped[places].mean() or 1.0
+    return np.linalg.cholesky(np.linalg.inv(damped)).T

@@ -1,0 +1,93 @@
+"""One rounding of a model's weights goes into each of its files in 4 bits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from configs.console import Console
+from configs.errors import ArtifactError
+from serving.phone.mediapipe import write_mediapipe
+from serving.phone.rounded import NONE_ROUNDED
+from serving.phone.text_model import write_text_models
+from serving.tflite import rounded_weights, write_tflite
+from tests.serving.phone.models import model_of, wordpiece
+from tests.serving.phone.rounding import weights_in_4_bits
+from tests.serving.written_records import write_records
+
+VARIANT = "dynamic_int4"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A classifier, and its run's folder with some texts."""
+    folder = tmp_path_factory.mktemp("run")
+    trained = model_of("classifier_small", wordpiece(), folder / "data/tokenizer")
+    export = replace(trained.config.export, tflite=(VARIANT,), tflite_text=True)
+    trained = replace(trained, config=replace(trained.config, export=export))
+    chance = np.random.default_rng(0)
+    ordinary = trained.tokenizer.ordinary_ids
+    texts = [chance.choice(ordinary, 9).tolist() for _ in range(20)]
+    records = [{"token_ids": ids, "document_ids": [1] * 9} for ids in texts]
+    write_records(folder, "train", records)
+    return trained, folder
+
+
+@pytest.fixture(scope="module")
+def rounded(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "not there yet"
+    return rounded_weights(*run, folder, Console(quiet=True))
+
+
+def test_the_table_of_tokens_and_each_dense_layer_are_rounded(run, rounded):
+    trained, _ = run
+    # Kernels of heads have three axes, and are two in the file.
+    sizes = [
+        int(np.prod(weight.shape))
+        for weight in trained.model.weights
+        if weight.name == "kernel" or weight.path.startswith("token_embedding")
+    ]
+    assert sorted(of.numbers.size for of in rounded.values()) == sorted(sizes)
+
+
+@pytest.mark.parametrize("write", [write_text_models, write_mediapipe])
+def test_every_file_has_the_same(run, rounded, tmp_path, write):
+    plain = weights_in_4_bits(write_tflite(*run, tmp_path / "plain", rounded)[VARIANT])
+    others = weights_in_4_bits(write(*run, tmp_path / "others", rounded)[VARIANT])
+    assert len(others) == len(rounded)
+    assert others == plain
+
+
+def test_they_are_not_those_of_nearest_steps(run, rounded, tmp_path):
+    plain, rounded = (
+        weights_in_4_bits(write_tflite(*run, tmp_path / name, of)[VARIANT])
+        for name, of in (("plain", NONE_ROUNDED), ("rounded", rounded))
+    )
+    assert len(rounded - plain) == len(rounded)
+
+
+def test_without_such_a_file_nothing_is_rounded(run, tmp_path):
+    """Nor read: there may be no records."""
+    trained, _ = run
+    export = replace(trained.config.export, tflite=("float32", "dynamic_int8"))
+    trained = replace(trained, config=replace(trained.config, export=export))
+    nowhere = tmp_path / "nowhere"
+    assert not rounded_weights(trained, nowhere, nowhere, Console(quiet=True))
+    assert not nowhere.exists()
+
+
+def test_how_far_it_has_come_is_told(run, tmp_path, capsys):
+    rounded = rounded_weights(*run, tmp_path, Console())
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "asking the model: 20/20 times (100%)" in told.err
+    number = len(rounded)
+    assert f"rounding: {number}/{number} weights (100%)" in told.err
+
+
+def test_of_too_few_texts_nothing_is_made(run, tmp_path):
+    trained, _ = run
+    empty = tmp_path / "run"
+    write_records(empty, "train", [])
+    with pytest.raises(ArtifactError, match=f"has 0 to calibrate {VARIANT} on"):
+        rounded_weights(trained, empty, tmp_path, Console(quiet=True))
