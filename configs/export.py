@@ -100,7 +100,8 @@ class ExportConfig:
         default=("float32", "dynamic_int8"),
     )
     tflite_calibration: int = option(
-        "Training texts or images that the ranges of int8 are found on; 16 at least.",
+        "Training texts or images by which ranges of int8 are found and weights are "
+        "rounded to 4 bits; 16 at least.",
         default=128,
         minimum=1,
     )

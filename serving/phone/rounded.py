@@ -5,7 +5,6 @@ embeddings are rounded for themselves, also where a head multiplies with one.
 """
 
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -15,6 +14,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+from configs.command import usable_cores
 from configs.console import Console
 from configs.held_back import output_held_back
 from serving.phone.flatbuffer import operators, unpacked
@@ -35,8 +35,6 @@ class Rounded(NamedTuple):
 # whatever its signatures are.
 RoundedWeights = Mapping[bytes, Rounded]
 NONE_ROUNDED: RoundedWeights = MappingProxyType({})
-
-_THREADS = os.cpu_count() or 1
 
 # Where an input of products is: the numbers of its subgraph and its tensor.
 _Place = tuple[int, int]
@@ -83,12 +81,12 @@ def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
         weights: What `round_weights` gave for `source`, or another file that has them.
     """
     for ours, theirs in zip(model.subgraphs, source.subgraphs, strict=True):
-        buffers = {tensor.name: tensor.buffer for tensor in theirs.tensors}
+        known = {each.name: source.buffers[each.buffer] for each in theirs.tensors}
         for tensor in ours.tensors:
-            if tensor.type != schema.TensorType.INT4:
+            if tensor.type != schema.TensorType.INT4 or tensor.name not in known:
                 continue
-            rounded = weights.get(_digest(source.buffers[buffers[tensor.name]]))
-            if rounded:
+            rounded = weights.get(_digest(known[tensor.name]))
+            if rounded is not None:
                 tensor.quantization.scale = rounded.scales
                 model.buffers[tensor.buffer].data = _in_4_bits(rounded.numbers)
     return model
@@ -139,7 +137,7 @@ def _moments(
             model_content=content,
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             experimental_preserve_all_tensors=True,
-            num_threads=_THREADS,
+            num_threads=usable_cores(),
         )
     sums: dict[tuple[_Place, ...], Any] = dict.fromkeys(groups, 0.0)
     counts = dict.fromkeys(sums, 0)

@@ -20,7 +20,7 @@ VARIANT = "dynamic_int4"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A classifier, and its run's folder with some texts."""
+    """A classifier, its run's folder with some texts, and what files have in 4 bits."""
     folder = tmp_path_factory.mktemp("run")
     trained = model_of("classifier_small", wordpiece(), folder / "data/tokenizer")
     export = replace(trained.config.export, tflite=(VARIANT,), tflite_text=True)
@@ -35,8 +35,9 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rounded(run, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made") / "not there yet"
-    return rounded_weights(*run, folder, Console(quiet=True))
+    trained, folder = run
+    made = tmp_path_factory.mktemp("made") / "not there yet"
+    return rounded_weights(trained, folder, made, Console(quiet=True))
 
 
 def test_the_table_of_tokens_and_each_dense_layer_are_rounded(run, rounded):
@@ -52,18 +53,22 @@ def test_the_table_of_tokens_and_each_dense_layer_are_rounded(run, rounded):
 
 @pytest.mark.parametrize("write", [write_text_models, write_mediapipe])
 def test_every_file_has_the_same(run, rounded, tmp_path, write):
-    plain = weights_in_4_bits(write_tflite(*run, tmp_path / "plain", rounded)[VARIANT])
-    others = weights_in_4_bits(write(*run, tmp_path / "others", rounded)[VARIANT])
+    trained, folder = run
+    plain, others = (
+        weights_in_4_bits(making(trained, folder, tmp_path / name, rounded)[VARIANT])
+        for making, name in ((write_tflite, "plain"), (write, "others"))
+    )
     assert len(others) == len(rounded)
     assert others == plain
 
 
 def test_they_are_not_those_of_nearest_steps(run, rounded, tmp_path):
-    plain, rounded = (
-        weights_in_4_bits(write_tflite(*run, tmp_path / name, of)[VARIANT])
-        for name, of in (("plain", NONE_ROUNDED), ("rounded", rounded))
+    trained, folder = run
+    nearest, ours = (
+        weights_in_4_bits(write_tflite(trained, folder, tmp_path / name, of)[VARIANT])
+        for name, of in (("nearest", NONE_ROUNDED), ("ours", rounded))
     )
-    assert len(rounded - plain) == len(rounded)
+    assert len(ours - nearest) == len(rounded)
 
 
 def test_without_such_a_file_nothing_is_rounded(run, tmp_path):
@@ -77,7 +82,8 @@ def test_without_such_a_file_nothing_is_rounded(run, tmp_path):
 
 
 def test_how_far_it_has_come_is_told(run, tmp_path, capsys):
-    rounded = rounded_weights(*run, tmp_path, Console())
+    trained, folder = run
+    rounded = rounded_weights(trained, folder, tmp_path, Console())
     told = capsys.readouterr()
     assert told.out == ""
     assert "asking the model: 20/20 times (100%)" in told.err
