@@ -99,6 +99,21 @@ def test_the_same_export_is_not_made_twice(run, exported, monkeypatch):
     assert again == {**exported.result, "skipped": True}
 
 
+def test_weights_of_4_bits_are_rounded_for_the_files(run, exported, monkeypatch):
+    rounded, given = {b"of some": "weights"}, []
+    monkeypatch.setattr("serving.export.rounded_weights", lambda *_: rounded)
+
+    def copy_tflite(trained, run_folder, target, weights):
+        given.append(weights)
+        shutil.copytree(exported.tflite, target)
+        return {}
+
+    monkeypatch.setattr("serving.export.write_tflite", copy_tflite)
+    (run / "export/tflite/model_float32.tflite").unlink()
+    export(invocation_of(run))
+    assert given == [rounded]
+
+
 def test_an_export_that_lost_a_file_is_made_again(run, exported):
     (run / "export/tflite/model_float32.tflite").unlink()
     (run / "export/saved_model/1/saved_model.pb").unlink()
