@@ -6,7 +6,7 @@ LARGEST = 7  # of 4 bits: as far up as down
 # Of the mean square of an input, which is added to each: moments of few texts say
 # little of inputs that hardly ever differ.
 _DAMPING = 0.01
-# Of the step that takes a row's largest weight to 7: those that are tried.
+# Of the longest step: those that are tried.
 _SHARES = np.linspace(1.0, 0.5, 26, dtype=np.float32)
 _BLOCK = 128  # weights of a row, after which the others are made good at once
 
@@ -38,7 +38,7 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
     >>> numbers.tolist(), scales.tolist()
     ([[7, 0, 1]], [1.0])
     """
-    scales = _scales(weights, np.diag(moments))
+    scales = _longest(weights)
     order = np.argsort(-np.diag(moments), kind="stable")
     left = weights[:, order].astype(np.float64)
     factor = _factor(moments[np.ix_(order, order)])
@@ -57,7 +57,12 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds rows that are looked up and not multiplied: each number counts the same.
+    """Rounds rows that are looked up: nothing makes good what a number is off by.
+
+    A row's largest numbers are cut off where that lets the others be finer, and the row
+    less off. It would be shorter then, and so would be all scores of a head that
+    multiplies with the table; so its scale is the one with which it reaches as far
+    along itself as before, <w, w> / <w, q>.
 
     Args:
         rows: (rows, n).
@@ -68,24 +73,26 @@ def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Example: a seventh of 10 is too long a step for the other twenty numbers.
     >>> numbers, scales = round_rows(np.array([[10.0] + 10 * [1.0, -1.0]]))
     >>> numbers[0, :3].tolist(), f"{scales[0]:.2f}"
-    ([7, 1, -1], '1.31')
+    ([7, 1, -1], '1.33')
     """
-    scales = _scales(rows, np.ones(rows.shape[1]))
-    return _nearest(rows, scales[:, None]).astype(np.int8), scales
-
-
-def _scales(weights: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Of each row the step with which it is least off, each weight by its square."""
-    largest = np.abs(weights).max(axis=1)
-    longest = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
-    found, least = longest, np.full(len(weights), np.inf)
+    longest = _longest(rows)
+    found, least = longest, np.full(len(rows), np.inf)
     for share in _SHARES:
         steps = share * longest
-        rounded = _nearest(weights, steps[:, None]) * steps[:, None]
-        off = np.square(rounded - weights) @ squares
+        rounded = _nearest(rows, steps[:, None]) * steps[:, None]
+        off = np.square(rounded - rows).sum(axis=1)
         found = np.where(off < least, steps, found)
         least = np.minimum(off, least)
-    return found
+    numbers = _nearest(rows, found[:, None])
+    along = (rows * numbers).sum(axis=1)
+    scales = np.square(rows).sum(axis=1) / np.where(along > 0, along, 1.0)
+    return numbers.astype(np.int8), np.where(along > 0, scales, 1.0).astype(np.float32)
+
+
+def _longest(rows: np.ndarray) -> np.ndarray:
+    """Of each row the step that takes its largest number to 7."""
+    largest = np.abs(rows).max(axis=1)
+    return np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
 
 
 def _nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
