@@ -35,10 +35,10 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
     >>> weights = np.array([[7.0, 0.4, 0.4]])
     >>> moments = np.array([[2.0, 0, 0], [0, 1, 1], [0, 1, 1]])
     >>> numbers, scales = gptq(weights, moments)
-    >>> numbers.tolist(), scales.tolist()
-    ([[7, 0, 1]], [1.0])
+    >>> numbers.tolist(), f"{scales[0]:.3f}"
+    ([[7, 0, 1]], '0.998')
     """
-    scales = _longest(weights)
+    scales = _steps(weights, np.diag(moments))
     order = np.argsort(-np.diag(moments), kind="stable")
     left = weights[:, order].astype(np.float64)
     factor = _factor(moments[np.ix_(order, order)])
@@ -53,16 +53,15 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
             left[:, i + 1 : end] -= np.outer(error, factor[i, i + 1 : end])
             errors[:, i - start] = error
         left[:, end:] -= errors @ factor[start:end, end:]
-    return rounded, scales
+    return rounded, _reaching(weights, rounded, weights @ moments, scales)
 
 
 def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rounds rows that are looked up: nothing makes good what a number is off by.
 
-    A row's largest numbers are cut off where that lets the others be finer, and the row
-    less off. It would be shorter then, and so would be all scores of a head that
-    multiplies with the table; so its scale is the one with which it reaches as far
-    along itself as before, <w, w> / <w, q>.
+    They are cut off, and reach as far as before, as in `gptq`, with numbers that all
+    count the same: else all scores of a head that multiplies with the table would be
+    smaller.
 
     Args:
         rows: (rows, n).
@@ -75,24 +74,32 @@ def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> numbers[0, :3].tolist(), f"{scales[0]:.2f}"
     ([7, 1, -1], '1.33')
     """
-    longest = _longest(rows)
+    scales = _steps(rows, np.ones(rows.shape[1], np.float32))
+    rounded = _nearest(rows, scales[:, None]).astype(np.int8)
+    return rounded, _reaching(rows, rounded, rows, scales)
+
+
+def _steps(rows: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Of each row the step with which it is least off, each number by its square."""
+    largest = np.abs(rows).max(axis=1)
+    longest = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
     found, least = longest, np.full(len(rows), np.inf)
     for share in _SHARES:
         steps = share * longest
         rounded = _nearest(rows, steps[:, None]) * steps[:, None]
-        off = np.square(rounded - rows).sum(axis=1)
+        off = np.square(rounded - rows) @ squares
         found = np.where(off < least, steps, found)
         least = np.minimum(off, least)
-    numbers = _nearest(rows, found[:, None])
-    along = (rows * numbers).sum(axis=1)
-    scales = np.square(rows).sum(axis=1) / np.where(along > 0, along, 1.0)
-    return numbers.astype(np.int8), np.where(along > 0, scales, 1.0).astype(np.float32)
+    return found
 
 
-def _longest(rows: np.ndarray) -> np.ndarray:
-    """Of each row the step that takes its largest number to 7."""
-    largest = np.abs(rows).max(axis=1)
-    return np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+def _reaching(
+    rows: np.ndarray, rounded: np.ndarray, along: np.ndarray, steps: np.ndarray
+) -> np.ndarray:
+    """The scales with which rounded rows reach as far along something as these do."""
+    ours, theirs = (rounded * along).sum(axis=1), (rows * along).sum(axis=1)
+    scales = theirs / np.where(ours > 0, ours, 1.0)
+    return np.where(ours > 0, scales, steps).astype(np.float32)
 
 
 def _nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:

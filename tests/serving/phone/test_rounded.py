@@ -94,8 +94,9 @@ def test_products_are_rounded_by_all_that_goes_into_them(rounded):
     ):
         numbers, scales = gptq(weights.T, mean_of_products(inputs))
         found = of_shape(rounded, numbers.shape)
-        np.testing.assert_allclose(found.scales, scales, rtol=1e-6)
-        # Moments are kept in float32, so a weight in the middle may go either way.
+        # Moments are kept in float32, so a weight in the middle may go either way, and
+        # what a row reaches with it.
+        np.testing.assert_allclose(found.scales, scales, rtol=2e-3)
         assert (found.numbers == numbers).mean() > 0.99
 
 
