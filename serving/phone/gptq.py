@@ -2,7 +2,7 @@
 
 import numpy as np
 
-LARGEST = 7  # of 4 bits: as far up as down
+_LARGEST = 7  # of 4 bits: as far up as down
 # Of the mean square of an input, which is added to each: moments of few texts say
 # little of inputs that hardly ever differ.
 _DAMPING = 0.01
@@ -82,7 +82,7 @@ def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _steps(rows: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Of each row the step with which it is least off, each number by its square."""
     largest = np.abs(rows).max(axis=1)
-    longest = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+    longest = np.where(largest > 0, largest / _LARGEST, 1.0).astype(np.float32)
     found, least = longest, np.full(len(rows), np.inf)
     for share in _SHARES:
         steps = share * longest
@@ -98,12 +98,13 @@ def _reaching(
 ) -> np.ndarray:
     """The scales with which rounded rows reach as far along something as these do."""
     ours, theirs = (rounded * along).sum(axis=1), (rows * along).sum(axis=1)
-    scales = theirs / np.where(ours > 0, ours, 1.0)
-    return np.where(ours > 0, scales, steps).astype(np.float32)
+    scales = np.where(ours > 0, theirs / np.where(ours > 0, ours, 1.0), steps)
+    # Of a row that gives next to nothing it is a quotient of what sums are off by.
+    return np.clip(scales, steps / 2, steps * 2).astype(np.float32)
 
 
 def _nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    return np.clip(np.round(weights / scales), -LARGEST, LARGEST)
+    return np.clip(np.round(weights / scales), -_LARGEST, _LARGEST)
 
 
 def _factor(moments: np.ndarray) -> np.ndarray:

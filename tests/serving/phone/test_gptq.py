@@ -23,11 +23,6 @@ def alike(number, width, seed=1):
     return mixed + 0.1 * normal(number, width, seed=seed + 2)
 
 
-def dequantised(weights, moments):
-    numbers, scales = gptq(weights, moments)
-    return numbers * scales[:, None].astype(np.float64)
-
-
 def nearest(weights, scales):
     return np.clip(np.round(weights / scales[:, None]), -7, 7)
 
@@ -84,6 +79,15 @@ def test_what_a_row_gives_is_as_large_along_what_it_should_give():
     exact, found = inputs @ weights.T, inputs @ (numbers * scales[:, None]).T
     along = (exact * found).sum(axis=0) / np.square(exact).sum(axis=0)
     np.testing.assert_allclose(along, 1, rtol=1e-4)
+
+
+def test_the_scale_of_a_row_that_gives_next_to_nothing_stays_near_its_step():
+    """Rounded it gives nothing at all, and no scale would make that enough."""
+    weights = np.array([[1.0, -0.93]])
+    moments = np.array([[1.0, 1.0], [1.0, 1.0001]])
+    numbers, scales = gptq(weights, moments)
+    assert numbers.tolist() == [[7, -7]]
+    assert scales[0] <= 2 * _steps(weights, np.diag(moments))[0]
 
 
 def test_the_order_of_inputs_does_not_matter():
