@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 PHONE := .venv-phone
 # What a change of means: install again.
 RECIPE := setup.py constraints.txt
+# In the order of the folders, which ends with short files. Ordered by numbers of tests,
+# files of a few long ones come last, and one worker waits for the other.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-jax test-phone test-all check format bench docs clean
 
@@ -16,14 +19,14 @@ demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 # A test runs once what it compiles, so XLA does not spend time on making it fast.
 test-jax: export KERAS_BACKEND := jax
 test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
 	--xla_llvm_disable_expensive_passes=true
 test-jax: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" \
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" \
 		tests/model tests/contracts tests/trainer/test_step.py \
 		tests/trainer/test_adaptation.py tests/trainer/test_distill.py \
 		tests/trainer/optimizers model

@@ -1,6 +1,9 @@
 """What all tests share: quiet libraries, patient hypothesis, small runs."""
 
+import gc
+
 import hypothesis
+import pytest
 
 from configs.quiet import quiet_import
 
@@ -11,3 +14,15 @@ pytest_plugins = ["tests.small_run"]
 # Deadlines measure the machine, not the code.
 hypothesis.settings.register_profile("transbeam", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("transbeam")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_stays_is_left_alone():
+    """Keeps the garbage collector away from what a module's tests left behind.
+
+    Graphs that TensorFlow and Keras hold on to are a million objects after some hundred
+    tests. Keras goes through all of them for each layer that it makes smaller.
+    """
+    yield
+    gc.collect()
+    gc.freeze()

@@ -24,7 +24,7 @@ def compiled(function: Callable, *, jit: bool = False) -> Callable:
         return jax.jit(function)
     import tensorflow as tf
 
-    return tf.function(function, jit_compile=jit)
+    return tf.function(function, jit_compile=jit, autograph=False)
 
 
 def compiled_on_jax(function: Callable) -> Callable:

@@ -71,7 +71,10 @@ def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
     assert (kept / "model.weights.h5").stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "precision",
+    [pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"],
+)
 def test_learns_in_half_precision(run, precision) -> None:
     result = train(run(*LEARN, f"training.precision={precision}"))
     assert result["evaluation"]["nats_below_unigram"] > 0.5

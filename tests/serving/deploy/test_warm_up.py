@@ -27,7 +27,9 @@ def requests_of(folder):
     return first
 
 
-@pytest.mark.parametrize("kind", ["causal", "text_to_text"])
+@pytest.mark.parametrize(
+    "kind", ["causal", pytest.param("text_to_text", marks=pytest.mark.slow)]
+)
 def test_every_output_has_a_row_for_each_text(tmp_path, kind):
     trained = load_trained(make_run(tmp_path / "run", config_of(kind)))
     task = task_of(trained)

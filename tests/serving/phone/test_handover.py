@@ -292,7 +292,9 @@ READING = (
 )
 
 
-@pytest.mark.parametrize("text", ["", " ", TOO_LONG], ids=len)
+@pytest.mark.parametrize(
+    "text", ["", pytest.param(" ", marks=pytest.mark.slow), TOO_LONG], ids=len
+)
 @pytest.mark.parametrize("name", READING)
 def test_a_text_of_nothing_and_one_that_is_too_long(asking, name, text):
     trained, folder = asking(name, text)
