@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 PHONE := .venv-phone
 # What a change of means: install again.
 RECIPE := setup.py constraints.txt
-# In the order of the folders, which ends with short files. Ordered by numbers of tests,
-# files of a few long ones come last, and one worker waits for the other.
+# In the order of tests/conftest.py. By numbers of tests, files of a few long ones would
+# come last, and one worker would wait for the other.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-jax test-phone test-all check format bench docs clean

@@ -12,8 +12,17 @@ quiet_import("tensorflow", "tensorflow_text", "apache_beam")
 pytest_plugins = ["tests.small_run"]
 
 # Deadlines measure the machine, not the code.
-hypothesis.settings.register_profile("transbeam", deadline=None, max_examples=60)
+hypothesis.settings.register_profile("transbeam", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("transbeam")
+
+# Files in these take longest, some a minute for a single test.
+LONG = ("e2e", "serving", "trainer")
+
+
+@pytest.hookimpl(trylast=True)  # after the order was drawn at random
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with long files, or at the end one worker waits for the other."""
+    items.sort(key=lambda item: not set(LONG) & set(item.nodeid.split("/")))
 
 
 @pytest.fixture(scope="module", autouse=True)

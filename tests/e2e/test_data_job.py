@@ -143,6 +143,18 @@ def test_inspection(made: Made, capsys) -> None:
     assert capsys.readouterr().out == said.partition("\n")[2]
 
 
+# Of each way to make rows one, of each tokenizer one.
+THREADED = ("masked", "sentence_order", "prefix", "causal", "image_classification")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(name, marks=() if name in THREADED else pytest.mark.slow)
+        for name in CASES
+    ],
+    indirect=True,
+)
 def test_same_bytes_with_threads(made: Made, folder: Path) -> None:
     threads = ("--direct_running_mode=multi_threading", "--direct_num_workers=2")
     other = invocation(folder, made.case, "two", *threads)

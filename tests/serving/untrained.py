@@ -17,7 +17,7 @@ from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
 from pipeline.tokenizers.making import LearnedConfig, learn_model, word_splitter
 from serving.golden import write_golden
 from serving.questions import golden_questions
-from serving.savedmodel import write_saved_model
+from serving.savedmodel import write_endpoints, write_saved_model
 from serving.tasks import task_of
 from serving.tasks.interface import Task
 from serving.trained import Trained, build
@@ -55,6 +55,13 @@ def write_version(trained: Trained, folder: Path) -> Task:
     write_warm_up(folder, task)
     write_golden(folder, list(golden_questions(task)))
     return task
+
+
+def write_signatures(trained: Trained, folder: Path, *names: str) -> None:
+    """Writes a SavedModel with some of its signatures: each has to be traced."""
+    endpoints = task_of(trained).endpoints()
+    asked = {name: endpoints[name] for name in names}
+    write_endpoints(folder, asked, [trained.tokenizer])
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 
 from configs.errors import ArtifactError
-from configs.optimizers import AdamWConfig, Optimizer
+from configs.optimizers import AdamWConfig, MuonConfig, Optimizer
 from configs.training import TrainingConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer import checkpoint
@@ -34,6 +34,8 @@ from trainer.weights import save_weights
 
 CAUSAL = OBJECTIVES["causal"]
 CONFIG = TrainingConfig(steps=100, ema_decay=0.9)
+# The others keep what these keep.
+OFTEN = (AdamWConfig, MuonConfig)
 
 
 def new_state(
@@ -65,7 +67,15 @@ def assert_same(a: TrainState, b: TrainState) -> None:
         np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize("kind", get_args(Optimizer), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            kind, id=kind.__name__, marks=() if kind in OFTEN else pytest.mark.slow
+        )
+        for kind in get_args(Optimizer)
+    ],
+)
 def test_going_on_from_a_checkpoint_changes_nothing(tmp_path: Path, kind) -> None:
     whole = new_state(optimizer=kind)
     run(whole, 0, 5)

@@ -156,7 +156,14 @@ def test_images_are_asked_as_they_are(tmp_path):
     np.testing.assert_array_equal(found, images)
 
 
-@pytest.mark.parametrize("name", ["gpt2_small", "t5_small", "prefix"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt2_small",
+        pytest.param("t5_small", marks=pytest.mark.slow),
+        pytest.param("prefix", marks=pytest.mark.slow),
+    ],
+)
 def test_a_file_that_writes_is_asked_by_its_own_writer(name, tmp_path):
     trained, files = converted(small(name), tmp_path / "tflite")
     rows = [some_ids(trained, 6 + number % 5, seed=number) for number in range(18)]

@@ -26,6 +26,7 @@ from serving.tflite import write_tflite
 from serving.trained import load_trained
 from tests.model.conftest import without_jax
 from tests.serving.conftest import TINY, make_run
+from tests.serving.untrained import write_signatures
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import write_bert
 from tests.trainer.evaluation.conftest import read_lines
@@ -159,7 +160,7 @@ def test_an_export_that_writes_says_of_packed_records_what_the_model_says(
         export=replace(TINY.export, examples=()),
     )
     trained = load_trained(make_run(tmp_path / "run", config))
-    write_saved_model(trained, tmp_path / "1")
+    write_signatures(trained, tmp_path / "1", "logits_ids")
     size = trained.tokenizer.vocabulary_size
     batch = packed_batch(32, size)
     if objective.kind == "prefix":

@@ -10,8 +10,8 @@ from configs.errors import ConfigError, DataError
 from pipeline.held_out import make_evaluation_set, read_held_out
 from pipeline.manifest import read_manifest
 from pipeline.tokenizers import load_tokenizer
-from serving.savedmodel import write_saved_model
 from serving.trained import load_trained
+from tests.serving.untrained import write_signatures
 from tests.trainer.evaluation.conftest import lines, read_lines, write_pairs
 from trainer.evaluation.run import evaluate_run
 from trainer.metrics.text import BLEU
@@ -48,7 +48,8 @@ def test_an_export_answers_and_scores_as_the_model_it_is_of(
     evaluations = run.run_folder / "evaluation"
     answers = read_lines(evaluations / "validation/answers.jsonl")
     trained = load_trained(run.run_folder, run.config)
-    write_saved_model(trained, tmp_path / "saved_model/1")
+    asked = ("serving_default", "logits_ids")
+    write_signatures(trained, tmp_path / "saved_model/1", *asked)
     found = evaluate_run(run, model=tmp_path / "saved_model")
     folder = evaluations / "of-saved_model-1/validation"
     assert read_lines(folder / "answers.jsonl") == answers
