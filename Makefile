@@ -21,15 +21,17 @@ demo: $(VENV)/.installed
 test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
-# A test runs once what it compiles, so XLA does not spend time on making it fast.
+# A test runs once what it compiles, so XLA does not spend time on making it fast, nor
+# JAX on where in the source each operation comes from.
 test-jax: export KERAS_BACKEND := jax
+test-jax: export JAX_TRACEBACK_IN_LOCATIONS_LIMIT := 0
 test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
 	--xla_llvm_disable_expensive_passes=true
 test-jax: $(VENV)/.test-installed
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" \
 		tests/model tests/contracts tests/trainer/test_step.py \
 		tests/trainer/test_adaptation.py tests/trainer/test_distill.py \
-		tests/trainer/optimizers model
+		tests/trainer/optimizers
 
 # Of what phones run only the programs, without Transbeam: they are asked as an app asks.
 test-phone: $(VENV)/.test-installed $(PHONE)/.installed

@@ -183,13 +183,13 @@ SLOW = {
     "ag_news",
     "ag_news_pretraining",
     "ewt_pretraining",
+    "ewt_upos",
     "multi30k_en_de",
     "python_summaries",
     "sst2",
     "sst2_born_again",
     "sst2_student",
     "tinyshakespeare",
-    "wnut17",
 }
 
 

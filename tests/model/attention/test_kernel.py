@@ -1,5 +1,7 @@
 """Kernel attention against all products of features, and against the softmax."""
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -173,10 +175,11 @@ def test_what_comes_later_takes_nothing_from_what_was_before(
 ):
     monkeypatch.setattr(carried, "CHUNK", chunk)
     layer = attention(causal=True)
+    answer = compiled_on_jax(layer)
     x = floats(2, 30, D) * UNEVEN
-    alone = layer(x[:, :20], {name: ids[:, :20] for name, ids in places.items()})
+    alone = answer(x[:, :20], {name: ids[:, :20] for name, ids in places.items()})
     x[:, 20:] *= late
-    whole = ops.convert_to_numpy(layer(x, places))[:, :20]
+    whole = ops.convert_to_numpy(answer(x, places))[:, :20]
     np.testing.assert_allclose(whole, alone, rtol=1e-4, atol=1e-4)
     # The first token of a row sees only itself.
     own = layer.join(ops.repeat(layer.project(x)[2], H // 2, axis=2))
@@ -199,7 +202,7 @@ def test_a_step_is_the_whole(feature_map, uneven):
     layer = attention(feature_map, causal=True, rotary=RotaryEmbedding())
     x, places = floats(2, 12, D), left_padded(12, 5, to=12)
     x = x * UNEVEN[:, ::2][:, :12] if uneven else x
-    whole = ops.convert_to_numpy(layer(x, places))
+    whole = ops.convert_to_numpy(compiled_on_jax(layer)(x, places))
 
     cache, parts = layer.make_cache(2, 12), []
     for first, last in [(0, 5), (5, 6), (6, 9), (9, 10), (10, 12)]:
@@ -207,7 +210,8 @@ def test_a_step_is_the_whole(feature_map, uneven):
             "padding_mask": places["padding_mask"],
             "position_ids": places["position_ids"][:, first:last],
         }
-        part, cache = layer.step(x[:, first:last], now, cache, first)
+        step = compiled_on_jax(partial(layer.step, index=first))
+        part, cache = step(x[:, first:last], now, cache)
         parts.append(ops.convert_to_numpy(part))
     stepped = np.concatenate(parts, axis=1)
     inside = places["padding_mask"] == 1

@@ -29,7 +29,9 @@ def words_of(name, texts):
     return graph, [[word.encode() for word in own._words(text)] for text in texts]
 
 
-@pytest.mark.parametrize("name", BERT[:1] + BERT[-1:])
+@pytest.mark.parametrize(
+    "name", [pytest.param(BERT[0], marks=pytest.mark.slow), BERT[-1]]
+)
 def test_every_code_point_alone(name):
     # Joined, as a million texts take their time. Nothing crosses a space.
     texts = [
@@ -41,6 +43,7 @@ def test_every_code_point_alone(name):
     assert sum(map(len, phone)) > len(CODE_POINTS)
 
 
+@pytest.mark.slow
 def test_every_code_point_among_gpt2s_words():
     texts = [
         "".join(f"a{chr(c)}1{chr(c)}!{chr(c)} " for c in CODE_POINTS[i : i + 4096])
