@@ -12,7 +12,7 @@ quiet_import("tensorflow", "tensorflow_text", "apache_beam")
 pytest_plugins = ["tests.small_run"]
 
 # Deadlines measure the machine, not the code.
-hypothesis.settings.register_profile("transbeam", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("transbeam", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("transbeam")
 
 # Files in these take longest, some a minute for a single test.

@@ -143,7 +143,7 @@ def test_inspection(made: Made, capsys) -> None:
     assert capsys.readouterr().out == said.partition("\n")[2]
 
 
-# Of each way to make rows one, of each tokenizer one.
+# Each kind of tokenizer, and images; the other objectives are slow.
 THREADED = ("masked", "sentence_order", "prefix", "causal", "image_classification")
 
 

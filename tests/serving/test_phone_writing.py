@@ -47,17 +47,10 @@ CASES = {
     ),
     "none-multi_query": (NoPosition(), FullAttention(num_key_value_heads=1, **FULL)),
 }
-QUICK = ("rope-grouped", "relative_bias-window", "none-multi_query")
 CLOSE = {"rtol": 0, "atol": 2e-5}
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
-        for name in CASES
-    ],
-)
+@pytest.fixture(scope="module", params=CASES)
 def decoder(request, tmp_path_factory):
     position, attention = CASES[request.param]
     config = small("causal", position=position, attention=attention)

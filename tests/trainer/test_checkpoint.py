@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 
 from configs.errors import ArtifactError
-from configs.optimizers import AdamWConfig, MuonConfig, Optimizer
+from configs.optimizers import AdafactorConfig, AdamWConfig, MuonConfig, Optimizer
 from configs.training import TrainingConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from trainer import checkpoint
@@ -34,8 +34,8 @@ from trainer.weights import save_weights
 
 CAUSAL = OBJECTIVES["causal"]
 CONFIG = TrainingConfig(steps=100, ema_decay=0.9)
-# The others keep what these keep.
-OFTEN = (AdamWConfig, MuonConfig)
+# Lion keeps the first moments alone, which AdamW keeps, too.
+OFTEN = (AdafactorConfig, AdamWConfig, MuonConfig)
 
 
 def new_state(

@@ -161,7 +161,6 @@ def xla() -> dict[str, dict[str, float]]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
 @without_jax  # XLA's counts are those of JAX whatever the backend is here
 @pytest.mark.parametrize("name", GRAPHS)
 def test_xla_counts_the_same_within_a_hundredth(xla, name):

@@ -137,7 +137,6 @@ def test_another_engine(invoke, model: Path, tmp_path: Path) -> None:
     assert result["documents"] == 120
 
 
-@pytest.mark.slow
 def test_same_bytes_for_one_and_two_workers(asked, tmp_path: Path) -> None:
     asked("one.parquet")
     asked("two.parquet", workers=2)
