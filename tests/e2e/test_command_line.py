@@ -144,8 +144,10 @@ def test_nothing_to_fill(folder: Path) -> None:
     assert "[MASK]" in refused(folder, "predict", "small.yaml", "--text", "no gap")
 
 
-@pytest.mark.slow  # tests/e2e/test_training.py kills a training, too
-@pytest.mark.parametrize("stage", ["data/state", "training/checkpoints"])
+@pytest.mark.parametrize(
+    "stage",
+    [pytest.param("data/state", marks=pytest.mark.slow), "training/checkpoints"],
+)
 def test_ctrl_c_and_on(folder: Path, stage: str) -> None:
     run = f"runs/interrupted-{stage.split('/')[0]}"
     arguments = ["run", "small.yaml", "--run", run, "--workers=2"]

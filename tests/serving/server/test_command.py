@@ -48,9 +48,7 @@ def ask(address, body):
         return json.loads(answer.read())
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_answers_what_it_began(half_plus_two, number):
     with started("--model", str(half_plus_two)) as (process, address):
         assert ask(address, {"instances": [1.0]}) == {"predictions": [2.5]}
@@ -177,7 +175,6 @@ def test_a_port_that_is_taken(half_plus_two, capsys):
         assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_one_version_alone(half_plus_two):
     with started("--model", str(half_plus_two / "123")) as (_, address):
         assert ask(address, {"instances": [1.0]}) == ANSWER
