@@ -19,7 +19,7 @@ demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not thorough"
 
 # A test runs once what it compiles, so XLA does not spend time on making it fast, nor
 # JAX on where in the source each operation comes from.
@@ -28,7 +28,7 @@ test-jax: export JAX_TRACEBACK_IN_LOCATIONS_LIMIT := 0
 test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
 	--xla_llvm_disable_expensive_passes=true
 test-jax: $(VENV)/.test-installed
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" \
+	$(BIN)/python -m pytest $(PARALLEL) -m "not thorough" \
 		tests/model tests/contracts tests/trainer/test_step.py \
 		tests/trainer/test_adaptation.py tests/trainer/test_distill.py \
 		tests/trainer/optimizers model
@@ -58,7 +58,7 @@ docs: $(VENV)/.test-installed
 	$(BIN)/python -m tests.docs
 
 clean:
-	rm -rf $(VENV) $(PHONE) build *.egg-info runs
+	rm -rf $(VENV) $(PHONE) build *.egg-info runs .stages
 
 $(VENV)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(VENV)

@@ -78,7 +78,7 @@ def test_second_run_skips_every_stage_and_says_why(folder: Path) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.slow  # tests/trainer/test_run.py asks the same of the stage alone
+@pytest.mark.thorough  # tests/trainer/test_run.py asks the same of the stage alone
 def test_training_key_keeps_the_data(folder: Path) -> None:
     done = transbeam(folder, "run", "small.yaml", "--set", "training.steps=5", "--json")
     assert done.returncode == 0
@@ -146,7 +146,7 @@ def test_nothing_to_fill(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "stage",
-    [pytest.param("data/state", marks=pytest.mark.slow), "training/checkpoints"],
+    [pytest.param("data/state", marks=pytest.mark.thorough), "training/checkpoints"],
 )
 def test_ctrl_c_and_on(folder: Path, stage: str) -> None:
     run = f"runs/interrupted-{stage.split('/')[0]}"

@@ -150,7 +150,7 @@ THREADED = ("masked", "sentence_order", "prefix", "causal", "image_classificatio
 @pytest.mark.parametrize(
     "made",
     [
-        pytest.param(name, marks=() if name in THREADED else pytest.mark.slow)
+        pytest.param(name, marks=() if name in THREADED else pytest.mark.thorough)
         for name in CASES
     ],
     indirect=True,

@@ -60,7 +60,7 @@ def rows() -> list[dict]:
 
 # The signatures of all have quick tests in tests/serving, and the commands of the
 # documentation go the whole way.
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", CASES)
 def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -103,7 +103,7 @@ def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys
         )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_questions(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)

@@ -218,7 +218,7 @@ def test_every_file_has_a_twin() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        pytest.param(name, marks=pytest.mark.thorough if name in SLOW else ())
         for name in TWINS
     ],
 )

@@ -56,14 +56,14 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-# What differs in how it is read, masked or asked; the others only with `slow`.
+# What differs in how it is read, masked or asked; the others are thorough.
 QUICK = ("masked_dynamic",)
 
 
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
         for name in CASES
     ],
 )
@@ -150,7 +150,7 @@ def numbers(run: Invocation) -> list[dict[str, float]]:
 @pytest.mark.parametrize(
     "records",
     [
-        pytest.param(name, marks=() if name == QUICK[0] else pytest.mark.slow)
+        pytest.param(name, marks=() if name == QUICK[0] else pytest.mark.thorough)
         for name in CASES
     ],
     indirect=True,

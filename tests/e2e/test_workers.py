@@ -53,7 +53,7 @@ def records(tmp_path_factory) -> Invocation:
 
 
 # `tests/trainer/distribution` holds two workers on JAX against one, and is quick.
-@pytest.fixture(params=["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
+@pytest.fixture(params=["tensorflow", pytest.param("jax", marks=pytest.mark.thorough)])
 def backend(request) -> str:
     return request.param
 
@@ -144,7 +144,7 @@ def test_two_processes_have_the_losses_of_one(records, backend, tmp_path) -> Non
                 assert b[name] == pytest.approx(a[name], rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     records, backend, tmp_path
 ) -> None:
@@ -171,7 +171,7 @@ def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     assert job.last_state() == whole.last_state()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_model_on_two_devices_of_each_worker(records, tmp_path, monkeypatch) -> None:
     """Halted and gone on with, it has the losses of one process with one device."""
     whole = Job(records, "jax", tmp_path / "whole")
@@ -212,7 +212,7 @@ def test_a_model_on_two_devices_of_each_worker(records, tmp_path, monkeypatch) -
     assert "<h2>Samples" in (job.training / "report.html").read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_chief_is_killed(records, backend, tmp_path) -> None:
     whole = Job(records, backend, tmp_path / "whole")
     assert [code for code, _ in ends(whole.start(2))] == [0, 0]
@@ -233,7 +233,7 @@ def test_the_chief_is_killed(records, backend, tmp_path) -> None:
     assert job.last_state() == whole.last_state()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_workers_that_were_started_differently(records, backend, tmp_path) -> None:
     job = Job(records, backend, tmp_path / "job")
     (_, first), (code, told) = ends(job.start(2, (), ("--set", "training.steps=13")))
@@ -242,7 +242,7 @@ def test_workers_that_were_started_differently(records, backend, tmp_path) -> No
     assert "another worker is gone" in first
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_batch_that_two_cannot_share(records, backend, tmp_path) -> None:
     job = Job(records, backend, tmp_path / "job")
     more = ("--set", "training.batch_size=6")

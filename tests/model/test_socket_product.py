@@ -1,6 +1,6 @@
 """Every legal combination of sockets keeps the promises of a model.
 
-The whole product takes minutes and is marked slow; the few combinations in which each
+The whole product takes minutes and is thorough; the few combinations in which each
 pair of sockets meets at least once always run.
 """
 
@@ -187,7 +187,7 @@ def test_with_a_narrow_table(family):
     check({**learned[0], "embedding_dim": 6})
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("attention", SOCKETS["attention"], ids=lambda kind: kind.kind)
 def test_the_whole_product(attention):
     for chosen in legal_combinations():

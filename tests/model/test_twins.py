@@ -1,7 +1,7 @@
 """Every twin in `configs/tiny/` is built as counted, and learns from its records.
 
 A twin is its preset at toy size, so what works here has its parts put together as the
-preset has. The presets that a small machine holds are built in a slow test.
+preset has. The presets that a small machine holds are built in a thorough test.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ from tests.model.gradients import value_and_gradients
 CONFIGS = Path(__file__).parents[2] / "configs"
 TWINS = sorted(path.stem for path in (CONFIGS / "tiny").glob("*.yaml"))
 # Of other sizes than a quick one's preset, with the same parts.
-ONLY_SLOW = [
+ONLY_THOROUGH = [
     "bert_large",
     "gpt2_medium",
     "gpt2_large",
@@ -96,8 +96,10 @@ NOTHING = 1e-5
 @pytest.mark.parametrize(
     "name",
     [
-        *fewer_on_jax([name for name in TWINS if name not in ONLY_SLOW], TWINS_ON_JAX),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ONLY_SLOW),
+        *fewer_on_jax(
+            [name for name in TWINS if name not in ONLY_THOROUGH], TWINS_ON_JAX
+        ),
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ONLY_THOROUGH),
     ],
 )
 def test_twin_learns_from_its_records(name, packed, randomise):
@@ -117,7 +119,7 @@ def test_body_of_a_twin_learns_other_tasks(task, packed, randomise):
     check(randomise(build(run, packed=packed), SPREAD), run, packed=packed)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SMALL_PRESETS)
 def test_preset_is_built_as_counted(name):
     run = load_run(CONFIGS / f"presets/{name}.yaml", with_model=True)

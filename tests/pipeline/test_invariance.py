@@ -16,8 +16,8 @@ IN_MEMORY, THREADS, PROCESSES = "in_memory", "multi_threading", "multi_processin
         (THREADS, 2),
         (THREADS, 3),
         (PROCESSES, 2),
-        pytest.param(PROCESSES, 3, marks=pytest.mark.slow),
-        pytest.param("BundleBasedDirectRunner", 1, marks=pytest.mark.slow),
+        pytest.param(PROCESSES, 3, marks=pytest.mark.thorough),
+        pytest.param("BundleBasedDirectRunner", 1, marks=pytest.mark.thorough),
     ],
 )
 def test_same_bytes(invoke, mode: str, workers: int) -> None:

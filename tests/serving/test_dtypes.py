@@ -64,7 +64,7 @@ def test_in_float32_nothing_changes(exact):
     assert with_tolerance(trained) is trained
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_export_passes_its_gate_and_is_half_as_large(run, exported):
     result = export(invocation_of(run, HALF))
     rows = result["parity"]

@@ -37,7 +37,7 @@ def tokenizers(tmp_path_factory):
     return tmp_path_factory.mktemp("tokenizers")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODELS)
 def test_every_tiny_model_answers_as_keras_does(name, program, tokenizers, tmp_path):
     trained = untrained(name, tokenizers)

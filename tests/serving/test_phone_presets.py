@@ -56,7 +56,7 @@ def test_a_narrow_table_on_a_phone_answers_as_keras(tmp_path: Path) -> None:
     np.testing.assert_allclose(found["logits"], expected, rtol=0, atol=2e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "most"),
     [("phone_classifier", 10), ("phone_embedder", 15), ("phone_next_word", 15)],

@@ -143,7 +143,7 @@ def test_a_prefix_sees_itself_in_both_directions(prefix, delegate):
     params=[
         "t5_small",
         "transformer_base",
-        pytest.param("text_to_text", marks=pytest.mark.slow),
+        pytest.param("text_to_text", marks=pytest.mark.thorough),
     ],
 )
 def pair(request, tmp_path_factory):

@@ -71,7 +71,7 @@ def assert_same(a: TrainState, b: TrainState) -> None:
     "kind",
     [
         pytest.param(
-            kind, id=kind.__name__, marks=() if kind in OFTEN else pytest.mark.slow
+            kind, id=kind.__name__, marks=() if kind in OFTEN else pytest.mark.thorough
         )
         for kind in get_args(Optimizer)
     ],

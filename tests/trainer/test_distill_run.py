@@ -92,7 +92,7 @@ def test_a_student_from_yaml(run, teacher, monkeypatch) -> None:
         np.testing.assert_array_equal(weight, after[path], err_msg=path)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_student_begins_with_its_teachers_weights_and_adapters_suit_it(
     run, teacher
 ) -> None:

@@ -158,7 +158,7 @@ def test_the_run_that_is_made(trained, command, tmp_path) -> None:
     assert shelf >= {"imported", "training"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_is_left_is_exported_taught_by_its_old_self_and_pruned_again(
     trained, command, tmp_path
 ) -> None:

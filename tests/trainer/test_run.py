@@ -73,7 +73,7 @@ def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
 
 @pytest.mark.parametrize(
     "precision",
-    [pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"],
+    [pytest.param("mixed_bfloat16", marks=pytest.mark.thorough), "mixed_float16"],
 )
 def test_learns_in_half_precision(run, precision) -> None:
     result = train(run(*LEARN, f"training.precision={precision}"))
@@ -211,7 +211,7 @@ def test_the_log_has_the_rate_of_each_step(run) -> None:
 
 # At a validation, and elsewhere.
 @pytest.mark.parametrize(
-    "stop_at", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 5)), 3]
+    "stop_at", [*(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 5)), 3]
 )
 def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) -> None:
     overrides = ("training.steps=7", "training.evaluate_every=3")

@@ -84,7 +84,7 @@ TWICE = GlobalWindowAttention(num_heads=2, window_size=4, dropout=0.3)
 @pytest.mark.parametrize(
     ("kind", "attention"),
     [
-        pytest.param("causal", {}, marks=pytest.mark.slow),
+        pytest.param("causal", {}, marks=pytest.mark.thorough),
         pytest.param("seq2seq", {}, marks=without_jax),
         ("masked", {"attention": TWICE}),  # which drops twice in a call
     ],

@@ -64,8 +64,8 @@ def test_a_dense_layer_multiplies_by_what_its_whole_numbers_stand_for():
     [
         ("int8", 0.08, False),
         pytest.param("int4", 0.9, True, marks=without_jax),
-        pytest.param("int8", 0.08, True, marks=pytest.mark.slow),
-        pytest.param("int4", 0.9, False, marks=pytest.mark.slow),
+        pytest.param("int8", 0.08, True, marks=pytest.mark.thorough),
+        pytest.param("int4", 0.9, False, marks=pytest.mark.thorough),
     ],
 )
 def test_answers_stay_close(mode, furthest, gated):
@@ -78,7 +78,7 @@ def test_answers_stay_close(mode, furthest, gated):
 
 
 @without_jax
-@pytest.mark.slow  # alone a second each, after many other tests a minute
+@pytest.mark.thorough  # alone a second each, after many other tests a minute
 @pytest.mark.parametrize("mode", MODES)
 def test_saved_and_loaded_it_answers_the_same(mode, tmp_path):
     model = quantised(mode, num_layers=2, gated=True)
@@ -174,7 +174,7 @@ def test_a_table_of_scores_is_rounded_by_token(tmp_path):
 
 
 @without_jax
-@pytest.mark.slow  # alone a second each, after many other tests a minute
+@pytest.mark.thorough  # alone a second each, after many other tests a minute
 @pytest.mark.parametrize("mode", MODES)
 def test_adapters_beside_whole_numbers(mode, tmp_path):
     model = quantised(mode)

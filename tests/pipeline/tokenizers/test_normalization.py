@@ -44,7 +44,7 @@ def test_every_code_point_of_the_basic_plane(lowercase, strip_accents):
     assert unequal(sandwiches(range(0x10000)), lowercase, strip_accents) == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("lowercase", "strip_accents"), ALL_MODES)
 def test_every_code_point(lowercase, strip_accents):
     found = unequal(sandwiches(range(0x110000)), lowercase, strip_accents)

@@ -28,7 +28,7 @@ def requests_of(folder):
 
 
 @pytest.mark.parametrize(
-    "kind", ["causal", pytest.param("text_to_text", marks=pytest.mark.slow)]
+    "kind", ["causal", pytest.param("text_to_text", marks=pytest.mark.thorough)]
 )
 def test_every_output_has_a_row_for_each_text(tmp_path, kind):
     trained = load_trained(make_run(tmp_path / "run", config_of(kind)))

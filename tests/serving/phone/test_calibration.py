@@ -160,8 +160,8 @@ def test_images_are_asked_as_they_are(tmp_path):
     "name",
     [
         "gpt2_small",
-        pytest.param("t5_small", marks=pytest.mark.slow),
-        pytest.param("prefix", marks=pytest.mark.slow),
+        pytest.param("t5_small", marks=pytest.mark.thorough),
+        pytest.param("prefix", marks=pytest.mark.thorough),
     ],
 )
 def test_a_file_that_writes_is_asked_by_its_own_writer(name, tmp_path):

@@ -125,7 +125,7 @@ CASES = {
 
 SLOW = ("sentence_pairs", "pair_regression", "causal", "prefix", "text_to_text")
 NAMES = [
-    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+    pytest.param(name, marks=[pytest.mark.thorough] if name in SLOW else [])
     for name in CASES
 ]
 
@@ -293,7 +293,7 @@ READING = (
 
 
 @pytest.mark.parametrize(
-    "text", ["", pytest.param(" ", marks=pytest.mark.slow), TOO_LONG], ids=len
+    "text", ["", pytest.param(" ", marks=pytest.mark.thorough), TOO_LONG], ids=len
 )
 @pytest.mark.parametrize("name", READING)
 def test_a_text_of_nothing_and_one_that_is_too_long(asking, name, text):
@@ -302,7 +302,7 @@ def test_a_text_of_nothing_and_one_that_is_too_long(asking, name, text):
 
 
 @pytest.mark.parametrize(
-    "name", ["prefix", pytest.param("causal", marks=pytest.mark.slow)]
+    "name", ["prefix", pytest.param("causal", marks=pytest.mark.thorough)]
 )
 def test_a_beginning_of_nothing_and_one_that_is_too_long(asking, name):
     trained, folder = asking(name, "")

@@ -22,7 +22,7 @@ WRITERS = sorted(
 QUICK = ("llama_7b", "prefix", "span_corruption")
 VARIANTS = ("float32", "dynamic_int8")
 MARKED = [
-    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
     for name in WRITERS
 ]
 

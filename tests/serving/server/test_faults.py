@@ -233,7 +233,7 @@ def test_folders_that_vanish(tmp_path):
         assert client.post(PREDICT, GOOD) == ANSWER
 
 
-@pytest.mark.parametrize("reloads", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("reloads", [8, pytest.param(100, marks=pytest.mark.thorough)])
 def test_reloads_under_load(tmp_path, reloads):
     folder = tmp_path / NAME
     kinds = [save_half_plus(tmp_path / f"kind{n}", 10.0 * n) for n in range(2)]

@@ -21,7 +21,7 @@ def models(tmp_path_factory):
     return [folder / name for name in names]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_nothing_is_left_of_requests_and_versions(models):
     found = soak(models, minutes=2, reload_seconds=5)
     assert not found.tally.wrong

@@ -42,7 +42,7 @@ CASES = {
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=() if name == "byte_bpe" else pytest.mark.slow)
+        pytest.param(name, marks=() if name == "byte_bpe" else pytest.mark.thorough)
         for name in CASES
     ],
 )

@@ -60,7 +60,7 @@ CASES = {
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=() if name == "unigram" else pytest.mark.slow)
+        pytest.param(name, marks=() if name == "unigram" else pytest.mark.thorough)
         for name in CASES
     ],
 )
@@ -109,7 +109,7 @@ def fills_of(trained, source, answer):
     return told
 
 
-@pytest.mark.slow  # its parts are quick; servers, of a causal model
+@pytest.mark.thorough  # its parts are quick; servers, of a causal model
 def test_it_passes_the_gate_also_streamed_and_needs_no_python(run, native):
     trained, folder, _, _ = run
     result = export(invocation_of(folder, trained.config))

@@ -269,7 +269,7 @@ def test_predict_reads_files(run, ask, files, tmp_path):
         predict_images(client, paths)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_grey_images_and_examples_by_path(tmp_path):
     """A model of grey images makes colour ones grey."""
     (tmp_path / "colour.jpg").write_bytes(file_of(picture(40, 33), "JPEG"))
@@ -285,7 +285,7 @@ def test_grey_images_and_examples_by_path(tmp_path):
     assert judge.expected[0].pixels.shape == (SIZE, SIZE, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_example_that_is_no_image(run, tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"no image")
     for path, said in (("a.jpg", "no image"), ("b.jpg", "cannot be read")):
@@ -296,6 +296,6 @@ def test_an_example_that_is_no_image(run, tmp_path):
             ImageJudge.of(replace(run.trained, config=changed), run.folder)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_needs_no_python(run, ask, native):
     native(run.saved_model, ask)

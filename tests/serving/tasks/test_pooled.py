@@ -49,7 +49,7 @@ QUICK = ("sentence_pairs", "regression")
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
         for name in CASES
     ],
 )
@@ -199,7 +199,7 @@ def test_answers_to_ids_are_keras_s_also_on_phones(run):
         np.testing.assert_allclose(found[0], answer, atol=2e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_needs_no_python(run, native):
     path = run[0] / "export/saved_model/1"
     native(path, ask_saved_model(path))

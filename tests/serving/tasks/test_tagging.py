@@ -35,7 +35,7 @@ CASES = {
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=() if name == "entities" else pytest.mark.slow)
+        pytest.param(name, marks=() if name == "entities" else pytest.mark.thorough)
         for name in CASES
     ],
 )

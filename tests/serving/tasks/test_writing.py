@@ -81,7 +81,7 @@ def config_of(name):
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
         for name in CASES
     ],
 )
@@ -506,7 +506,7 @@ def test_streams_that_cannot_be_meant_are_refused_alone(run, model, name, value)
     assert name in refused.failure().message
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_needs_no_python(run, native):
     native(run[-1], run[-2])
 

@@ -100,7 +100,7 @@ def check_same(found, own) -> None:
     assert found["scores"]["accuracy"] == own["scores"]["accuracy"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_phones_file_scores_as_the_model_it_is_of(run) -> None:
     folder = run().run_folder
     file = write_phones_file(folder)
@@ -140,7 +140,7 @@ def packed_batch(length: int, vocabulary_size: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(
     "objective",
-    [CausalConfig(), pytest.param(PrefixConfig(), marks=pytest.mark.slow)],
+    [CausalConfig(), pytest.param(PrefixConfig(), marks=pytest.mark.thorough)],
     ids=lambda objective: objective.kind,
 )
 def test_an_export_that_writes_says_of_packed_records_what_the_model_says(
@@ -265,7 +265,7 @@ def test_a_model_that_is_not_there(run, tmp_path, capsys, name, kind) -> None:
     assert not (folder / "evaluation").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_text_longer_than_a_phone_reads(run) -> None:
     file = write_phones_file(run().run_folder)
     forward = build_exported(file, run().config, 1)

@@ -30,7 +30,7 @@ def words_of(name, texts):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(BERT[0], marks=pytest.mark.slow), BERT[-1]]
+    "name", [pytest.param(BERT[0], marks=pytest.mark.thorough), BERT[-1]]
 )
 def test_every_code_point_alone(name):
     # Joined, as a million texts take their time. Nothing crosses a space.
@@ -43,7 +43,7 @@ def test_every_code_point_alone(name):
     assert sum(map(len, phone)) > len(CODE_POINTS)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_code_point_among_gpt2s_words():
     texts = [
         "".join(f"a{chr(c)}1{chr(c)}!{chr(c)} " for c in CODE_POINTS[i : i + 4096])
