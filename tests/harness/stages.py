@@ -27,8 +27,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".stages"
 PRODUCT = ("configs", "pipeline", "model", "trainer", "serving")
-# Of older states of the code; a run of a few minutes may still be at work in one.
+# Of states of the code; in a young one another run may still be at work.
 KEPT = 3
+YOUNG = 3600.0  # seconds
 # Names a run of the tests, in all of its workers.
 RUN = "TRANSBEAM_TEST_RUN"
 
@@ -98,7 +99,8 @@ def tidy(root: Path = FOLDER) -> None:
     """Removes the folders of older states of the code, but for the latest few."""
     folders = sorted(root.glob("*/"), key=lambda path: path.stat().st_mtime)
     for folder in folders[:-KEPT]:
-        shutil.rmtree(folder, ignore_errors=True)
+        if time.time() - folder.stat().st_mtime > YOUNG:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache
