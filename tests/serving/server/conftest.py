@@ -16,17 +16,15 @@ from tensorflow_serving.apis import (
 from serving.server.background import in_background
 from serving.server.models.catalog import ModelSettings
 from serving.server.settings import Settings
-from tests.serving.server.half_plus import save_half_plus
+from tests.serving.server.half_plus import folder_of_half_plus_two
 
 NAME = "half_plus_two"
 
 
 @pytest.fixture(scope="session")
-def half_plus_two(tmp_path_factory) -> Path:
-    """A model's folder, with version 123."""
-    folder = tmp_path_factory.mktemp("models") / NAME
-    save_half_plus(folder / "123", 2.0)
-    return folder
+def half_plus_two() -> Path:
+    """A model's folder, with version 123; tests only read it."""
+    return folder_of_half_plus_two()
 
 
 class Client:

@@ -12,6 +12,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from serving.server.models.warming import FILE
 from serving.server.streaming.requests import BEGIN, JOIN, KEEP, STEP
+from tests.harness.stages import copy_of, stage
 
 TOKENS = 5  # where nothing is wished
 UNLUCKY = 13
@@ -26,9 +27,12 @@ _WISHES = {"text": tf.string, "max_new_tokens": tf.int32, "seed": tf.int32}
 
 def save_counting(folder: Path) -> Path:
     """Writes a version, whose folder must be new."""
+    return copy_of(stage("counting", _write), folder)
+
+
+def _write(folder: Path) -> None:
     model = Counting()
     tf.saved_model.save(model, str(folder), signatures=model.signatures())
-    return folder
 
 
 def warm_up(folder: Path) -> None:

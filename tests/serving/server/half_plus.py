@@ -1,40 +1,85 @@
 """y = x / 2 + offset: TF Serving's own example, with a signature of each kind.
 
-Beside them some that show what a server does to a batch.
+Beside them some that show what a server does to a batch, and one that answers when a
+test lets it.
 """
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from tests.harness.stages import copy_of, stage
+
 VECTOR = [None]
+BEGUN = "-begun"
 v1: Any = tf.compat.v1
 
 
-def save_half_plus(folder: Path, offset: float = 2.0, *, slow: bool = True) -> Path:
+def save_half_plus(folder: Path, offset: float = 2.0, *, held: bool = True) -> Path:
     """Writes a version, whose folder must be new.
 
     Args:
         folder: Of the version.
         offset: Half plus what.
-        slow: Whether with the signature that takes as long as one likes.
+        held: Whether with the signature that takes as long as one likes.
     """
+    name = f"half_plus-{offset:g}{'' if held else '-at-once'}"
+    return copy_of(stage(name, lambda made: _write(made, offset, held=held)), folder)
+
+
+def folder_of_half_plus_two() -> Path:
+    """A model's folder, with version 123; to be read."""
+    return stage("half_plus_two", lambda made: _write(made / "123", 2.0))
+
+
+def save_of_tensorflow_1(folder: Path) -> Path:
+    """Writes a version as TensorFlow 1 did: all signatures read one placeholder."""
+    return copy_of(stage("half_plus-of-tensorflow-1", _write_of_tensorflow_1), folder)
+
+
+class Held:
+    """A question that is answered when a test lets it, or when it takes too long.
+
+    Attributes:
+        body: The question.
+        inputs: The same, as a tensor.
+        answer: To it.
+    """
+
+    def __init__(self, file: Path):
+        self.file = file
+        self.body = {"signature_name": "held", "instances": [str(file)]}
+        self.inputs = {"file": np.array([str(file).encode()], object)}
+        self.answer = {"predictions": [str(file)]}
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the model has begun to work at it."""
+        return self.file.with_name(f"{self.file.name}{BEGUN}").exists()
+
+    def let(self) -> None:
+        """Lets it be answered."""
+        self.file.touch()
+
+
+def _write(folder: Path, offset: float, *, held: bool = True) -> None:
     model = HalfPlus(offset)
     signatures = model.signatures()
-    if not slow:
-        del signatures["slow"]
+    if not held:
+        del signatures["held"]
     tf.saved_model.save(model, str(folder), signatures=signatures)
     updater = v1.saved_model.signature_def_utils.MethodNameUpdater(str(folder))
     for method in ("regress", "classify"):
         name = f"tensorflow/serving/{method}"
         updater.replace_method_name(f"{method}_x_to_y", name, tags="serve")
     updater.save()
-    return folder
 
 
-def save_of_tensorflow_1(folder: Path) -> Path:
-    """Writes a version as TensorFlow 1 did: all signatures read one placeholder."""
+def _write_of_tensorflow_1(folder: Path) -> None:
+    # A builder of TensorFlow 1 insists on making the folder.
+    folder.rmdir()
     info = v1.saved_model.build_tensor_info
     methods = v1.saved_model.signature_constants
     with v1.Graph().as_default(), v1.Session() as session:
@@ -56,7 +101,6 @@ def save_of_tensorflow_1(folder: Path) -> Path:
         }
         builder.add_meta_graph_and_variables(session, ["serve"], signatures)
         builder.save()
-    return folder
 
 
 class HalfPlus(tf.Module):
@@ -98,11 +142,17 @@ class HalfPlus(tf.Module):
         """One number, whatever there is: nothing to cut up."""
         return {"total": tf.reduce_sum(x)}
 
-    def slow(self, turns: Any) -> Any:
-        """Takes some microseconds a turn."""
-        most = tf.reduce_max(turns)
-        done = tf.while_loop(lambda n: n < most, lambda n: [n + 1], [tf.constant(0)])
-        return {"done": tf.fill(tf.shape(turns), done[0])}
+    def held(self, file: Any) -> Any:
+        """Makes a file beside each, and answers when they are all there."""
+        begun = tf.map_fn(lambda name: _touch(name + BEGUN), file)
+
+        def is_missing(names: Any) -> Any:
+            return tf.size(tf.io.matching_files(names)) < tf.size(names)
+
+        with tf.control_dependencies([begun]):
+            names = tf.identity(file)
+        [found] = tf.while_loop(is_missing, lambda names: [names + ""], [names])
+        return {"found": found}
 
     def signatures(self) -> dict[str, Any]:
         floats = tf.TensorSpec(VECTOR, tf.float32, name="x")
@@ -110,7 +160,7 @@ class HalfPlus(tf.Module):
         examples = tf.TensorSpec(VECTOR, tf.string, name="inputs")
         scale = tf.TensorSpec(VECTOR, tf.int32, name="scale")
         matrix = tf.TensorSpec([None, None], tf.int32, name="matrix")
-        turns = tf.TensorSpec(VECTOR, tf.int32, name="turns")
+        files = tf.TensorSpec(VECTOR, tf.string, name="file")
         made = {
             "serving_default": (self.one, [floats]),
             "two": (self.two, [floats, scale]),
@@ -122,7 +172,7 @@ class HalfPlus(tf.Module):
             "codes": (self.codes, [texts]),
             "sums": (self.sums, [matrix]),
             "total": (self.total, [floats]),
-            "slow": (self.slow, [turns]),
+            "held": (self.held, [files]),
         }
         return {
             name: tf.function(function, input_signature=specs).get_concrete_function()
@@ -132,3 +182,8 @@ class HalfPlus(tf.Module):
     def _of_examples(self, inputs: Any) -> Any:
         features = {"x": tf.io.FixedLenFeature([1], tf.float32)}
         return self.one(tf.io.parse_example(inputs, features)["x"])["y"]
+
+
+def _touch(file: Any) -> Any:
+    with tf.control_dependencies([tf.io.write_file(file, "")]):
+        return tf.identity(file)

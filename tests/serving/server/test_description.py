@@ -173,7 +173,7 @@ def test_shapes_and_types_that_json_has_no_words_for(tmp_path):
 def test_versions_labels_and_streams(tmp_path):
     folder = tmp_path / NAME
     save_half_plus(folder / "7")
-    save_half_plus(folder / "8", slow=False)
+    save_half_plus(folder / "8", held=False)
     save_counting(tmp_path / "counting" / "1")
     labels = {"stable": 7, "gone": 6}
     models = (
@@ -193,9 +193,9 @@ def test_versions_labels_and_streams(tmp_path):
         assert version["schema"]["enum"] == [7, 8]
         [label] = paths[f"{MODEL}/labels/{{label}}:predict"]["parameters"]
         assert label["schema"]["enum"] == ["stable"]
-        slow = {"signature_name": "slow", "instances": [1]}
-        assert question(document, version="7")(slow)
-        assert not question(document, version="8")(slow)
+        held = {"signature_name": "held", "instances": ["a"]}
+        assert question(document, version="7")(held)
+        assert not question(document, version="8")(held)
         # A path without a version is that of the latest.
         body = paths[f"{MODEL}:predict"]["post"]["requestBody"]["content"]
         [reference] = body["application/json"]["schema"].values()
@@ -215,7 +215,7 @@ def test_versions_labels_and_streams(tmp_path):
 
 def test_another_version_is_described_when_it_answers(tmp_path):
     folder = tmp_path / NAME
-    save_half_plus(folder / "1", slow=False)
+    save_half_plus(folder / "1", held=False)
     save_half_plus(tmp_path / "coming")
     with running(settings_for(folder, poll_seconds=0.05)) as client:
         assert (

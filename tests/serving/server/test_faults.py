@@ -15,19 +15,15 @@ import pytest
 from serving.server import metrics
 from serving.server.background import in_background
 from serving.server.models.batching import BatchingParameters
+from serving.server.models.versions import Model
 from serving.server.settings import Limits
 from tests.serving.server.conftest import NAME, Client, running, settings_for
-from tests.serving.server.half_plus import save_half_plus
+from tests.serving.server.half_plus import Held, save_half_plus
 from tests.serving.server.test_rpc import predict_request
 
 PREDICT = f"{NAME}:predict"
 GOOD = {"instances": [1.0]}
 ANSWER = (200, {"predictions": [2.5]})
-A_WHILE = 300_000  # turns, about a second
-
-
-def slow(turns=A_WHILE):
-    return {"signature_name": "slow", "instances": [turns]}
 
 
 def until(condition, seconds=60):
@@ -63,7 +59,7 @@ def test_a_poisoned_request_fails_alone(half_plus_two):
 
 
 def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
-    limits = Limits(body_seconds=2.0)
+    limits = Limits(body_seconds=0.5)
     with running(settings_for(half_plus_two, limits=limits)) as client:
         head = HEAD + b"\nContent-Length: 100"
         with raw(client, head, b'{"inst') as connection:
@@ -72,7 +68,7 @@ def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
             while b"}" not in answer:
                 answer += connection.recv(2**16)
         assert answer.startswith(b"HTTP/1.1 408 ")
-        assert b"did not come within 2 s" in answer
+        assert b"did not come within 0.5 s" in answer
         assert client.post(PREDICT, GOOD) == ANSWER
 
 
@@ -94,36 +90,61 @@ def test_a_client_that_goes_away(server, body):
         until(lambda: cancelled(server) == before + 20)
 
 
-def test_who_goes_away_while_waiting_is_not_worked_for(half_plus_two):
+def in_flight(client, count):
+    page = client.send("GET", metrics.PATH)[2].decode()
+    return f"in_flight {count}.0\n" in page
+
+
+@pytest.fixture
+def held(tmp_path):
+    """Many questions that are answered when they are let."""
+    folder = tmp_path / "held"
+    folder.mkdir()
+    questions = [Held(folder / str(number)) for number in range(20)]
+    yield questions
+    for question in questions:
+        question.let()
+
+
+def test_who_goes_away_while_waiting_is_not_worked_for(half_plus_two, held):
+    def sent(question):
+        body = json.dumps(question.body).encode()
+        return raw(client, HEAD + b"\nContent-Length: %d" % len(body), body)
+
     batching = BatchingParameters(num_batch_threads=1, max_batch_size=1)
     with running(settings_for(half_plus_two, batching=batching)) as client:
-        body = json.dumps(slow()).encode()
-        head = HEAD + b"\nContent-Length: %d" % len(body)
-        connections = [raw(client, head, body) for _ in range(30)]
-        until(lambda: b"batch_size_count" in client.send("GET", METRICS)[2])
+        first, *others = held
+        connections = [sent(first)]
+        until(lambda: first.is_run)
+        connections += map(sent, others)
+        until(lambda: in_flight(client, 20))
         for connection in connections:
             connection.close()
-        # The rest of the thirty would take half a minute.
-        began = time.monotonic()
+        until(lambda: cancelled(client) == 20)
+        first.let()
         assert client.post(PREDICT, GOOD) == ANSWER
-        assert time.monotonic() - began < 15
+        assert not any(question.is_run for question in others)
 
 
-def test_who_goes_away_over_grpc_is_not_worked_for(half_plus_two):
+def test_who_goes_away_over_grpc_is_not_worked_for(half_plus_two, held):
+    def sent(question):
+        request = predict_request(signature="held", **question.inputs)
+        return client.prediction.Predict.future(request, 60.0)
+
     batching = BatchingParameters(num_batch_threads=1, max_batch_size=1)
-    turns = np.array([2 * A_WHILE], np.int32)
-    request = predict_request(signature="slow", turns=turns)
     with running(settings_for(half_plus_two, batching=batching)) as client:
-        asked = [client.prediction.Predict.future(request, 60.0) for _ in range(20)]
-        until(lambda: b"in_flight 20.0" in client.send("GET", metrics.PATH)[2])
+        first, *others = held
+        asked = [sent(first)]
+        until(lambda: first.is_run)
+        asked += map(sent, others)
+        until(lambda: in_flight(client, 20))
         for answer in asked:
             answer.cancel()
-        # One is being run; the others would take half a minute.
-        began = time.monotonic()
+        until(lambda: cancelled(client) == 20)
+        first.let()
         answer = client.prediction.Predict(predict_request(), 60.0)
         assert list(answer.outputs["y"].float_val) == [3.0]
-        assert time.monotonic() - began < 15
-        until(lambda: cancelled(client) == 20)
+        assert not any(question.is_run for question in others)
 
 
 METRICS = "/monitoring/prometheus/metrics"
@@ -147,28 +168,38 @@ def test_what_is_no_http(server, head):
     assert server.post(PREDICT, GOOD) == ANSWER
 
 
-def test_a_full_queue_refuses_and_recovers(half_plus_two):
+def test_a_full_queue_refuses_and_recovers(half_plus_two, held):
     batching = BatchingParameters(
         max_batch_size=1, max_enqueued_batches=2, num_batch_threads=1
     )
-    with running(settings_for(half_plus_two, batching=batching)) as client:
-        with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda _: client.post(PREDICT, slow()), range(8)))
-        statuses = sorted(status for status, _ in found)
-        # Two wait, or one runs and two wait; the others are refused at once.
-        assert statuses[:2] == [200, 200]
-        assert set(statuses) == {200, 429}
+    settings = settings_for(half_plus_two, batching=batching)
+    with running(settings) as client, ThreadPoolExecutor(8) as pool:
+        first, *others = held[:8]
+        asked = [pool.submit(client.post, PREDICT, first.body)]
+        until(lambda: first.is_run)
+        asked += [pool.submit(client.post, PREDICT, other.body) for other in others]
+        # One runs and two wait; the others are refused at once.
+        until(lambda: sum(answer.done() for answer in asked) == 5)
+        refused = [answer.result() for answer in asked if answer.done()]
+        for question in held:
+            question.let()
         message = "The batch scheduling queue to which this task was submitted is full"
-        assert all(message in a["error"] for status, a in found if status == 429)
+        for status, answer in refused:
+            assert status == 429
+            assert message in answer["error"]
+        for question, answer in zip(held, asked, strict=False):
+            assert answer.result() in [(200, question.answer), *refused]
+        assert sum(answer.result()[0] == 200 for answer in asked) == 3
         assert client.post(PREDICT, GOOD) == ANSWER
 
 
-def test_while_one_door_finishes_the_other_lets_nobody_in(half_plus_two):
+def test_while_one_door_finishes_the_other_lets_nobody_in(half_plus_two, held):
+    question = held[0]
     with ThreadPoolExecutor(2) as pool, ExitStack() as server:
         addresses = server.enter_context(in_background(settings_for(half_plus_two)))
         client = Client(addresses)
-        answer = pool.submit(client.post, PREDICT, slow(5 * A_WHILE))
-        until(lambda: b"in_flight 1.0" in client.send("GET", metrics.PATH)[2])
+        answer = pool.submit(client.post, PREDICT, question.body)
+        until(lambda: question.is_run)
         leaving = pool.submit(server.close)
 
         def is_refused():
@@ -180,23 +211,25 @@ def test_while_one_door_finishes_the_other_lets_nobody_in(half_plus_two):
 
         until(is_refused)
         assert not answer.done()
-        assert answer.result()[0] == 200
+        question.let()
+        assert answer.result() == (200, question.answer)
         leaving.result()
         client.close()
 
 
-def test_an_answer_that_takes_too_long(half_plus_two):
+def test_an_answer_that_takes_too_long(half_plus_two, held):
     limits = Limits(answer_seconds=1.0)
-    with running(settings_for(half_plus_two, limits=limits)) as client:
-        status, answer = client.post(PREDICT, slow(100 * A_WHILE))
-        assert status == 504
-        assert "no answer within 1 s" in answer["error"]
-        request = predict_request(
-            signature="slow", turns=np.array([100 * A_WHILE], np.int32)
-        )
+    settings = settings_for(half_plus_two, limits=limits)
+    with running(settings) as client, ThreadPoolExecutor(1) as pool:
+        first, second = held[:2]
+        asked = pool.submit(client.post, PREDICT, first.body)
+        request = predict_request(signature="held", **second.inputs)
         with pytest.raises(grpc.RpcError) as caught:
             client.prediction.Predict(request, 30.0)
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        status, answer = asked.result()
+        assert status == 504
+        assert "no answer within 1 s" in answer["error"]
         assert client.post(PREDICT, GOOD) == ANSWER
 
 
@@ -220,7 +253,9 @@ def test_a_damaged_version_does_not_take_over(tmp_path):
         until(lambda: client.post(PREDICT, GOOD) == (200, {"predictions": [3.5]}))
 
 
-def test_folders_that_vanish(tmp_path):
+def test_folders_that_vanish(tmp_path, monkeypatch):
+    looks, poll = [], Model.poll
+    monkeypatch.setattr(Model, "poll", lambda self: looks.append(1) or poll(self))
     folder = tmp_path / NAME
     save_half_plus(folder / "1", 2.0)
     save_half_plus(folder / "2", 3.0)
@@ -229,7 +264,8 @@ def test_folders_that_vanish(tmp_path):
         shutil.rmtree(folder / "2")
         until(lambda: client.post(PREDICT, GOOD) == ANSWER)
         shutil.rmtree(folder)
-        time.sleep(0.3)  # some looks later
+        some_later = len(looks) + 4
+        until(lambda: len(looks) >= some_later)
         assert client.post(PREDICT, GOOD) == ANSWER
 
 

@@ -33,8 +33,8 @@ QUICK = [
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    save_half_plus(folder / NAME / "1", slow=False)
-    save_half_plus(folder / NAME / "2", 3.0, slow=False)
+    save_half_plus(folder / NAME / "1", held=False)
+    save_half_plus(folder / NAME / "2", 3.0, held=False)
     save_counting(folder / "counting" / "1")
     return [folder / NAME, folder / "counting"]
 

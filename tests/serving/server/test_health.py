@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2
 
 from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.half_plus import Held
 from tests.serving.server.test_faults import until
 
 WAIT = 30.0
@@ -95,32 +96,41 @@ def test_it_is_ready_when_every_model_answers(half_plus_two, tmp_path):
             each.cancel()
 
 
-def test_a_server_that_stops_says_so_and_does_not_wait_for_who_watches(half_plus_two):
-    turns = 300_000  # about a second
-    answers, seen = [], []
+def test_a_server_that_stops_says_so_and_does_not_wait_for_who_watches(
+    half_plus_two, tmp_path
+):
+    question = Held(tmp_path / "question")
+    answers, seen, told = [], [], threading.Event()
+
+    def listen():
+        for status in watching:
+            seen.append(status.status)
+            told.set()
+
     with contextlib.ExitStack() as rest:
         with running(settings_for(half_plus_two)) as client:
             _, watch = rest.enter_context(health_of(client))
             watching = watch()
             seen.append(next(watching).status)
-            body = {"signature_name": "slow", "instances": [turns]}
+            path = f"{NAME}:predict"
             asking = threading.Thread(
-                target=lambda: answers.append(client.post(f"{NAME}:predict", body))
+                target=lambda: answers.append(client.post(path, question.body))
             )
             asking.start()
-            page = "/monitoring/prometheus/metrics"
-            under_way = b"\ntransbeam_requests_in_flight 1.0"
-            until(lambda: under_way in client.send("GET", page)[2])
-            listening = threading.Thread(
-                target=lambda: seen.extend(told.status for told in watching)
-            )
+            until(lambda: question.is_run)
+            listening = threading.Thread(target=listen)
             listening.start()
+            # It says so while it has still to answer.
+            answering = threading.Thread(
+                target=lambda: told.wait(60) and question.let()
+            )
+            answering.start()
             began = time.monotonic()
         # Far less than those 30 s that a request may take.
         assert time.monotonic() - began < 15
         asking.join(60)
         listening.join(60)
-    assert answers == [(200, {"predictions": [turns]})]
+    assert answers == [(200, question.answer)]
     assert seen == [SERVING, NOT_SERVING]
 
 
