@@ -1,44 +1,19 @@
-"""`transbeam serve` as a process: what it says, how it stops, and what it refuses."""
+"""`transbeam serve`: what it says, how it stops, and what it refuses."""
 
 import argparse
 import json
 import signal
-import subprocess
-import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 
 import pytest
 
 from serving.server.command import add_serve_arguments
 from tests.serving.server.conftest import NAME
-
-A_WHILE = 300_000  # turns, about a second
-
-
-@contextmanager
-def started(*arguments):
-    """A process that serves, and the address of its REST API."""
-    command = [sys.executable, "-m", "serving", "serve", "--json", *arguments]
-    ports = ["--port", "0", "--rest-port", "0"]
-    with subprocess.Popen(
-        [*command, *ports],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            said = ""
-            while not said.endswith("}\n"):
-                line = process.stdout.readline()
-                assert line, process.stderr.read()
-                said += line
-            yield process, json.loads(said)["rest"]
-        finally:
-            process.kill()
+from tests.serving.server.half_plus import Held
+from tests.serving.server.starting import commanded, started
+from tests.serving.server.test_faults import until
 
 
 def ask(address, body):
@@ -48,50 +23,34 @@ def ask(address, body):
         return json.loads(answer.read())
 
 
+def listens(address):
+    try:
+        return urllib.request.urlopen(f"{address}/livez", timeout=60).status == 200
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_it_answers_what_it_began(half_plus_two, number):
+def test_told_to_stop_it_answers_what_it_began(half_plus_two, tmp_path, number):
     with started("--model", str(half_plus_two)) as (process, address):
         assert ask(address, {"instances": [1.0]}) == {"predictions": [2.5]}
-        answers = []
-        body = {"signature_name": "slow", "instances": [A_WHILE]}
-        asking = threading.Thread(target=lambda: answers.append(ask(address, body)))
+        question, answers = Held(tmp_path / "question"), []
+        asking = threading.Thread(
+            target=lambda: answers.append(ask(address, question.body))
+        )
         asking.start()
-        metrics = f"{address}/monitoring/prometheus/metrics"
-        under_way = b"\ntransbeam_requests_in_flight 1.0"
-        while under_way not in urllib.request.urlopen(metrics, timeout=10).read():
-            assert asking.is_alive()
-            time.sleep(0.01)
+        until(lambda: question.is_run)
         process.send_signal(number)
+        until(lambda: not listens(address))
+        assert process.poll() is None
+        question.let()
         asking.join(60)
-        assert answers == [{"predictions": [A_WHILE]}]
+        assert answers == [question.answer]
         _, told = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "All requests are answered. Stopped." in told
     with pytest.raises(urllib.error.URLError):
         ask(address, {"instances": [1.0]})
-
-
-def test_killed_under_load_it_begins_again(half_plus_two):
-    for _ in range(2):
-        with started("--model", str(half_plus_two)) as (process, address):
-            stop = threading.Event()
-
-            def load(address=address, stop=stop):
-                while not stop.is_set():
-                    try:
-                        assert ask(address, {"instances": [1.0]}) == ANSWER
-                    except OSError:
-                        return
-
-            threads = [threading.Thread(target=load) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            assert ask(address, {"instances": [1.0]}) == ANSWER
-            process.kill()
-            process.wait(60)
-            stop.set()
-            for thread in threads:
-                thread.join(60)
 
 
 ANSWER = {"predictions": [2.5]}
@@ -161,26 +120,31 @@ def test_a_wait_that_is_none(capsys, seconds):
     assert f"{seconds!r} is no time: 0 s or more" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken(half_plus_two, capsys):
+def test_a_port_that_is_taken(server, half_plus_two, capsys):
     from serving.__main__ import main
 
-    with started("--model", str(half_plus_two)) as (_, address):
-        port = address.rpartition(":")[2]
-        command = ["serve", "--model", str(half_plus_two), "--port", "0"]
-        assert main([*command, "--rest-port", port]) == 2
-        told = capsys.readouterr().err
-        assert f"cannot listen on 127.0.0.1:{port}" in told
-        assert "--rest-port" in told
-        assert main([*command[:-1], port, "--rest-port", "0"]) == 2
-        assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+    command = ["serve", "--model", str(half_plus_two)]
+    port = server.addresses.rest.rpartition(":")[2]
+    assert main([*command, "--port", "0", "--rest-port", port]) == 2
+    told = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1:{port}" in told
+    assert "--rest-port" in told
+    port = server.addresses.grpc.rpartition(":")[2]
+    for taken in (port, server.addresses.rest.rpartition(":")[2]):
+        assert main([*command, "--port", taken, "--rest-port", "0"]) == 2
+        assert f"cannot listen on 127.0.0.1:{taken}" in capsys.readouterr().err
 
 
-def test_one_version_alone(half_plus_two):
-    with started("--model", str(half_plus_two / "123")) as (_, address):
-        assert ask(address, {"instances": [1.0]}) == ANSWER
+def test_one_version_alone(half_plus_two, capsys):
+    with commanded("--model", str(half_plus_two / "123")) as addresses:
+        assert ask(addresses.rest, {"instances": [1.0]}) == ANSWER
+    told = capsys.readouterr().out
+    assert f"REST  {addresses.rest}/v1/models/{NAME}\n" in told
+    assert f"gRPC  {addresses.grpc}\n" in told
+    assert told.endswith("All requests are answered. Stopped.\n")
 
 
-def test_several_models_by_their_configuration(half_plus_two, tmp_path):
+def test_several_models_by_their_configuration(half_plus_two, tmp_path, capsys):
     file = tmp_path / "model.config"
     models = "".join(
         f'config {{ name: "{name}" base_path: "{half_plus_two}" }}\n'
@@ -188,16 +152,20 @@ def test_several_models_by_their_configuration(half_plus_two, tmp_path):
     )
     file.write_text(f"model_config_list {{\n{models}}}\n")
     batching = tmp_path / "batching.txt"
-    batching.write_text("max_batch_size { value: 8 }\n")
-    arguments = ["--model-config-file", str(file)]
+    batching.write_text("max_batch_size { value: 8 } allowed_batch_sizes: 8")
+    arguments = ["--model-config-file", str(file), "--json"]
     arguments += ["--batching-parameters-file", str(batching)]
-    with started(*arguments) as (_, address):
-        assert ask(address, {"instances": [1.0]}) == ANSWER
-        other = f"{address}/v1/models/other"
+    with commanded(*arguments) as addresses:
+        body = {"signature_name": "rows", "instances": ["a"]}
+        answer = {"predictions": [{"length": 1, "rows": 8}]}
+        assert ask(addresses.rest, body) == answer
+        other = f"{addresses.rest}/v1/models/other"
         assert urllib.request.urlopen(other, timeout=10).status == 200
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"rest": addresses.rest, "grpc": addresses.grpc}
 
 
-def test_what_the_configuration_of_models_may_do(half_plus_two, tmp_path):
+def test_what_the_configuration_of_models_may_do(half_plus_two, tmp_path, capsys):
     """Each flag does its work in the process, and the server says what it waits for."""
     config = f'name: "{NAME}" base_path: "{half_plus_two}"'
     file = tmp_path / "model.config"
@@ -210,18 +178,22 @@ def test_what_the_configuration_of_models_may_do(half_plus_two, tmp_path):
     batching = tmp_path / "batching.txt"
     batching.write_text("max_batch_size: 4 allowed_batch_sizes: 4")
     arguments += ["--batching-parameters-file", str(batching)]
-    with started(*arguments) as (process, address):
+    said = ""
+
+    def says(text):
+        nonlocal said
+        said += capsys.readouterr().err
+        return text in said
+
+    with commanded(*arguments) as addresses:
         # The version brings no parameters along, so nobody fills its batches up to 4.
         body = {"signature_name": "rows", "instances": ["a"]}
-        [row] = ask(address, body)["predictions"]
+        [row] = ask(addresses.rest, body)["predictions"]
         assert row["rows"] == 1
         file.unlink()
-        said = ""
-        while "All models stay as they are" not in said:
-            said = process.stderr.readline()
-            assert said
+        until(lambda: says("All models stay as they are"))
         assert str(file) in said
-        assert ask(address, {"instances": [1.0]}) == ANSWER
+        assert ask(addresses.rest, {"instances": [1.0]}) == ANSWER
 
 
 def test_it_listens_on_this_machine_alone_unless_told_otherwise():

@@ -2,9 +2,8 @@
 
 import json
 import shutil
-import signal
-import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
@@ -26,8 +25,9 @@ from serving.server.recording.settings import LogSettings
 from serving.server.settings import Settings
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.counting import save_counting
-from tests.serving.server.half_plus import save_of_tensorflow_1
-from tests.serving.server.test_command import ask, started
+from tests.serving.server.half_plus import Held, save_of_tensorflow_1
+from tests.serving.server.starting import commanded, started
+from tests.serving.server.test_command import ask
 from tests.serving.server.test_faults import until
 from tests.serving.server.test_rpc import (
     CLASSIFY,
@@ -254,12 +254,9 @@ def test_a_client_cannot_have_others_texts_written(half_plus_two, logs, tmp_path
 
 def test_a_server_that_is_told_to_stop_writes_what_it_answered(half_plus_two, logs):
     arguments = ["--model", str(half_plus_two), "--log-requests", str(logs)]
-    with started(*arguments) as (process, address):
+    with commanded(*arguments) as addresses:
         for number in range(200):
-            ask(address, {"instances": [float(number)]})
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-    assert process.returncode == 0
+            ask(addresses.rest, {"instances": [float(number)]})
     assert [path.suffix for path in logs.iterdir()] == [".tfrecord"]
     asked = [
         tf.make_ndarray(log.predict_log.request.inputs["x"]).tolist()
@@ -268,21 +265,37 @@ def test_a_server_that_is_told_to_stop_writes_what_it_answered(half_plus_two, lo
     assert asked == [[float(number)] for number in range(200)]
 
 
-def test_a_server_that_is_killed_leaves_what_it_wrote(half_plus_two, logs):
+def test_a_server_that_is_killed_at_work_leaves_what_it_wrote_and_begins_again(
+    half_plus_two, logs, tmp_path
+):
+    questions = [Held(tmp_path / str(number)) for number in range(4)]
+
+    def asked_in_vain(question):
+        with pytest.raises(OSError):
+            ask(address, question.body)
+
     arguments = ["--model", str(half_plus_two), "--log-requests", str(logs)]
     arguments += ["--log-sample", "1"]
-    with started(*arguments) as (process, address):
+    with ThreadPoolExecutor(4) as pool, started(*arguments) as (process, address):
         ask(address, {"instances": [1.0]})
         metrics = f"{address}/monitoring/prometheus/metrics"
-        written = b'outcome="written"} 1.0'
-        while written not in urllib.request.urlopen(metrics, timeout=10).read():
-            time.sleep(0.01)
+
+        def says(text):
+            with urllib.request.urlopen(metrics, timeout=10) as page:
+                return text in page.read()
+
+        until(lambda: says(b'outcome="written"} 1.0'))
+        asking = [pool.submit(asked_in_vain, question) for question in questions]
+        until(lambda: says(b"requests_in_flight 4.0"))
         process.kill()
         process.wait(60)
+        for asked in asking:
+            asked.result(60)
     assert [path.name.endswith(".tfrecord.tmp") for path in logs.iterdir()] == [True]
     assert len(read(logs)) == 1
     # Who comes next has a file of its own.
     with running(logging(half_plus_two, logs)) as client:
-        client.post(f"{NAME}:predict", {"instances": [1.0]})
+        answer = client.post(f"{NAME}:predict", {"instances": [1.0]})
+        assert answer == (200, {"predictions": [2.5]})
     assert [path.suffix for path in sorted(logs.iterdir())] == [".tmp", ".tfrecord"]
     assert len(read(logs)) == 2

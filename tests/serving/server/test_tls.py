@@ -4,8 +4,6 @@ The certificate is signed by itself, as one is that somebody makes for a small s
 """
 
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +15,7 @@ from serving.client.interface import ServerError
 from tests.serving.server.certificates import make_pair
 from tests.serving.server.conftest import NAME
 from tests.serving.server.counting import save_counting
+from tests.serving.server.starting import commanded
 
 DOORS = ["rest", "grpc"]
 WRITER = "writer"
@@ -44,7 +43,7 @@ def pairs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(pairs, half_plus_two, tmp_path_factory):
-    """A process that serves some models, with TLS and a token."""
+    """Some models, with TLS and a token."""
     folder = tmp_path_factory.mktemp("served")
     save_counting(folder / WRITER / "1")
     save_scorer(folder / SCORER / "1")
@@ -55,32 +54,14 @@ def served(pairs, half_plus_two, tmp_path_factory):
     )
     (folder / "model.config").write_text(f"model_config_list {{\n{configs}}}\n")
     (folder / "token").write_text("secret\n")
-    command = [sys.executable, "-m", "serving", "serve", "--json"]
-    command += ["--model-config-file", str(folder / "model.config")]
-    command += ["--token-file", str(folder / "token"), *pairs[0].flags()]
-    with (
-        open(folder / "told", "w") as told,
-        subprocess.Popen(
-            [*command, "--port", "0", "--rest-port", "0"],
-            stdout=subprocess.PIPE,
-            stderr=told,
-            text=True,
-        ) as process,
-    ):
-        try:
-            said = ""
-            while not said.endswith("}\n"):
-                line = process.stdout.readline()
-                assert line, (folder / "told").read_text()
-                said += line
-            addresses = json.loads(said)
-            yield SimpleNamespace(
-                rest=addresses["rest"],
-                grpc=f"grpcs://{addresses['grpc']}",
-                token=folder / "token",
-            )
-        finally:
-            process.kill()
+    arguments = ["--model-config-file", str(folder / "model.config")]
+    arguments += ["--token-file", str(folder / "token"), *pairs[0].flags(), "--quiet"]
+    with commanded(*arguments) as addresses:
+        yield SimpleNamespace(
+            rest=addresses.rest,
+            grpc=f"grpcs://{addresses.grpc}",
+            token=folder / "token",
+        )
 
 
 def answers(served, door, certificate):
