@@ -2,6 +2,8 @@
 # make test   installs the test tools and runs the tests
 # make test-phone   runs the tests that ask MediaPipe and LiteRT-LM
 # make test-jax   runs the tests of the model on JAX
+# make test-all   runs the thorough tests as well, PART=name those of a part
+# make test-changed   runs the tests that a change can reach, nearest first
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +15,8 @@ RECIPE := setup.py constraints.txt
 # come last, and one worker would wait for the other.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-jax test-phone test-all check format bench docs clean
+.PHONY: demo test test-jax test-phone test-all test-changed test-record check format \
+	bench docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
@@ -38,8 +41,19 @@ test-phone: $(VENV)/.test-installed $(PHONE)/.installed
 	TRANSBEAM_PHONE_PYTHON=$(PHONE)/bin/python $(BIN)/python -m pytest -n auto \
 		tests/serving/phone/test_mediapipe.py tests/serving/phone/test_litert_lm.py
 
-test-all: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n auto
+# Everything, in parts of at most 40 minutes: make test-all PART=serving
+PART ?=
+test-all: $(VENV)/.test-installed $(PHONE)/.installed
+	$(BIN)/python -m tests.harness.parts $(PART)
+
+# The tests that what has changed since a commit can reach: make test-changed SINCE=main
+SINCE ?= HEAD
+test-changed: $(VENV)/.test-installed
+	$(BIN)/python -m tests.harness.reach $(SINCE)
+
+# What each test executes, for test-changed.
+test-record: $(VENV)/.test-installed
+	$(BIN)/python -m tests.harness.reach.record
 
 check: $(VENV)/.test-installed
 	$(BIN)/ruff check .
@@ -58,7 +72,7 @@ docs: $(VENV)/.test-installed
 	$(BIN)/python -m tests.docs
 
 clean:
-	rm -rf $(VENV) $(PHONE) build *.egg-info runs .stages
+	rm -rf $(VENV) $(PHONE) build *.egg-info runs .stages .reach .test-reports
 
 $(VENV)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(VENV)

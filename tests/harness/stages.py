@@ -20,12 +20,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / ".stages"
+FOLDER = Path(os.environ.get("TRANSBEAM_STAGES", ROOT / ".stages"))
 PRODUCT = ("configs", "pipeline", "model", "trainer", "serving")
 # Of states of the code; in a young one another run may still be at work.
 KEPT = 3
@@ -35,6 +35,8 @@ RUN = "TRANSBEAM_TEST_RUN"
 
 # Of this process.
 making: list[str] = []
+# A context that each use of a stage happens in; given the stage's name.
+on_use: list[Callable[[str], AbstractContextManager[None]]] = [nullcontext]
 
 
 def stage(name: str, make: Callable[[Path], None], root: Path | None = None) -> Path:
@@ -49,7 +51,7 @@ def stage(name: str, make: Callable[[Path], None], root: Path | None = None) -> 
     """
     root, name = root or FOLDER / key(), name + _maker(make)
     folder, done = root / name, root / f"{name}.done"
-    with _locked(root / f"{name}.lock"):
+    with _locked(root / f"{name}.lock"), on_use[0](name):
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

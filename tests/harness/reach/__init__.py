@@ -1,0 +1,1 @@
+"""Chooses the tests that a change can reach: by what each executed, and by imports."""
