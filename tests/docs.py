@@ -1,10 +1,12 @@
 """Runs the commands of the documentation, as readers would: `python -m tests.docs`.
 
 A command is a line that begins with `$ ` in a fence marked `console`. There are two
-readers at a time, one of the README and one of docs/, each in a folder with the same
-files and runs of its own. Each runs commands in the order in which they stand, with the
-environment's commands on the path. The first that fails ends it. `make test` is left
-out: CI has just run it. The demo is trained for few of its steps.
+readers at a time. Each takes a document, runs its commands in the order in which they
+stand, with the environment's commands on the path, and takes the next. They share a
+folder that looks like the project's root, so that what one has trained the other finds
+trained, and take turns where commands are about the same run. The first command that
+fails ends it. `make test` is left out: CI has just run it. The demo is trained for few
+of its steps.
 """
 
 import os
@@ -14,17 +16,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DONE_BEFORE = {"make test"}
 # That it learns much is not what its commands are run for.
 DEMO_STEPS = ("steps: 1300", "steps: 150")
+READERS = 2
+# What a command works on: `configs/tiny/masked.yaml` and `runs/tiny_masked` are one.
+RUN = re.compile(r"\b(?:configs/|runs/)((?:tiny[/_])?\w+)")
 
 
 def commands(document: Path) -> list[str]:
@@ -36,12 +42,15 @@ def commands(document: Path) -> list[str]:
 
 def main() -> int:
     """Runs every command of the README and of docs/."""
-    failed = Event()
-    told = [[ROOT / "README.md"], sorted((ROOT / "docs").glob("*.md"))]
-    with ExitStack() as folders, ThreadPoolExecutor() as readers:
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    # The longest first, or at the end one reader waits for the other.
+    waiting = deque(sorted(documents, key=lambda document: -len(commands(document))))
+    waiting.remove(documents[0])
+    waiting.appendleft(documents[0])  # the demo
+    failed, turns = Event(), defaultdict(Lock)
+    with desk() as folder, ThreadPoolExecutor() as readers:
         reading = [
-            readers.submit(read, documents, folders.enter_context(desk()), failed)
-            for documents in told
+            readers.submit(read, waiting, folder, failed, turns) for _ in range(READERS)
         ]
         for reader in reading:
             reader.result()
@@ -65,17 +74,30 @@ def desk() -> Iterator[Path]:
         yield folder
 
 
-def read(documents: list[Path], folder: Path, failed: Event) -> None:
-    """Runs commands in a folder, until one fails, whosever it is."""
-    for document in documents:
+def read(
+    waiting: deque[Path], folder: Path, failed: Event, turns: Mapping[str, Lock]
+) -> None:
+    """Runs the commands of documents until one fails, whosever it is.
+
+    Args:
+        waiting: Documents that nobody has taken yet.
+        folder: Where commands run.
+        failed: Set by the first that fails.
+        turns: A lock for each run.
+    """
+    while waiting:
+        document = waiting.popleft()
         for command in commands(document):
             if command in DONE_BEFORE:
                 continue
-            if failed.is_set():
-                return
-            began = time.monotonic()
-            done = run(command, folder)
-            seconds = time.monotonic() - began
+            with ExitStack() as mine:
+                for name in sorted({n.replace("/", "_") for n in RUN.findall(command)}):
+                    mine.enter_context(turns[name])
+                if failed.is_set():
+                    return
+                began = time.monotonic()
+                done = run(command, folder)
+                seconds = time.monotonic() - began
             print(f"\n{document.name}: $ {command}\n{done.stdout}({seconds:.0f} s)")
             if done.returncode:
                 print(f"{document.name}: exit code {done.returncode}")

@@ -1,4 +1,4 @@
-"""Draws mutants by a seed: `python -m bench.mutation.draw > bench/mutation/mutants.jsonl`.
+"""Draws mutants by a seed: `python -m bench.mutation.draw > FILE`.
 
 A mutant is one small fault: an operator, a constant, a condition turned round, or a
 statement dropped. Half are drawn from the files of the README's promises, in equal

@@ -18,6 +18,10 @@ from tests.harness.reach.recording import Recording
 
 # Tests that one process runs first; to start workers takes about as long.
 FIRST_SECONDS = 20.0
+# Until tests are collected, in all processes.
+START_SECONDS = 60.0
+# The exit code of coreutils' `timeout`.
+TOO_SLOW = 124
 
 
 def main() -> int:
@@ -25,6 +29,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("since", nargs="?", default="HEAD", help="a commit")
     parser.add_argument("--list", action="store_true", help="only say which tests")
+    parser.add_argument(
+        "--slower", type=float, help="fail after so many times the recorded seconds"
+    )
     arguments = parser.parse_args()
     changes = changes_since(arguments.since)
     try:
@@ -46,7 +53,11 @@ def main() -> int:
     if arguments.list:
         print("\n".join(ordered))
         return 0
-    return run(ordered, choice, recording) if ordered else 0
+    most = None
+    if arguments.slower and recording:
+        expected = sum(recording.seconds[test] for test in choice.tests)
+        most = arguments.slower * (expected + START_SECONDS)
+    return run(ordered, choice, recording, most) if ordered else 0
 
 
 def in_order(choice: Choice, recording: Recording | None) -> list[str]:
@@ -62,12 +73,30 @@ def in_order(choice: Choice, recording: Recording | None) -> list[str]:
     return sorted(keys, key=lambda file: (keys[file], file))
 
 
-def run(ordered: list[str], choice: Choice, recording: Recording | None) -> int:
-    """Runs the nearest files in one process, then the others in several."""
+def run(
+    ordered: list[str],
+    choice: Choice,
+    recording: Recording | None,
+    seconds: float | None = None,
+) -> int:
+    """Runs the nearest files in one process, then the others in several.
+
+    Args:
+        ordered: The files, nearest first.
+        choice: Which of their tests.
+        recording: How long these take.
+        seconds: What is allowed, for each of the two; None for as long as it takes.
+
+    Returns:
+        pytest's exit code; that of `timeout` where time was up.
+    """
     first = _first(ordered, choice, recording)
     others = [file for file in ordered if file not in first]
     for files, how in ((first, ["-p", "no:xdist"]), (others, ["-n", "auto"])):
-        code = _pytest(files, choice, recording, how) if files else 0
+        try:
+            code = _pytest(files, choice, recording, how, seconds) if files else 0
+        except subprocess.TimeoutExpired:
+            return TOO_SLOW
         # None was collected where all of the chosen are gone, or thorough.
         if code not in (0, 5):
             return code
@@ -93,7 +122,11 @@ def _first(
 
 
 def _pytest(
-    files: list[str], choice: Choice, recording: Recording | None, how: list[str]
+    files: list[str],
+    choice: Choice,
+    recording: Recording | None,
+    how: list[str],
+    seconds: float | None,
 ) -> int:
     known = list(recording.seconds) if recording else []
     wanted = {"tests": choice.tests, "files": choice.files, "known": known}
@@ -107,6 +140,7 @@ def _pytest(
         return subprocess.run(
             [*command, *plugins, *how, *spread, f"--chosen={file.name}", *there],
             cwd=ROOT,
+            timeout=seconds,
         ).returncode
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.harness.reach.changes import ROOT, Change
-from tests.harness.reach.graph import ImportGraph
+from tests.harness.reach.graph import PACKAGES, ImportGraph
 from tests.harness.reach.recording import Recording
 
 # How near a test is to a change; the lowest number runs first.
@@ -81,7 +81,9 @@ def choose(
 def _choose_python(
     change: Change, graph: ImportGraph, recording: Recording | None, choice: Choice
 ) -> None:
-    itself = [change.path] if (graph.root / change.path).exists() else []
+    room = change.path.split("/")[0]
+    is_there = room in PACKAGES and (graph.root / change.path).exists()
+    itself = [change.path] if is_there else []
     direct = set(_tests_among(graph.importers(change.module), graph))
     if recording is None or not recording.knows(change.path):
         if recording is not None:

@@ -67,7 +67,8 @@ def main() -> int:
             items[name] |= found[name]
     if not items["tests"]:
         return code or 1
-    (building / ITEMS).write_text(json.dumps(items), "utf-8")
+    text = json.dumps({"root": str(ROOT), **items})
+    (building / ITEMS).write_text(text, "utf-8")
     settings_file = f"--rcfile={building / 'coveragerc'}"
     combine = [sys.executable, "-m", "coverage", "combine", "-q", settings_file]
     subprocess.run(combine, cwd=ROOT, check=True, env={**os.environ, CONTEXT: ""})

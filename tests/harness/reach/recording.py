@@ -25,6 +25,8 @@ class Recording:
     def __init__(self, folder: Path = FOLDER, root: Path = ROOT) -> None:
         items = json.loads((folder / ITEMS).read_text("utf-8"))
         self.sources, self.root = folder / SOURCES, root
+        # Where the project lay then: files are named in full.
+        self._recorded_root = Path(items["root"])
         self.seconds: dict[str, float] = {}
         self._tests: dict[str, set[str]] = defaultdict(set)  # by context
         for test, found in items["tests"].items():
@@ -64,7 +66,7 @@ class Recording:
             lines = everything
         now = self.root / change.path
         touched = _touched(source, now.read_bytes() if now.is_file() else b"")
-        contexts = self._data.contexts_by_lineno(str(self.root / change.path))
+        contexts = self._data.contexts_by_lineno(str(self._recorded_root / change.path))
         inside = self._tests_of(contexts, touched & everything)
         return inside, self._tests_of(contexts, lines) - inside
 

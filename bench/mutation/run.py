@@ -1,0 +1,115 @@
+"""Puts each mutant to the quick tests: `python -m bench.mutation.run`.
+
+Needs a recording (`make test-record`), as each mutant is put to the tests that executed
+the mutated function, nearest first, until one fails. Mutants live in a copy of the
+commit, never in the working tree. Each answer is a line of `--results` as soon as it is
+known; a second call goes on behind it. With `--table` the answers are printed.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.mutation.draw import ROOT, Mutant
+
+HERE = Path(__file__).parent
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+# A mutant that runs so many times as long as the clean code is one that was found.
+SLOWER = 3
+
+
+def main() -> None:
+    """Runs what has no answer yet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mutants", type=Path, default=HERE / "mutants.jsonl")
+    parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
+    parser.add_argument("--commit", default="HEAD", help="whose tests are asked")
+    parser.add_argument("--table", action="store_true", help="only print the answers")
+    arguments = parser.parse_args()
+    lines = arguments.mutants.read_text("utf-8").splitlines()
+    mutants = [Mutant(**json.loads(line)) for line in lines]
+    answers = read_answers(arguments.results)
+    if not arguments.table:
+        with copy_of_commit(arguments.commit) as folder:
+            for number, mutant in enumerate(mutants):
+                if number not in answers:
+                    answers[number] = ask(folder, mutant) | {"mutant": number}
+                    with arguments.results.open("a", encoding="utf-8") as results:
+                        results.write(json.dumps(answers[number]) + "\n")
+                    print(row(mutant, answers[number]), flush=True)
+    else:
+        print("\n".join(row(m, answers[n]) for n, m in enumerate(mutants)))
+    found = sum(answer["killed"] for answer in answers.values())
+    print(f"{found} of {len(answers)} mutants are found")
+
+
+def read_answers(results: Path) -> dict[int, dict]:
+    """What is known already, by the mutant's number."""
+    lines = results.read_text("utf-8").splitlines() if results.exists() else []
+    return {answer["mutant"]: answer for answer in map(json.loads, lines)}
+
+
+@contextmanager
+def copy_of_commit(commit: str) -> Iterator[Path]:
+    """A working tree of a commit, with the recording that lies in this one."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "tree"
+        tree = ["git", "worktree", "add", "--detach", "--quiet", str(folder), commit]
+        subprocess.run(tree, cwd=ROOT, check=True)
+        try:
+            shutil.copytree(ROOT / ".reach", folder / ".reach")
+            yield folder
+        finally:
+            remove = ["git", "worktree", "remove", "--force", str(folder)]
+            subprocess.run(remove, cwd=ROOT, check=True)
+
+
+def ask(folder: Path, mutant: Mutant) -> dict:
+    """Whether the quick tests find a mutant, which did, and after how long."""
+    file = folder / mutant.path
+    clean = file.read_bytes()
+    file.write_bytes(mutant.apply(clean))
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.harness.reach", f"--slower={SLOWER}"],
+            cwd=folder,
+            # The copy's code comes before what is installed, in child processes, too.
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        file.write_bytes(clean)
+    seconds = round(time.monotonic() - began, 1)
+    by = FAILED.search(done.stdout)
+    return {
+        "killed": done.returncode != 0,
+        "seconds": seconds,
+        "by": by[1] if by else f"exit code {done.returncode}" * (done.returncode != 0),
+        "said": "" if by else done.stdout[-500:],
+    }
+
+
+def row(mutant: Mutant, answer: dict) -> str:
+    """A line of a table in Markdown."""
+    fault = f"`{mutant.before[:50]}` → `{mutant.after[:50]}`".replace("\n", " ")
+    verdict = "found" if answer["killed"] else "**survived**"
+    where = f"{mutant.path}:{mutant.line}"
+    return (
+        f"| {mutant.group} | {where} | {mutant.kind} | {fault} | {verdict} "
+        f"| {answer['by']} | {answer['seconds']:.0f} s |"
+    )
+
+
+if __name__ == "__main__":
+    main()
