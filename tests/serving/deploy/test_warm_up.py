@@ -27,9 +27,17 @@ def requests_of(folder):
     return first
 
 
-@pytest.mark.parametrize(
-    "kind", ["causal", pytest.param("text_to_text", marks=pytest.mark.thorough)]
-)
+@pytest.fixture
+def eagerly():
+    """To trace the loops that write takes ten times as long as to run them."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.parametrize("kind", ["causal", "text_to_text"])
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config")  # of tf.data
+@pytest.mark.usefixtures("eagerly")
 def test_every_output_has_a_row_for_each_text(tmp_path, kind):
     trained = load_trained(make_run(tmp_path / "run", config_of(kind)))
     task = task_of(trained)

@@ -271,7 +271,7 @@ def test_a_server_that_is_killed_at_work_leaves_what_it_wrote_and_begins_again(
     questions = [Held(tmp_path / str(number)) for number in range(4)]
 
     def asked_in_vain(question):
-        with pytest.raises(OSError):
+        with pytest.raises(ConnectionError):
             ask(address, question.body)
 
     arguments = ["--model", str(half_plus_two), "--log-requests", str(logs)]
