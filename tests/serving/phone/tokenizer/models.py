@@ -1,20 +1,26 @@
 """Tokenizers of every kind that phones may have, and texts to try them with."""
 
 import random
+import re
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
+import pytest
 import tensorflow as tf
 
 from configs.tokenizer import ByteBPEConfig
+from pipeline.tokenizers.artifact import save_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.making import learn_model, word_splitter
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from serving.phone.tokenizer.data import data_of
+from serving.phone.tokenizer.data import data_of, write_data
+from serving.phone.tokenizer.golden import write_golden_ids
 from serving.phone.tokenizer.sources.tokenizer import Tokenizer
 from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.harness.stages import stage
 from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, SENTENCES, train
 
 _T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
@@ -43,6 +49,16 @@ NAMES = [
     "byte_bpe of roberta",
     *_SENTENCE_PIECES,
 ]
+# Of each engine, each frame and each way with bytes: the golden ids of a tokenizer take
+# half a second, and those of all kinds are of the same few functions.
+_GOLDEN = {
+    *("wordpiece (True, False)", "byte_bpe", "byte_bpe of roberta", "unigram"),
+    *("t5", "albert", "bpe with own", "bpe with bytes"),
+}
+WITH_GOLDEN = [
+    pytest.param(name, marks=() if name in _GOLDEN else pytest.mark.thorough)
+    for name in NAMES
+]
 
 
 @cache
@@ -66,9 +82,26 @@ def engine(name):
 
 
 @cache
+def data(name):
+    """What phones are given of it."""
+    return data_of(model(name))
+
+
+@cache
 def reference(name):
     """The tokenizer of a phone."""
-    return Tokenizer(data_of(model(name)))
+    return Tokenizer(data(name))
+
+
+def handed_over(name):
+    """A folder with a tokenizer's data and golden ids, and `saved`, itself; a stage."""
+
+    def make(folder: Path) -> None:
+        save_tokenizer(folder / "saved", model(name))
+        write_data(folder / "saved", folder)
+        write_golden_ids(folder / "saved", folder)
+
+    return stage("phone-tokenizer-" + re.sub(r"\W+", "-", name).strip("-"), make)
 
 
 def engine_ids(name, texts):
@@ -90,11 +123,16 @@ def _wordpieces():
     return tuple(piece for piece in pieces if piece != "##")
 
 
-def _byte_bpe(name):
+@cache
+def _learned_byte_bpe():
     config = ByteBPEConfig(vocabulary_size=540)
     words = word_splitter(config).words(tf.constant([*SENTENCES, *HOSTILE_TEXTS]))
     counts = Counter(word.decode() for word in words.flat_values.numpy().tolist())
-    learned = learn_model(counts, config)
+    return learn_model(counts, config)
+
+
+def _byte_bpe(name):
+    learned = _learned_byte_bpe()
     pieces, merges = learned.pieces, list(learned.merges)
     if name.endswith("order"):
         # Not as any learner makes them: a pair may be made before what it is made of.

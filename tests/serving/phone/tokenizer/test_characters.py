@@ -6,9 +6,15 @@ import pytest
 import tensorflow as tf
 
 from pipeline.tokenizers import normalization
-from serving.phone.tokenizer.characters import bert_characters, edges
+from serving.phone.tokenizer.characters import edges
 from serving.phone.tokenizer.sources.tokenizer import _ByteBPE, _WordPiece
-from tests.serving.phone.tokenizer.models import NAMES, engine, model, reference
+from tests.serving.phone.tokenizer.models import (
+    NAMES,
+    data,
+    engine,
+    model,
+    reference,
+)
 
 # All where Unicode has characters or plans any, and some of the rest.
 CODE_POINTS = [
@@ -43,7 +49,9 @@ def test_every_code_point_alone(name):
     assert sum(map(len, phone)) > len(CODE_POINTS)
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_every_code_point_alone test_texts_at_random_have_the_ids_of_the_graph"
+)
 def test_every_code_point_among_gpt2s_words():
     texts = [
         "".join(f"a{chr(c)}1{chr(c)}!{chr(c)} " for c in CODE_POINTS[i : i + 4096])
@@ -54,7 +62,7 @@ def test_every_code_point_among_gpt2s_words():
 
 
 def test_every_order_of_the_marks_that_are_not_dropped():
-    table = bert_characters(lowercase=False, strip_accents=True)
+    table = data("wordpiece (False, True)")["characters"]
     marks = [
         chr(c)
         for first, last in zip(table["order"][::3], table["order"][1::3], strict=True)
@@ -77,7 +85,7 @@ def test_every_order_of_the_marks_that_are_not_dropped():
 @pytest.mark.parametrize("name", BERT)
 def test_only_what_matters_is_written_down(name):
     own = model(name)
-    table = bert_characters(lowercase=own.lowercase, strip_accents=own.strip_accents)
+    table = data(name)["characters"]
     for group in zip(*[iter(table["shifts"])] * 4, strict=True):
         assert group[3] != 0
     assert all(len(others) > 2 for others in table["replaced"])

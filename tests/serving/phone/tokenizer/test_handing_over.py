@@ -9,42 +9,43 @@ from configs.errors import ArtifactError
 from pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from serving.phone.tokenizer.data import data_of, write_data
+from serving.phone.tokenizer.golden import FILE as GOLDEN
 from serving.phone.tokenizer.golden import golden_ids
 from serving.phone.tokenizer.handing_over import SOURCES, write_tokenizer
 from serving.phone.tokenizer.sources.tokenizer import Tokenizer
 from tests.pipeline.tokenizers.sentence_pieces import train
-from tests.serving.phone.tokenizer.models import NAMES, engine, model, reference
+from tests.serving.phone.tokenizer.models import (
+    NAMES,
+    WITH_GOLDEN,
+    data,
+    engine,
+    handed_over,
+    model,
+    reference,
+)
+
+NAME = "wordpiece (True, False)"
 
 
-@pytest.fixture
-def saved(tmp_path):
-    folder = tmp_path / "tokenizer"
-    save_tokenizer(folder, model("wordpiece (True, True)"))
-    return folder
-
-
-def test_the_folder_has_all_that_an_application_needs(saved, tmp_path):
+def test_the_folder_has_all_that_an_application_needs(tmp_path):
+    made = handed_over(NAME)
+    saved = made / "saved"
     files = write_tokenizer(saved, tmp_path / "over")
     names = {"phone_tokenizer.json", "golden_ids.json", *SOURCES}
     assert {file.name for file in files} == names
     assert {file.name for file in (tmp_path / "over").iterdir()} == names
-    data, golden = (json.loads(file.read_text("utf-8")) for file in files[:2])
-    assert data["fingerprint"] == tokenizer_fingerprint(saved)
+    written, golden = (json.loads(file.read_text("utf-8")) for file in files[:2])
+    assert written["fingerprint"] == tokenizer_fingerprint(saved)
     assert Tokenizer.load(files[0]).disagreements(golden) == []
-    assert golden == golden_ids(engine("wordpiece (True, True)"))
+    assert golden == golden_ids(engine(NAME))
+    # Written twice it is the same.
+    for file in files[:2]:
+        assert file.read_bytes() == (made / file.name).read_bytes()
 
 
-def test_what_is_written_twice_is_the_same(saved, tmp_path):
-    first, second = (
-        [file.read_bytes() for file in write_tokenizer(saved, tmp_path / name)]
-        for name in ("one", "two")
-    )
-    assert first == second
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_GOLDEN)
 def test_golden_ids_are_found_and_a_wrong_one_is_named(name):
-    golden = golden_ids(engine(name))
+    golden = json.loads((handed_over(name) / GOLDEN).read_text("utf-8"))
     tokenizer = reference(name)
     assert tokenizer.disagreements(golden) == []
     # Some rows are filled up, and some are cut.
@@ -63,10 +64,9 @@ def test_golden_ids_are_found_and_a_wrong_one_is_named(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_data_are_small(name):
-    data = data_of(model(name))
-    content = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    content = json.dumps(data(name), ensure_ascii=False, separators=(",", ":")).encode()
     # The rules of SentencePiece, as it ships them, are a quarter of a megabyte.
-    most = 340_000 if "normalizer" in data else 60_000
+    most = 340_000 if "normalizer" in data(name) else 60_000
     assert len(content) < most
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving.encoding import TextEncoder
@@ -39,7 +39,7 @@ def test_hostile_texts_have_the_ids_of_the_graph(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_at_random_have_the_ids_of_the_graph(name):
-    texts = random_texts(600, seed=name)
+    texts = random_texts(200, seed=name)
     assert [reference(name).encode(text) for text in texts] == engine_ids(name, texts)
 
 
@@ -56,6 +56,7 @@ def awkward_texts():
     return st.lists(characters | words, max_size=30).map("".join)
 
 
+@settings(max_examples=25)  # each asks the graph; there are texts at random above
 @given(
     texts=st.lists(awkward_texts(), max_size=6),
     name=st.sampled_from(NAMES),
@@ -64,6 +65,7 @@ def test_any_text_has_the_ids_of_the_graph(texts, name):
     assert [reference(name).encode(text) for text in texts] == engine_ids(name, texts)
 
 
+@settings(max_examples=25)
 @given(data=st.data(), name=st.sampled_from(NAMES))
 def test_any_ids_become_the_text_of_the_graph(data, name):
     tokenizer = engine(name)
@@ -87,6 +89,7 @@ def test_a_vocabulary_without_a_mask_says_so():
         reference("unigram").encode_with_masks("a [MASK]")
 
 
+@settings(max_examples=25)
 @given(
     lengths=st.tuples(st.integers(0, 20), st.integers(0, 20)),
     room=st.integers(3, 20),
