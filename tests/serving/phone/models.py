@@ -52,7 +52,7 @@ def unigram(**options) -> TokenizerModel:
 
 
 def model_of(name: str, tokenizer: TokenizerModel, folder: Path) -> Trained:
-    """A tiny configuration's model for a tokenizer, which is written to a folder.
+    """A model of one block for a tokenizer, which is written to a folder.
 
     Args:
         name: Of the file in `configs/tiny`.
@@ -62,7 +62,11 @@ def model_of(name: str, tokenizer: TokenizerModel, folder: Path) -> Trained:
     config = load_run(TINY / f"{name}.yaml", with_model=True)
     if config.objective.kind == "classification":
         config = replace(config, objective=replace(config.objective, labels=LABELS))
-    config = replace(config, export=replace(config.export, examples=()))
+    config = replace(
+        config,
+        model=replace(config.model, num_layers=1),
+        export=replace(config.export, examples=()),
+    )
     save_tokenizer(folder, tokenizer)
     model = build(config, len(tokenizer.pieces))
     chance = np.random.default_rng(0)

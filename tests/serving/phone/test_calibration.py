@@ -1,6 +1,5 @@
 """What is asked to find the ranges of `int8`, and what goes into products."""
 
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,8 +14,9 @@ from serving.phone import calibration
 from serving.phone.calibration import FEWEST, calibration_of
 from serving.tasks import task_of
 from serving.tasks.interface import Endpoint, ids_spec
+from tests.harness.stages import copy_of
 from tests.serving.conftest import LENGTH, TINY
-from tests.serving.phone.writers import converted, small, some_ids
+from tests.serving.phone.writers import shared, some_ids
 from tests.serving.written_records import write_records
 
 DOCUMENTS = 24  # of the training records of the tiny run: 8 records of 3
@@ -124,7 +124,7 @@ def test_too_few_texts(
     trained, run_folder, tmp_path, endpoints, wanted, variants, named
 ):
     run = tmp_path / "run"
-    shutil.copytree(run_folder / "data", run / "data")
+    copy_of(run_folder / "data", run / "data")
     (train,) = run.glob("data/records/train-*")
     records = list(tf.data.TFRecordDataset(str(train)).take(5).as_numpy_iterator())
     with tf.io.TFRecordWriter(str(train)) as writer:
@@ -137,6 +137,18 @@ def test_too_few_texts(
     assert f"leave {named} out of export.tflite" in message
     assert f"expected {FEWEST} at least, better {max(wanted, FEWEST)}" in message
     assert str(run / "data/records") in message
+
+
+@pytest.mark.parametrize("file_is_there", [True, False])
+def test_no_texts_at_all(trained, run_folder, tmp_path, endpoints, file_is_there):
+    run = tmp_path / "run"
+    copy_of(run_folder / "data", run / "data")
+    (train,) = run.glob("data/records/train-*")
+    train.unlink()
+    if file_is_there:
+        train.touch()
+    with pytest.raises(ArtifactError, match="has 0 to calibrate int8 on; expected 16"):
+        calibration_of(asking(trained, 128), run, endpoints, b"")
 
 
 def test_images_are_asked_as_they_are(tmp_path):
@@ -165,7 +177,7 @@ def test_images_are_asked_as_they_are(tmp_path):
     ],
 )
 def test_a_file_that_writes_is_asked_by_its_own_writer(name, tmp_path):
-    trained, files = converted(small(name), tmp_path / "tflite")
+    trained, files = shared(name)
     rows = [some_ids(trained, 6 + number % 5, seed=number) for number in range(18)]
     has_source = trained.config.model.kind != "decoder"
     sides = ("encoder_", "decoder_") if has_source else ("",)

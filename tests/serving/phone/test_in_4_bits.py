@@ -1,6 +1,9 @@
 """One rounding of a model's weights goes into each of its files in 4 bits."""
 
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from io import StringIO
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,10 +37,27 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rounded(run, tmp_path_factory):
+def rounding(run, tmp_path_factory):
+    """What is rounded, and what was told meanwhile."""
     trained, folder = run
     made = tmp_path_factory.mktemp("made") / "not there yet"
-    return rounded_weights(trained, folder, made, Console(quiet=True))
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        rounded = rounded_weights(trained, folder, made, Console())
+    return SimpleNamespace(rounded=rounded, out=out.getvalue(), err=err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def rounded(rounding):
+    return rounding.rounded
+
+
+@pytest.fixture(scope="module")
+def plain(run, rounded, tmp_path_factory):
+    """What the plain file has in 4 bits."""
+    trained, folder = run
+    files = write_tflite(trained, folder, tmp_path_factory.mktemp("plain"), rounded)
+    return weights_in_4_bits(files[VARIANT])
 
 
 def test_the_table_of_tokens_and_each_dense_layer_are_rounded(run, rounded):
@@ -52,23 +72,18 @@ def test_the_table_of_tokens_and_each_dense_layer_are_rounded(run, rounded):
 
 
 @pytest.mark.parametrize("write", [write_text_models, write_mediapipe])
-def test_every_file_has_the_same(run, rounded, tmp_path, write):
+def test_every_file_has_the_same(run, rounded, plain, tmp_path, write):
     trained, folder = run
-    plain, others = (
-        weights_in_4_bits(making(trained, folder, tmp_path / name, rounded)[VARIANT])
-        for making, name in ((write_tflite, "plain"), (write, "others"))
-    )
+    files = write(trained, folder, tmp_path / "others", rounded)
+    others = weights_in_4_bits(files[VARIANT])
     assert len(others) == len(rounded)
     assert others == plain
 
 
-def test_they_are_not_those_of_nearest_steps(run, rounded, tmp_path):
+def test_they_are_not_those_of_nearest_steps(run, rounded, plain, tmp_path):
     trained, folder = run
-    nearest, ours = (
-        weights_in_4_bits(write_tflite(trained, folder, tmp_path / name, of)[VARIANT])
-        for name, of in (("nearest", NONE_ROUNDED), ("ours", rounded))
-    )
-    assert len(ours - nearest) == len(rounded)
+    files = write_tflite(trained, folder, tmp_path / "nearest", NONE_ROUNDED)
+    assert len(plain - weights_in_4_bits(files[VARIANT])) == len(rounded)
 
 
 def test_without_such_a_file_nothing_is_rounded(run, tmp_path):
@@ -81,18 +96,16 @@ def test_without_such_a_file_nothing_is_rounded(run, tmp_path):
     assert not nowhere.exists()
 
 
-def test_how_far_it_has_come_is_told(run, tmp_path, capsys):
-    trained, folder = run
-    rounded = rounded_weights(trained, folder, tmp_path, Console())
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "asking the model: 20/20 times (100%)" in told.err
-    number = len(rounded)
-    assert f"rounding: {number}/{number} weights (100%)" in told.err
+def test_how_far_it_has_come_is_told(rounding):
+    assert rounding.out == ""
+    assert "asking the model: 20/20 times (100%)" in rounding.err
+    number = len(rounding.rounded)
+    assert f"rounding: {number}/{number} weights (100%)" in rounding.err
 
 
-def test_of_too_few_texts_nothing_is_made(run, tmp_path):
+def test_of_too_few_texts_nothing_is_made(run, tmp_path, monkeypatch):
     trained, _ = run
+    monkeypatch.setattr("serving.tflite.convert", lambda *_: b"")  # asked afterwards
     empty = tmp_path / "run"
     write_records(empty, "train", [])
     with pytest.raises(ArtifactError, match=f"has 0 to calibrate {VARIANT} on"):

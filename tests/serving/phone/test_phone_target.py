@@ -18,6 +18,7 @@ from configs.load import dump_run
 from configs.tokenizer import ByteBPEConfig, PretrainedConfig
 from serving.__main__ import export, main
 from serving.forms import PhoneModel
+from serving.gate import judge_of
 from serving.gate.parity import check_phone_files
 from serving.gate.rows import Row
 from serving.phone.export import export_for_phones
@@ -61,7 +62,7 @@ def phone(run_folder, tmp_path_factory):
 
 @pytest.fixture
 def run(phone, tmp_path, monkeypatch):
-    """A copy of it, where making files is copying and nothing is measured."""
+    """A copy of it, where making files is copying and nothing is asked or measured."""
     folder = tmp_path / "tiny"
     shutil.copytree(phone.run, folder)
 
@@ -76,6 +77,8 @@ def run(phone, tmp_path, monkeypatch):
     for name, value in {
         "rounded_weights": lambda *_: NONE_ROUNDED,
         "write_tflite": copy_tflite,
+        "write_tokenizer": lambda *_: [],
+        "judge_of": lambda *_: SimpleNamespace(size=1),
         "check_phone_files": lambda *_: [PASSED],
         "metric_of": lambda *_: None,
         "latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
@@ -335,7 +338,8 @@ def test_a_folder_that_lost_a_file_is_made_again(run, monkeypatch, name):
 
 
 def test_a_failed_gate_publishes_nothing(run, monkeypatch):
-    monkeypatch.setattr("serving.phone.export.check_phone_files", check_phone_files)
+    for real in (judge_of, check_phone_files):
+        monkeypatch.setattr(f"serving.phone.export.{real.__name__}", real)
     before = contents(run / "phone")
     tolerance = replace(TINY.export.tolerance, dynamic_int8=0.0)
     keys = KEYS | {"tolerance": tolerance, "tflite_text": False}
@@ -414,29 +418,31 @@ def with_keys(**keys):
     return replace(TINY, export=replace(TINY.export, **keys))
 
 
-def spoiled(number):
-    """Leaves so many records to calibrate on; none: not even their file."""
-
-    def spoil(folder):
-        (file,) = folder.glob("data/records/train-*")
-        records = tf.data.TFRecordDataset(str(file)).take(number or 0)
-        kept = list(records.as_numpy_iterator())
-        file.unlink()
-        if number is not None:
-            with tf.io.TFRecordWriter(str(file)) as writer:
-                for record in kept:
-                    writer.write(record)
-
-    return spoil
+def few_records(folder):
+    """Leaves five to calibrate on."""
+    (file,) = folder.glob("data/records/train-*")
+    kept = list(tf.data.TFRecordDataset(str(file)).take(5).as_numpy_iterator())
+    file.unlink()
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for record in kept:
+            writer.write(record)
 
 
-@pytest.mark.parametrize(("number", "found"), [(None, 0), (0, 0), (5, 15)])
-def test_too_little_to_calibrate_on(refused, number, found):
-    told = refused(with_keys(tflite=("float32", "int8")), spoiled(number))
-    assert f"the training split has {found} to calibrate int8 on; expected 16" in told
+def test_too_little_to_calibrate_on(refused, monkeypatch):
+    # It is converted before.
+    monkeypatch.setattr("serving.tflite.convert", lambda *_, **__: b"")
+    told = refused(with_keys(tflite=("float32", "int8")), few_records)
+    assert "the training split has 15 to calibrate int8 on; expected 16" in told
     assert "or leave int8 out of export.tflite" in told
 
 
+@pytest.fixture
+def without_plain_files(monkeypatch):
+    """They are made before those that are refused."""
+    monkeypatch.setattr("serving.phone.export.write_tflite", lambda *_: {})
+
+
+@pytest.mark.usefixtures("without_plain_files")
 def test_a_text_that_mediapipe_reads_otherwise(refused):
     keys = {"mediapipe": True, "examples": ("[MASK] né",), "tflite": ("float32",)}
     told = refused(with_keys(**keys))
@@ -444,6 +450,7 @@ def test_a_text_that_mediapipe_reads_otherwise(refused):
     assert "`tokenizer.strip_accents: false`" in told
 
 
+@pytest.mark.usefixtures("without_plain_files")
 def test_no_wordpiece_is_put_into_a_file(refused, tmp_path):
     """Of a tokenizer that was brought along, which no configuration tells."""
     tokenizer = ByteBPEConfig(vocabulary_size=300, specials="roberta")

@@ -1,5 +1,6 @@
 """Models that write, tiny and untrained, as TFLite files; and what Keras says."""
 
+import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,15 +9,18 @@ import numpy as np
 
 from configs.load import load_run
 from configs.run import RunConfig
+from pipeline.tokenizers.artifact import load_tokenizer
 from serving.forms import PhoneModel
 from serving.phone_writing import PhoneWriter
-from serving.tflite import write_tflite
-from serving.trained import TOKENIZER, Trained
+from serving.tflite import file_name, write_tflite
+from serving.trained import TOKENIZER, Trained, build
+from tests.harness.stages import stage
 from tests.serving.tasks.writers import logits_of
-from tests.serving.untrained import TINY, learned, untrained_of
+from tests.serving.untrained import SPREAD, TINY, learned
 
 SLOTS = 20
 SIZES = (4, 7)  # so that the last piece may reach over the end of the cache
+VARIANTS = ("float32", "dynamic_int8")
 
 
 def small(name: str, *, tflite=("float32",), **model) -> RunConfig:
@@ -35,11 +39,39 @@ def converted(config: RunConfig, folder: Path) -> tuple[Trained, dict[str, Path]
         config: Of the run.
         folder: For the files and, in the folder above, tokenizers.
     """
-    trained = untrained_of(config, folder.parent)
     run = folder.parent / f"{folder.name}-run"
     tokenizer = learned(folder.parent, config.tokenizer)
     shutil.copytree(tokenizer, run / TOKENIZER, dirs_exist_ok=True)
+    trained = trained_of(config, run)
     return trained, write_tflite(trained, run, folder)
+
+
+def shared(name: str, **model) -> tuple[Trained, dict[str, Path]]:
+    """The same of `small`, in two variants, from a stage.
+
+    Args:
+        name: Of the file in `configs/tiny`.
+        **model: Other keys of the model.
+    """
+    config = small(name, tflite=VARIANTS, **model)
+
+    def make(folder: Path) -> None:
+        converted(config, folder / "tflite")
+
+    number = hashlib.sha256(repr(config).encode()).hexdigest()[:8]
+    folder = stage(f"phone-{name}-{number}", make)
+    files = {each: folder / "tflite" / file_name(each) for each in VARIANTS}
+    return trained_of(config, folder / "tflite-run"), files
+
+
+def trained_of(config: RunConfig, run: Path) -> Trained:
+    """An untrained model, the same each time, of a run's folder with a tokenizer."""
+    tokenizer = load_tokenizer(run / TOKENIZER)
+    model = build(config, tokenizer.vocabulary_size)
+    chance = np.random.default_rng(0)
+    for weight in model.weights:  # biases are not 0 after a training, nor scales 1
+        weight.assign(weight + SPREAD * chance.standard_normal(weight.shape))
+    return Trained(config, tokenizer, model)
 
 
 def writer_of(file: Path, *, delegate: bool = True) -> PhoneWriter:
