@@ -661,7 +661,12 @@ def test_one_training_step_moves_every_weight(case):
     model = keras.Model(inputs, main_answer(layer(**x)))
     if not model.trainable_weights:
         pytest.skip("no weights, and no inputs with a gradient")
-    model.compile(keras.optimizers.SGD(1.0), "mse", jit_compile=ON_JAX)
+    model.compile(
+        keras.optimizers.SGD(1.0),
+        "mse",
+        run_eagerly=not ON_JAX,
+        jit_compile=ON_JAX,
+    )
 
     old = {weight.path: weight.numpy() for weight in model.trainable_weights}
     history = model.fit(case.inputs, floats(*model.output.shape), verbose=0)

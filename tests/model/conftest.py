@@ -1,6 +1,7 @@
 """Small models with weights large enough that a mistake shows."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -18,22 +19,52 @@ from configs.sockets import (
 
 VOCABULARY_SIZE = 40
 
+
+ON_JAX = keras.backend.backend() == "jax"
+
 # Graphs, their kernels, SavedModel: what only TensorFlow has, or what needs its files.
-# The rest of the tests run on JAX as well (`make test-jax`).
+# The rest of the tests run on JAX as well.
 tensorflow_only = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="a test of TensorFlow's own"
 )
-# JAX compiles anew for every shape, such as hypothesis thinks of.
-without_jax = pytest.mark.skipif(
-    keras.backend.backend() == "jax", reason="JAX compiles it for too long"
-)
+# JAX compiles anew for every shape. `make test-jax` holds what the backend can get
+# wrong: layers one by one, an update for each objective. What is built of these is
+# asked of TensorFlow at each change, and of JAX where thorough tests run.
+_THOROUGH = pytest.mark.thorough(instead="the same test, on TensorFlow")
+thorough_on_jax = _THOROUGH if ON_JAX else pytest.mark.skipif(False, reason="")
+without_jax = thorough_on_jax  # as tests of other folders call it
+
+
+def others_thorough(cases: Iterable[Any], quick: Sequence[Any]) -> list[Any]:
+    """Parameters of a test, of which only those that are named are quick."""
+    return [
+        pytest.param(case, marks=() if case in quick else pytest.mark.thorough)
+        for case in cases
+    ]
 
 
 def fewer_on_jax(cases: Iterable[Any], kept: Sequence[Any]) -> list[Any]:
-    """Parameters of a test, of which JAX takes only those that are kept."""
+    """Parameters of a test, of which `make test-jax` takes only those that are kept."""
     return [
-        pytest.param(case, marks=() if case in kept else without_jax) for case in cases
+        pytest.param(case, marks=() if case in kept else thorough_on_jax)
+        for case in cases
     ]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "quick_on_jax: of the tests of `tests/model` one for `make test-jax`"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest takes out what is thorough
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On JAX the tests of this folder are thorough where they do not say otherwise."""
+    here = Path(__file__).parent
+    for item in items:
+        is_ours = ON_JAX and item.path.is_relative_to(here)
+        if is_ours and not item.get_closest_marker("quick_on_jax"):
+            item.add_marker(_THOROUGH)
 
 
 @pytest.fixture

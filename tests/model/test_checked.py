@@ -8,7 +8,7 @@ from configs.language_modelling import MaskedConfig
 from configs.model import DecoderConfig, EncoderConfig, Patches, Seq2SeqConfig
 from model.build import build_decoder, build_encoder, build_model, build_seq2seq
 from model.inspect.intermediate import with_hidden_states
-from tests.model.compiling import compiled, compiled_on_jax
+from tests.model.compiling import ON_JAX, compiled, compiled_on_jax
 from tests.model.conftest import tensorflow_only
 
 SMALL = {"num_layers": 1, "hidden_dim": 8, "max_sequence_length": 8, "dropout": 0.0}
@@ -186,7 +186,8 @@ def test_saved_and_loaded_it_still_checks(encoder, tmp_path):
 
 def test_it_trains_as_any_model():
     model = build_model(EncoderConfig(**SMALL), MaskedConfig(), 10)
-    model.compile("sgd", {"logits": keras.losses.SparseCategoricalCrossentropy(True)})
+    loss = {"logits": keras.losses.SparseCategoricalCrossentropy(True)}
+    model.compile("sgd", loss, jit_compile=ON_JAX)
     inputs = {**texts(), "masked_positions": ones(2, 3)}
     history = model.fit(inputs, {"logits": ones(2, 3)}, epochs=2, verbose=0)
     assert history.history["loss"][1] < history.history["loss"][0]

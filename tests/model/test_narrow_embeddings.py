@@ -26,7 +26,6 @@ from model.cost.weights import backbone_shapes
 from model.inspect.intermediate import with_hidden_states
 from model.weights.assign import variables_of
 from tests.model.compiling import compiled_on_jax
-from tests.model.conftest import fewer_on_jax
 from tests.model.gradients import value_and_gradients
 
 VOCABULARY_SIZE = 11
@@ -45,7 +44,7 @@ MODELS = {
     "untied": (DecoderConfig(**OPTIONS, tie_embeddings=False), CausalConfig()),
     "seq2seq": (Seq2SeqConfig(**OPTIONS, embeddings_norm=True), SpanCorruptionConfig()),
 }
-each_model = pytest.mark.parametrize("name", fewer_on_jax(MODELS, ["decoder"]))
+each_model = pytest.mark.parametrize("name", MODELS)
 IDS = np.array([[1, 2, 3, 4], [5, 6, 7, 0]], "int32")
 MASK = (IDS > 0).astype("int32")
 

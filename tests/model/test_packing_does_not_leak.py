@@ -11,7 +11,7 @@ from configs.language_modelling import MaskedConfig
 from configs.sockets import DirectedAlibiPosition, LearnedPosition, SinusoidalPosition
 from model.build import build_model
 from tests.model.compiling import compiled_on_jax
-from tests.model.conftest import VOCABULARY_SIZE, fewer_on_jax, small_config
+from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.gradients import value_and_gradients
 
 LENGTHS = (3, 5, 4)
@@ -81,7 +81,7 @@ def logits_and_gradients(model: keras.Model, inputs: dict[str, np.ndarray]):
 SOCKETS = [LearnedPosition(), SinusoidalPosition(), DirectedAlibiPosition()]
 
 
-@pytest.mark.parametrize("position", fewer_on_jax(SOCKETS, SOCKETS[:1]))
+@pytest.mark.parametrize("position", SOCKETS)
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_packed_is_alone(placement, position, randomise):
     config = small_config(

@@ -28,7 +28,6 @@ from model.cost.report import count_cost
 from pipeline.features import Feature
 from pipeline.objectives import contract
 from pipeline.objectives.masked import masked_features
-from tests.model.conftest import fewer_on_jax
 from tests.model.gradients import value_and_gradients
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -49,7 +48,6 @@ ONLY_THOROUGH = [
     "t5_base",
     "transformer_big",
 ]
-TWINS_ON_JAX = ["bert_base", "llama_7b", "t5_small", "vit_base"]
 # Tasks that no twin is trained for, put on the body of one.
 OTHER_TASKS = [
     PairClassificationConfig(labels=("no", "yes")),
@@ -92,34 +90,40 @@ SPREAD = 0.2  # of the weights: large enough that attention makes a difference
 NOTHING = 1e-5
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["packed", "alone"])
+def layouts(cases: list[Any], quick: list[Any]) -> list[Any]:
+    """Each case packed and alone; of the quick ones one of both is quick, in turns."""
+    found = []
+    for case in cases:
+        # An image is a record of its own.
+        each = [False] if case == "vit_base" else [True, False]
+        chosen = each[quick.index(case) % len(each)] if case in quick else None
+        title = case if isinstance(case, str) else case.kind
+        for packed in each:
+            marks = () if packed is chosen else pytest.mark.thorough
+            layout = "packed" if packed else "alone"
+            found.append(
+                pytest.param(case, packed, marks=marks, id=f"{title}-{layout}")
+            )
+    return found
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        *fewer_on_jax(
-            [name for name in TWINS if name not in ONLY_THOROUGH], TWINS_ON_JAX
-        ),
-        *(pytest.param(name, marks=pytest.mark.thorough) for name in ONLY_THOROUGH),
-    ],
+    ("name", "packed"),
+    layouts(TWINS, [name for name in TWINS if name not in ONLY_THOROUGH]),
 )
 def test_twin_learns_from_its_records(name, packed, randomise):
     run = load_run(CONFIGS / f"tiny/{name}.yaml", with_model=True)
-    if packed and run.objective.kind == "image_classification":
-        pytest.skip("an image is a record of its own")
     check(randomise(build(run, packed=packed), SPREAD), run, packed=packed)
 
 
-@pytest.mark.parametrize("packed", [True, False], ids=["packed", "alone"])
-@pytest.mark.parametrize(
-    "task", fewer_on_jax(OTHER_TASKS, OTHER_TASKS[:1]), ids=lambda task: task.kind
-)
+@pytest.mark.parametrize(("task", "packed"), layouts(OTHER_TASKS, OTHER_TASKS))
 def test_body_of_a_twin_learns_other_tasks(task, packed, randomise):
     bert = load_run(CONFIGS / "tiny/bert_base.yaml", with_model=True)
     run = replace(bert, objective=task)
     check(randomise(build(run, packed=packed), SPREAD), run, packed=packed)
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_twin_learns_from_its_records")
 @pytest.mark.parametrize("name", SMALL_PRESETS)
 def test_preset_is_built_as_counted(name):
     run = load_run(CONFIGS / f"presets/{name}.yaml", with_model=True)

@@ -20,7 +20,7 @@ from model.adaptation.lora import enable_lora
 from model.build import build_encoder, build_seq2seq
 from model.layers.positions.linear_bias import LinearBias
 from tests.model.compiling import ON_JAX
-from tests.model.conftest import fewer_on_jax, small_config
+from tests.model.conftest import others_thorough, small_config
 from tests.model.stacks import logits, small_model
 
 FIRST, SECOND = "encoder_layer_0/self_attention", "encoder_layer_1/self_attention"
@@ -40,6 +40,7 @@ def zeroed(model, heads):
     return copy
 
 
+QUICK = ["head_dim", "groups", "one group", "alibi"]
 # The attention, heads that go, and how many of queries and of keys are left.
 ATTENTION = [
     ({"num_heads": 4}, {FIRST: [1, 3]}, [(2, 2), (4, 4)]),
@@ -65,10 +66,13 @@ ATTENTION = [
 ]
 
 
+NAMES = ["half", "both layers", "head_dim", "groups", "one group", "no bias", "alibi"]
+
+
 @pytest.mark.parametrize(
     "case",
-    fewer_on_jax(ATTENTION, [ATTENTION[3]]),
-    ids=["half", "both layers", "head_dim", "groups", "one group", "no bias", "alibi"],
+    others_thorough(ATTENTION, [ATTENTION[NAMES.index(name)] for name in QUICK]),
+    ids=NAMES,
 )
 def test_pruned_equals_zeroed(case, tmp_path):
     attention, heads, left = case
@@ -113,7 +117,10 @@ OTHER_KINDS = {
 
 @pytest.mark.parametrize(
     "options",
-    fewer_on_jax(OTHER_KINDS.values(), [OTHER_KINDS["window and biases"]]),
+    others_thorough(
+        OTHER_KINDS.values(),
+        [OTHER_KINDS[name] for name in OTHER_KINDS if name not in ("RoPE", "window")],
+    ),
     ids=OTHER_KINDS,
 )
 def test_pruned_equals_zeroed_in_other_kinds(options, randomise):

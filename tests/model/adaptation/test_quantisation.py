@@ -14,7 +14,6 @@ from model.adaptation.lora import (
 from model.adaptation.quantisation import quantise, weight_bytes
 from model.layers.embeddings import TokenEmbedding
 from model.layers.heads import VocabularyProjection
-from tests.model.conftest import fewer_on_jax, without_jax
 from tests.model.stacks import (
     VOCABULARY_SIZE,
     logits,
@@ -23,7 +22,7 @@ from tests.model.stacks import (
 )
 
 MODES = ("int8", "int4")
-each_mode = pytest.mark.parametrize("mode", fewer_on_jax(MODES, ["int8"]))
+each_mode = pytest.mark.parametrize("mode", MODES)
 
 
 def quantised(mode="int8", **options) -> keras.Model:
@@ -63,7 +62,7 @@ def test_a_dense_layer_multiplies_by_what_its_whole_numbers_stand_for():
     ("mode", "furthest", "gated"),
     [
         ("int8", 0.08, False),
-        pytest.param("int4", 0.9, True, marks=without_jax),
+        ("int4", 0.9, True),
         pytest.param("int8", 0.08, True, marks=pytest.mark.thorough),
         pytest.param("int4", 0.9, False, marks=pytest.mark.thorough),
     ],
@@ -77,9 +76,9 @@ def test_answers_stay_close(mode, furthest, gated):
         assert (rounded.argmax(-1) == exact.argmax(-1)).mean() >= 0.9
 
 
-@without_jax
-@pytest.mark.thorough  # alone a second each, after many other tests a minute
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", ["int8", pytest.param("int4", marks=pytest.mark.thorough)]
+)
 def test_saved_and_loaded_it_answers_the_same(mode, tmp_path):
     model = quantised(mode, num_layers=2, gated=True)
     answers = logits(model)
@@ -97,7 +96,6 @@ def test_saved_and_loaded_it_answers_the_same(mode, tmp_path):
     np.testing.assert_array_equal(logits(fresh), answers)
 
 
-@without_jax
 def test_what_is_rounded_and_what_is_not():
     found = dtypes(quantised("int4"))
     whole = {path for path, dtype in found.items() if dtype == "int8"}
@@ -173,9 +171,9 @@ def test_a_table_of_scores_is_rounded_by_token(tmp_path):
     np.testing.assert_array_equal(copy(x), model(x))
 
 
-@without_jax
-@pytest.mark.thorough  # alone a second each, after many other tests a minute
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param("int8", marks=pytest.mark.thorough), "int4"]
+)
 def test_adapters_beside_whole_numbers(mode, tmp_path):
     model = quantised(mode)
     answers = logits(model)
@@ -195,7 +193,6 @@ def test_adapters_beside_whole_numbers(mode, tmp_path):
     np.testing.assert_array_equal(logits(fresh), logits(model))
 
 
-@without_jax
 def test_wrong_is_refused():
     model = small_model(num_heads=2)
     with pytest.raises(ConfigError, match="mode='int2' is not one of"):

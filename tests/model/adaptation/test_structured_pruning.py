@@ -32,7 +32,6 @@ from model.adaptation.structured_pruning import (
 )
 from model.build import build_decoder, build_encoder, build_seq2seq
 from model.weights.assign import assign, shapes_of, variables_of
-from tests.model.conftest import fewer_on_jax
 
 SMALL = {
     "num_layers": 2,
@@ -186,9 +185,7 @@ def answer(model):
     return keras.ops.convert_to_numpy(outputs["sequence_output"])
 
 
-@pytest.mark.parametrize(
-    "name", fewer_on_jax(MODELS, ["encoder", "seq2seq, biases, groups"])
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_pruned_equals_zeroed(name, randomise):
     old = MODELS[name]
     new = pruned_config(old, heads=2, intermediate=7)

@@ -75,7 +75,7 @@ def test_training_leaves_zeros_and_moves_the_rest(tmp_path):
     model = small_model(num_heads=2)
     before = prune_weights(model, 0.75)
     old = {w.path: keras.ops.convert_to_numpy(w) for w in model.weights}
-    train(model, eager=False)
+    train(model)
     assert measure_sparsity(model) == before
     for weight in model.weights:
         now = keras.ops.convert_to_numpy(weight)

@@ -1,5 +1,7 @@
 """What all kinds of attention promise alike."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from tests.model.attention.dense import (
     real,
 )
 from tests.model.compiling import compiled_on_jax
-from tests.model.conftest import fewer_on_jax, tensorflow_only
+from tests.model.conftest import tensorflow_only
 from tests.model.gradients import value_and_gradients
 
 KINDS = {
@@ -49,11 +51,20 @@ def make(kind: str, **more) -> Attention:
 KINDS_BOTH_WAYS = [(kind, False) for kind in KINDS] + [(kind, True) for kind in CAUSAL]
 
 
-@pytest.mark.parametrize(("kind", "causal"), KINDS_BOTH_WAYS)
+def in_turns(values: list[Any]) -> list[Any]:
+    """Each kind with each value; quick with one of them, and causal with another."""
+    cases = []
+    for kind, causal in KINDS_BOTH_WAYS:
+        place = (list(KINDS).index(kind) + causal) % len(values)
+        for number, value in enumerate(values):
+            marks = () if number == place else pytest.mark.thorough
+            cases.append(pytest.param(kind, causal, value, marks=marks))
+    return cases
+
+
 @pytest.mark.parametrize(
-    "places",
-    [left_padded(40, 27, to=40), packed([17, 9], [33], padding=7)],
-    ids=["left-padded", "packed"],
+    ("kind", "causal", "places"),
+    in_turns([left_padded(40, 27, to=40), packed([17, 9], [33], padding=7)]),
 )
 def test_positions_of_padding_mean_nothing(kind, causal, places):
     layer, x, inside = make(kind, causal=causal), floats(2, 40, D), real(places)
@@ -110,7 +121,7 @@ def test_a_table_of_biases_is_not_rounded(kind):
     assert np.ptp(expected[0]) > 0.01
 
 
-@pytest.mark.parametrize("kind", fewer_on_jax(["full", "sliding window"], ["full"]))
+@pytest.mark.parametrize("kind", ["full", "sliding window"])
 def test_a_step_reads_the_table_as_the_whole_does(kind):
     layer = make(
         kind, causal=True, score_bias=RelativeBias(8, 16, False), dtype="mixed_bfloat16"
@@ -128,8 +139,10 @@ def test_a_step_reads_the_table_as_the_whole_does(kind):
 
 
 @tensorflow_only
-@pytest.mark.parametrize(("kind", "causal"), KINDS_BOTH_WAYS)
-@pytest.mark.parametrize("names", [["padding_mask"], ["document_ids", "position_ids"]])
+@pytest.mark.parametrize(
+    ("kind", "causal", "names"),
+    in_turns([["padding_mask"], ["document_ids", "position_ids"]]),
+)
 def test_whole_numbers_are_not_transposed(kind, causal, names):
     # oneDNN prints a line about it on processors without AVX-512.
     import tensorflow as tf

@@ -1,5 +1,7 @@
 """Every kind of attention refuses places that are not those of its tokens."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from model.layers.attention.kernel import KernelAttention
 from model.layers.attention.low_rank import LowRankAttention
 from model.layers.attention.sliding_window import SlidingWindowAttention
 from tests.model.compiling import compiled_on_jax
+from tests.model.conftest import others_thorough
 
 B, T, S, D = 2, 6, 4, 8
 MAKE = {
@@ -62,9 +65,18 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("kind", MAKE)
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_places_are_refused(kind, name):
+# All of them of one kind, and each other kind some in turns.
+EACH = list(itertools.product(MAKE, WRONG))
+QUICK = [
+    (kind, name)
+    for number, (kind, name) in enumerate(EACH)
+    if kind == "full" or number % 5 == 0
+]
+
+
+@pytest.mark.parametrize("case", others_thorough(EACH, QUICK), ids="-".join)
+def test_wrong_places_are_refused(case):
+    kind, name = case
     places, message = WRONG[name]
     layer: Attention = MAKE[kind]()
     with pytest.raises(ValueError, match=f"{layer.name}: .*{message}"):

@@ -23,7 +23,6 @@ from configs.supervised import ClassificationConfig
 from model.cost.flops import count_work
 from model.cost.lengths import Lengths
 from model.cost.work import elementwise, products
-from tests.model.conftest import without_jax
 from tests.model.cost.graphs import BATCH, GRAPHS, VOCABULARY_SIZE
 
 REPOSITORY = Path(__file__).parents[3]
@@ -145,9 +144,22 @@ def test_full_attention_grows_with_the_square_and_low_rank_with_the_length(
 # ------------------------------------------------------------ equal to XLA's count
 
 
-@pytest.fixture(scope="module")
-def xla() -> dict[str, dict[str, float]]:
-    """XLA's counts, from a process of its own: its Keras runs on JAX."""
+XLA = json.loads(Path(__file__).with_name("xla.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_xla_counts_the_same_within_a_hundredth(name):
+    config, objective, lengths = GRAPHS[name]
+    work = count_work(config, objective, VOCABULARY_SIZE, lengths)
+    counted = BATCH * work.forward.total()
+    assert counted == pytest.approx(XLA[name]["forward"], rel=0.01)
+    counted += BATCH * work.backward.total()
+    assert counted == pytest.approx(XLA[name]["both"], rel=0.01)
+
+
+@pytest.mark.thorough(instead="test_xla_counts_the_same_within_a_hundredth")
+def test_what_xla_counts_is_what_stands_here():
+    """By a process of its own: its Keras runs on JAX."""
     pytest.importorskip("jax")
     done = subprocess.run(
         [sys.executable, "-m", "tests.model.cost.xla"],
@@ -158,15 +170,8 @@ def xla() -> dict[str, dict[str, float]]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-@without_jax  # XLA's counts are those of JAX whatever the backend is here
-@pytest.mark.parametrize("name", GRAPHS)
-def test_xla_counts_the_same_within_a_hundredth(xla, name):
-    config, objective, lengths = GRAPHS[name]
-    work = count_work(config, objective, VOCABULARY_SIZE, lengths)
-    counted = BATCH * work.forward.total()
-    assert counted == pytest.approx(xla[name]["forward"], rel=0.01)
-    counted += BATCH * work.backward.total()
-    assert counted == pytest.approx(xla[name]["both"], rel=0.01)
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    assert found.keys() == XLA.keys() == GRAPHS.keys()
+    for name, flops in found.items():
+        # Another version of XLA may count its own way of writing a function.
+        assert flops == pytest.approx(XLA[name], rel=1e-3), name

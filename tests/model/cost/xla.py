@@ -1,8 +1,9 @@
-"""Prints what XLA counts on some models: `python -m tests.model.cost.xla`.
+"""Prints what XLA counts on some models: what stands in `xla.json` beside this file.
 
-Needs KERAS_BACKEND=jax. Nothing is run: the graph is lowered, and its operations are
-counted as they were written. After XLA has fused them it computes some twice, and
-counts them twice.
+`KERAS_BACKEND=jax python -m tests.model.cost.xla > tests/model/cost/xla.json` writes it
+anew, after a change of the models in `graphs.py` or of how they are built. Nothing is
+run: the graph is lowered, and its operations are counted as they were written. After
+XLA has fused them it computes some twice, and counts them twice.
 """
 
 import json
@@ -53,4 +54,4 @@ def _input(tensor: keras.KerasTensor, graph: Graph) -> jax.ShapeDtypeStruct:
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: count(graph) for name, graph in GRAPHS.items()}))
+    print(json.dumps({name: count(graph) for name, graph in GRAPHS.items()}, indent=1))

@@ -12,7 +12,7 @@ from model.generation.requests import Requests, write_requests
 from model.generation.steps import decoder_steps, seq2seq_steps
 from model.kernels.cache_update import updating_in_place
 from model.seq2seq import build_seq2seq
-from tests.model.conftest import fewer_on_jax, without_jax
+from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.generation.test_steps import (
     PAIRS,
     VOCABULARY_SIZE,
@@ -20,6 +20,13 @@ from tests.model.generation.test_steps import (
 )
 
 STOPS = (3,)
+# Of caches, and of places.
+KINDS = [
+    ("learned", "full"),
+    ("alibi", "grouped"),
+    ("relative_bias", "window"),
+    ("rope", "kernel"),
+]
 # Of each row: when it comes, its prompt, tokens, temperature, top_k, top_p, seed.
 ROWS = [
     (0, [1, 2, 4, 5, 6, 7], 9, 0.0, 0, 1.0, 0),
@@ -90,18 +97,17 @@ def written(steps_of, rows, advance=advance):
     return [found[number] for number in range(len(rows))]
 
 
-@pytest.mark.parametrize(
-    "names", fewer_on_jax(PAIRS, [("learned", "full")]), ids="-".join
-)
+@pytest.mark.parametrize("names", others_thorough(PAIRS, KINDS), ids="-".join)
 def test_rows_that_come_and_go_are_written_as_side_by_side(randomise, names):
-    config = DecoderConfig(**options(*names, max_sequence_length=40))
+    num_layers = 2 if names == ("learned", "full") else 1
+    sizes = {"num_layers": num_layers, "max_sequence_length": 40}
+    config = DecoderConfig(**options(*names, **sizes))
     steps = decoder_steps(randomise(build_decoder(config, VOCABULARY_SIZE)))
     found = written(lambda there: steps, ROWS)
     assert found == side_by_side(steps, ROWS)
     assert len({len(tokens) for tokens, _ in found}) > 2
 
 
-@without_jax
 def test_texts_that_are_answered_may_be_of_any_length(randomise):
     config = Seq2SeqConfig(**options("rope", max_sequence_length=40))
     model = randomise(build_seq2seq(config, VOCABULARY_SIZE))
@@ -115,20 +121,22 @@ def test_texts_that_are_answered_may_be_of_any_length(randomise):
     assert found == side_by_side(steps_of(range(len(rows))), rows)
 
 
-@without_jax
 def test_more_columns_are_made_when_all_are_full(randomise):
-    config = DecoderConfig(**options("rope", max_sequence_length=3 * ROOM))
+    config = DecoderConfig(
+        **options("rope", num_layers=1, max_sequence_length=3 * ROOM)
+    )
     steps = decoder_steps(randomise(build_decoder(config, VOCABULARY_SIZE)))
     row = (0, [1, 2, 4], 2 * ROOM + 3, 1.0, 0, 1.0, 7)
     found = written(lambda there: steps, [row])
     assert found == side_by_side(steps, [row])
 
 
-@without_jax
+@tensorflow_only
 def test_a_traced_step_that_uses_the_cache_up_writes_the_same(randomise):
     import tensorflow as tf
 
-    config = DecoderConfig(**options("learned", max_sequence_length=40))
+    sizes = {"num_layers": 1, "max_sequence_length": 40}
+    config = DecoderConfig(**options("learned", **sizes))
     steps = decoder_steps(randomise(build_decoder(config, VOCABULARY_SIZE)))
 
     @tf.function(reduce_retracing=True)

@@ -12,7 +12,6 @@ from model.generation.history import History
 from model.generation.processors import NEVER, Rules, penalise_repetition
 from model.generation.ragged import left_pad
 from model.generation.sequences import Sequences
-from tests.model.conftest import without_jax
 from tests.model.generation.test_generate import write
 
 TOKENS = st.integers(0, 3)
@@ -81,7 +80,6 @@ def test_a_banned_sequence_may_begin_in_the_prompt_but_a_stop_may_not():
     assert ops.convert_to_numpy(stops.finished_by(ops.array([4]), history))[0]
 
 
-@without_jax
 def test_forced_tokens_come_first_and_then_the_model_writes():
     texts = write(forced_tokens=(9, 9, 3))
     assert [text[:3] for text in texts] == [[9, 9, 3]] * 3

@@ -6,7 +6,7 @@ from configs.generation import GenerationConfig, SpeculativeConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad, unpad
 from model.generation.sampling import shape_scores
-from tests.model.compiling import compiled
+from tests.model.compiling import compiled, compiled_on_jax
 from tests.model.conftest import tensorflow_only
 from tests.model.generation.fake_model import (
     VOCABULARY_SIZE,
@@ -23,7 +23,15 @@ NEAR = FakeModel(MODEL.table + table_model(5, scale=1.0).table)
 FAR = table_model(9)
 
 
-def ahead(method, draft=NEAR, model=MODEL, prompts=PROMPTS, seeds=None, **options):
+def ahead(
+    method,
+    draft=NEAR,
+    model=MODEL,
+    prompts=PROMPTS,
+    seeds=None,
+    compiling=compiled_on_jax,
+    **options,
+):
     config = GenerationConfig(method=method, **{"max_new_tokens": 8, **options})
 
     def run(token_ids, padding_mask):
@@ -36,7 +44,7 @@ def ahead(method, draft=NEAR, model=MODEL, prompts=PROMPTS, seeds=None, **option
             draft=draft.steps,
         )
 
-    result = numbers(compiled(run)(*left_pad(prompts)))
+    result = numbers(compiling(run)(*left_pad(prompts)))
     return unpad(result["token_ids"], result["lengths"])
 
 
@@ -57,6 +65,15 @@ def test_greedily_it_is_greedy_with_rules_and_stops():
         "forced_tokens": (6, 1),
     }
     assert ahead(SpeculativeConfig(), NEAR, **options) == write(**options)
+
+
+def test_compiled_it_is_the_same():
+    method = SpeculativeConfig(sample=True, num_draft_tokens=2)
+    eager, graph = (
+        ahead(method, model=FREE, seeds=np.array([3, 4, 5]), compiling=compiling)
+        for compiling in (compiled_on_jax, compiled)
+    )
+    assert eager == graph
 
 
 def test_no_more_tokens_than_asked_for():

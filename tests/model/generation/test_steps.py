@@ -1,5 +1,7 @@
 """Reading with a cache equals reading the whole text again."""
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ from model.generation.ragged import left_pad, unpad
 from model.generation.steps import decoder_steps, seq2seq_steps
 from model.seq2seq import build_seq2seq
 from tests.model.compiling import compiled, compiled_on_jax
-from tests.model.conftest import fewer_on_jax, without_jax
+from tests.model.conftest import others_thorough
 from tests.model.generation.fake_model import numbers
 
 VOCABULARY_SIZE = 23
@@ -64,7 +66,13 @@ ATTENTIONS = {
 PAIRS = [(position, "full") for position in POSITIONS]
 PAIRS += [("rope", attention) for attention in ATTENTIONS if attention != "full"]
 PAIRS += [("relative_bias", "window"), ("alibi", "window"), ("alibi", "grouped")]
-PAIRS_ON_JAX = [("learned", "full"), ("relative_bias", "window"), ("rope", "kernel")]
+# Each position and each attention once.
+ONCE = [(position, "full") for position in ("learned_offset", "sinusoidal", "none")]
+ONCE += [("learned", "full"), ("relative_bias", "window"), ("alibi", "grouped")]
+ONCE += [
+    ("rope", attention)
+    for attention in ("multi_query", "unscaled", "window_grouped", "kernel")
+]
 
 
 def options(position="rope", attention="full", **changes):
@@ -128,7 +136,7 @@ def check_reading(steps, model, sources=(None, None, None)):
         )
 
 
-@pytest.mark.parametrize("names", fewer_on_jax(PAIRS, PAIRS_ON_JAX), ids="-".join)
+@pytest.mark.parametrize("names", others_thorough(PAIRS, ONCE), ids="-".join)
 def test_a_decoder_reads_with_a_cache_as_without(decoder, names):
     model = decoder(*names)
     check_reading(decoder_steps(model), model)
@@ -138,26 +146,25 @@ def test_a_decoder_reads_with_a_cache_as_without(decoder, names):
     "changes",
     [
         {"tie_embeddings": False, "vocabulary_multiple": 8},
-        pytest.param({"norm": RmsNorm(placement="post")}, marks=without_jax),
+        {"norm": RmsNorm(placement="post")},
         {"norm": RmsNorm(), "feedforward": GatedFeedForward(intermediate_dim=20)},
-        pytest.param(
-            {"embedding_scale": True, "embeddings_norm": True}, marks=without_jax
-        ),
+        {"embedding_scale": True, "embeddings_norm": True},
         {"embedding_dim": 6, "embeddings_norm": True},
-        pytest.param({"embedding_dim": 6, "tie_embeddings": False}, marks=without_jax),
+        {"embedding_dim": 6, "tie_embeddings": False},
     ],
 )
 def test_what_else_a_decoder_may_have(decoder, changes):
-    model = decoder(**changes)
+    model = decoder(num_layers=1, **changes)
     check_reading(decoder_steps(model), model)
 
 
 @pytest.mark.parametrize(
     "names",
-    fewer_on_jax(
-        [("rope", "grouped"), ("relative_bias", "full"), ("alibi", "multi_query")],
-        [("rope", "grouped")],
-    ),
+    [
+        ("rope", "grouped"),
+        pytest.param(("relative_bias", "full"), marks=pytest.mark.thorough),
+        ("alibi", "multi_query"),
+    ],
     ids="-".join,
 )
 def test_prompts_are_prefixes_whose_tokens_see_each_other(randomise, names):
@@ -181,10 +188,10 @@ def test_prompts_are_prefixes_whose_tokens_see_each_other(randomise, names):
 @pytest.mark.parametrize(
     ("names", "changes"),
     [
-        pytest.param(("sinusoidal", "full"), {}, marks=without_jax),
+        pytest.param(("sinusoidal", "full"), {}, marks=pytest.mark.thorough),
         (("relative_bias", "grouped"), {"scale_logits": True}),
         (("rope", "window"), {"tie_embeddings": False, "num_decoder_layers": 1}),
-        pytest.param(("learned", "multi_query"), {}, marks=without_jax),
+        pytest.param(("learned", "multi_query"), {}, marks=pytest.mark.thorough),
         (("learned", "full"), {"embedding_dim": 6, "scale_logits": True}),
     ],
 )
@@ -197,7 +204,14 @@ def test_a_pair_reads_with_a_cache_as_without(seq2seq, names, changes):
     check_reading(seq2seq_steps(model, sources, mask), model, SOURCES)
 
 
-def write(steps, prompts=PROMPTS, jit=False, seeds=None, draft=None, **changes):
+def write(
+    steps,
+    prompts=PROMPTS,
+    seeds=None,
+    draft=None,
+    compiling=compiled_on_jax,
+    **changes,
+):
     config = GenerationConfig(**{"max_new_tokens": 6, **changes})
 
     def run(token_ids, padding_mask):
@@ -205,7 +219,7 @@ def write(steps, prompts=PROMPTS, jit=False, seeds=None, draft=None, **changes):
             steps, token_ids, padding_mask, config=config, seeds=seeds, draft=draft
         )
 
-    return numbers(compiled(run, jit=jit)(*left_pad(prompts)))
+    return numbers(compiling(run)(*left_pad(prompts)))
 
 
 def check_greedy(texts, prompts, model, sources=(None, None, None)):
@@ -214,15 +228,22 @@ def check_greedy(texts, prompts, model, sources=(None, None, None)):
         assert logits[len(prompt) - 1 : -1].argmax(axis=-1).tolist() == text.tolist()
 
 
+ONE_GRAPH = [(("rope", "grouped"), True), (("relative_bias", "full"), False)]
+OTHER_WAY = [(names, not jit) for names, jit in ONE_GRAPH]
+OTHER_WAY += [(("alibi", "window"), jit) for jit in (False, True)]
+
+
 @pytest.mark.parametrize(
-    "names",
-    [("rope", "grouped"), ("relative_bias", "full"), ("alibi", "window")],
-    ids="-".join,
+    ("names", "jit"),
+    [
+        *(pytest.param(*case) for case in ONE_GRAPH),
+        *(pytest.param(*case, marks=pytest.mark.thorough) for case in OTHER_WAY),
+    ],
 )
-@pytest.mark.parametrize("jit", fewer_on_jax([False, True], [True]))
 def test_greedy_in_one_graph(decoder, names, jit):
-    model = decoder(*names)
-    texts = write(decoder_steps(model), jit=jit)["token_ids"]
+    model = decoder(*names, num_layers=1)
+    in_one = partial(compiled, jit=jit)
+    texts = write(decoder_steps(model), compiling=in_one)["token_ids"]
     check_greedy(texts, PROMPTS, model)
 
 
@@ -235,11 +256,14 @@ def test_a_pair_answers_from_a_single_token(seq2seq):
         config = GenerationConfig(max_new_tokens=6)
         return generate(steps, np.array([[0]]), config=config)["token_ids"]
 
-    texts = ops.convert_to_numpy(compiled(run)(sources, np.ones_like(sources)))
+    run = compiled_on_jax(run)
+    texts = ops.convert_to_numpy(run(sources, np.ones_like(sources)))
     check_greedy(texts, [[0]], model, SOURCES[:1])
 
 
-@pytest.mark.parametrize("attention", ["full", "grouped", "window"])
+@pytest.mark.parametrize(
+    "attention", others_thorough(["full", "grouped", "window"], ["grouped", "window"])
+)
 def test_with_a_draft_it_is_greedy(decoder, attention):
     model, draft = (
         decoder("rope", attention, num_layers=1),
@@ -291,8 +315,9 @@ def test_beams_share_the_context_of_their_text(seq2seq):
         return generate(seq2seq_steps(model, sources, mask), start, config=config)
 
     mask = (sources != 0).astype("int32")
-    both = numbers(compiled(run)(sources, mask, start))["token_ids"]
-    alone = numbers(compiled(run)(sources[1:, :2], mask[1:, :2], start[1:]))
+    run = compiled_on_jax(run)
+    both = numbers(run(sources, mask, start))["token_ids"]
+    alone = numbers(run(sources[1:, :2], mask[1:, :2], start[1:]))
     assert both[1].tolist() == alone["token_ids"][0].tolist()
 
 
@@ -315,9 +340,8 @@ def test_a_sample_is_the_same_compiled_or_not_and_alone_or_not(decoder):
     config = GenerationConfig(max_new_tokens=6, method=method)
     eager = numbers(generate(steps, *left_pad(PROMPTS), config=config, seeds=seeds))
     texts = unpad(eager["token_ids"], eager["lengths"])
-    for jit in (False, True):
-        graph = write(steps, jit=jit, seeds=seeds, method=method)
-        assert unpad(graph["token_ids"], graph["lengths"]) == texts
+    graph = write(steps, compiling=compiled, seeds=seeds, method=method)
+    assert unpad(graph["token_ids"], graph["lengths"]) == texts
     alone = write(steps, prompts=PROMPTS[1:2], seeds=seeds[1:2], method=method)
     assert alone["token_ids"][0].tolist() == texts[1]
 

@@ -17,7 +17,7 @@ from model.build import build_encoder, build_seq2seq
 from model.inspect.attention_maps import attention_probabilities
 from model.layers.attention.base import Attention
 from model.layers.attention.probabilities import Probabilities
-from tests.model.conftest import VOCABULARY_SIZE, small_config, without_jax
+from tests.model.conftest import VOCABULARY_SIZE, small_config
 
 FIRST = "encoder_layer_0/self_attention"
 
@@ -118,7 +118,6 @@ def test_both_stacks_and_what_lies_between():
     assert (own[:, :, causal] == 0).all()
 
 
-@without_jax
 @pytest.mark.parametrize(
     ("kind", "num_global", "shape"),
     [

@@ -56,7 +56,7 @@ def test_an_eager_loop():
 
 
 @tensorflow_only
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     batch=st.integers(1, 3),
     heads=st.integers(1, 3),

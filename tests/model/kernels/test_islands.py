@@ -12,7 +12,7 @@ from model import kernels
 from model.kernels import plain
 from model.kernels.activations import gelu, plain_gelu
 from model.kernels.norms import layer_normalization, plain_layer_normalization
-from tests.model.conftest import tensorflow_only
+from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
 
 pytestmark = tensorflow_only
@@ -32,7 +32,7 @@ def normal(rng, shape, dtype, spread=1.0):
     return tf.cast(rng.normal(size=shape, scale=spread), dtype)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     length=st.sampled_from([1, 7]),  # each shape is compiled anew
     dtype=st.sampled_from(DTYPES),
@@ -55,7 +55,7 @@ def test_gelu(length, dtype, approximate, traced, spread, seed):
     assert_same(in_graph(ours, free=1) if traced else ours, exactly, [x], worth, dtype)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", others_thorough(range(4), [1]))
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "weights"), [*((dtype, "float32") for dtype in DTYPES), ("bfloat16",) * 2]

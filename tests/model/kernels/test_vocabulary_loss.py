@@ -9,7 +9,7 @@ from keras import ops
 
 from model.kernels.cross_entropy import plain_cross_entropy
 from model.kernels.vocabulary_loss import vocabulary_loss
-from tests.model.compiling import ON_JAX, compiled
+from tests.model.compiling import ON_JAX, compiled, compiled_on_jax
 from tests.model.conftest import tensorflow_only
 from tests.model.gradients import value_and_gradients
 
@@ -43,8 +43,16 @@ def example(number: int, size: int, *, spread=1.0, seed=0):
     return vectors, table, bias, targets, weights
 
 
-def assert_as_plain(number, size, *, with_bias=True, most_scores=2**20, **options):
-    spread = options.pop("spread", 1.0)
+def assert_as_plain(
+    number,
+    size,
+    *,
+    with_bias=True,
+    most_scores=2**20,
+    spread=1.0,
+    compiling=compiled_on_jax,
+    **options,
+):
     vectors, table, bias, targets, weights = example(number, size, spread=spread)
     variables = [vectors, table, *([bias] if with_bias else [])]
 
@@ -55,9 +63,9 @@ def assert_as_plain(number, size, *, with_bias=True, most_scores=2**20, **option
         return ops.stack([0.7 * sums[0], *map(ops.stop_gradient, sums[1:])])
 
     ours = value_and_gradients(
-        compiled(lambda: all_of(vocabulary_loss, most_scores=most_scores)), variables
+        compiling(lambda: all_of(vocabulary_loss, most_scores=most_scores)), variables
     )
-    theirs = value_and_gradients(compiled(lambda: all_of(plain)), variables)
+    theirs = value_and_gradients(compiled_on_jax(lambda: all_of(plain)), variables)
     tolerance = 2e-5 * max(1.0, spread**2)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-5, atol=tolerance)
     for mine, other in zip(ours[1], theirs[1], strict=True):
@@ -72,13 +80,13 @@ def test_sums_and_gradients(with_bias, most_scores) -> None:
         13,
         with_bias=with_bias,
         most_scores=most_scores,
+        compiling=compiled,
         label_smoothing=0.2,
         z_loss=0.01,
     )
 
 
-@pytest.mark.skipif(ON_JAX, reason="JAX would compile each of them")
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4 if ON_JAX else 12, deadline=None)
 @given(
     number=st.integers(1, 9),
     size=st.integers(1, 12),
@@ -187,11 +195,10 @@ def test_half_precision_is_in_the_products_only() -> None:
 
 
 @tensorflow_only  # JAX compiles for known numbers only
-@pytest.mark.parametrize("number", [1, 5, 6, 12])
-def test_a_number_that_is_known_at_run_time_only(number) -> None:
+def test_a_number_that_is_known_at_run_time_only() -> None:
     import tensorflow as tf
 
-    vectors, table, bias, targets, weights = example(number, 7)
+    every, table, bias, all_targets, all_weights = example(12, 7)
 
     @tf.function(
         input_signature=[
@@ -204,13 +211,19 @@ def test_a_number_that_is_known_at_run_time_only(number) -> None:
         arguments = (tf.convert_to_tensor(table.value), tf.identity(bias.value))
         return vocabulary_loss(x, *arguments, ids, weights, most_scores=42)[0]
 
-    variables = [vectors, table, bias]
-    ours, slopes = value_and_gradients(
-        lambda: any_number(vectors.value, targets, weights), variables
-    )
-    theirs, wanted = value_and_gradients(
-        lambda: plain(vectors, table, bias, targets, weights)[0], variables
-    )
-    assert float(ours) == pytest.approx(float(theirs), rel=2e-6)
-    for mine, other in zip(slopes, wanted, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=0, atol=2e-5)
+    for number in (1, 5, 6, 12):
+        vectors = keras.Variable(every.numpy()[:number], autocast=False)
+        asked = all_targets[:number], all_weights[:number]
+        variables = [vectors, table, bias]
+        ours, slopes = value_and_gradients(
+            lambda vectors=vectors, asked=asked: any_number(vectors.value, *asked),
+            variables,
+        )
+        theirs, wanted = value_and_gradients(
+            lambda vectors=vectors, asked=asked: plain(vectors, table, bias, *asked)[0],
+            variables,
+        )
+        assert float(ours) == pytest.approx(float(theirs), rel=2e-6)
+        for mine, other in zip(slopes, wanted, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=0, atol=2e-5)
+    assert any_number.experimental_get_tracing_count() == 1
