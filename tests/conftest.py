@@ -1,13 +1,16 @@
 """What all tests share: quiet libraries, patient hypothesis, small runs."""
 
 import gc
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import hypothesis
 import pytest
 
 from configs.quiet import quiet_import
-
-quiet_import("tensorflow", "tensorflow_text", "apache_beam")
 
 pytest_plugins = ["tests.harness.report", "tests.small_run"]
 
@@ -17,6 +20,63 @@ hypothesis.settings.load_profile("transbeam")
 
 # Files in these take longest, some a minute for a single test.
 LONG = ("e2e", "serving", "trainer")
+
+
+class Quietly(MetaPathFinder, Loader):
+    """Imports a loud library as the commands do, and when it is first asked for.
+
+    That takes seconds, which neither xdist's controller needs, for it runs no test, nor
+    whoever runs a file that has nothing to do with TensorFlow.
+    """
+
+    # Keras would import TensorFlow; the first of them is to be TensorFlow.
+    LOUD = {
+        "keras": "tensorflow",
+        "tensorflow": "tensorflow",
+        "tensorflow_text": "tensorflow_text",
+        "apache_beam": "apache_beam",
+    }
+
+    def __init__(self) -> None:
+        self.begun: set[str] = set()
+        self.specs: dict[str, ModuleSpec | None] = {}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        library = self.LOUD.get(name)
+        if library is None or library in self.begun:
+            return None  # of no concern, or it is asked for by what is said below
+        self.begun.add(library)
+        quiet_import(library)
+        if name not in sys.modules:
+            return None
+        self.specs[name] = sys.modules[name].__spec__
+        return ModuleSpec(name, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The module has been executed; Python has only put our spec in its place."""
+        module.__spec__ = self.specs.pop(module.__name__)
+
+
+sys.meta_path.insert(0, Quietly())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keeps the garbage collector away from what is imported and collected.
+
+    Nearly all of it lives until the end.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)  # after the order was drawn at random
