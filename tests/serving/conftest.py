@@ -1,5 +1,7 @@
 """A run as the trainer leaves it, tiny and untrained, and what is exported of it."""
 
+import hashlib
+import shutil
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -39,7 +41,8 @@ from serving.masks import tokenize_with_masks
 from serving.server.models.warming import read_warm_up
 from serving.tasks.masked import body_of
 from serving.trained import load_trained
-from tests.serving.native import ask_natively, build, require_same
+from tests.harness.stages import stage
+from tests.serving.native import PROGRAM, SOURCE, ask_natively, build, require_same
 
 CORPUS = """
 returns a tensor of the same shape as the input . if true , raise an error when the
@@ -169,26 +172,43 @@ def invocation_of(folder: Path, config: RunConfig = TINY, **export_keys) -> Invo
     )
 
 
+def exported_run(config: RunConfig) -> SimpleNamespace:
+    """A run of a configuration and its export, made once for all tests; to be read.
+
+    Returns:
+        `run_folder`; `folder` of the export, in which `saved_model` (the version) and
+        `tflite` lie; and the stage's `result`.
+    """
+    described = hashlib.sha256(repr(config).encode()).hexdigest()[:8]
+
+    def make(folder: Path) -> None:
+        export(invocation_of(make_run(folder / config.name, config), config))
+
+    made = stage(f"export-{config.objective.kind}-{described}", make)
+    run_folder = made / config.name
+    return SimpleNamespace(
+        run_folder=run_folder,
+        folder=run_folder / "export",
+        saved_model=run_folder / "export/saved_model/1",
+        tflite=run_folder / "export/tflite",
+        result=Stage(run_folder, "export", "transbeam export").load()["result"],
+    )
+
+
 @pytest.fixture(scope="session")
-def run_folder(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("runs") / "tiny", TINY)
+def exported():
+    """The exported run: its folder and the stage's result."""
+    return exported_run(TINY)
+
+
+@pytest.fixture(scope="session")
+def run_folder(exported):
+    return exported.run_folder
 
 
 @pytest.fixture(scope="session")
 def trained(run_folder):
     return load_trained(run_folder)
-
-
-@pytest.fixture(scope="session")
-def exported(run_folder):
-    """The exported run: its folder and the stage's result."""
-    result = export(invocation_of(run_folder))
-    return SimpleNamespace(
-        folder=run_folder / "export",
-        saved_model=run_folder / "export/saved_model/1",
-        tflite=run_folder / "export/tflite",
-        result=result,
-    )
 
 
 @pytest.fixture(scope="session")
@@ -207,7 +227,13 @@ def ask(exported):
 @pytest.fixture(scope="session")
 def program(tmp_path_factory):
     """The C program that asks SavedModels."""
-    return build(tmp_path_factory.mktemp("native"))
+    source = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:8]
+    compiled = stage(f"program-in-c-{source}", build) / PROGRAM
+    # What lies in a stage can only be read.
+    copy = tmp_path_factory.mktemp("native") / PROGRAM
+    shutil.copyfile(compiled, copy)
+    copy.chmod(0o755)
+    return copy
 
 
 @pytest.fixture(scope="session")

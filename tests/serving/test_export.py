@@ -14,6 +14,7 @@ from configs.run_folder import Stage
 from serving.export import export
 from serving.gate.parity import check_parity
 from serving.gate.rows import Row
+from tests.harness.stages import copy_of
 from tests.serving.conftest import TINY, invocation_of
 
 PASSED = Row("form", "check", 0.1, 0.2, True)
@@ -31,14 +32,13 @@ def contents(folder):
 @pytest.fixture
 def run(exported, tmp_path, monkeypatch):
     """A copy of the exported run, where building is copying and the gate is open."""
-    folder = tmp_path / "tiny"
-    shutil.copytree(exported.folder.parent, folder)
+    folder = copy_of(exported.folder.parent, tmp_path / "tiny")
 
     def copy_saved_model(trained, target):
-        shutil.copytree(exported.saved_model, target)
+        copy_of(exported.saved_model, target)
 
     def copy_tflite(trained, run_folder, target, rounded):
-        shutil.copytree(exported.tflite, target)
+        copy_of(exported.tflite, target)
         return {
             variant: target / f"model_{variant}.tflite"
             for variant in trained.config.export.tflite
@@ -105,7 +105,7 @@ def test_weights_of_4_bits_are_rounded_for_the_files(run, exported, monkeypatch)
 
     def copy_tflite(trained, run_folder, target, weights):
         given.append(weights)
-        shutil.copytree(exported.tflite, target)
+        copy_of(exported.tflite, target)
         return {}
 
     monkeypatch.setattr("serving.export.write_tflite", copy_tflite)

@@ -1,7 +1,6 @@
 """Questions with answers: a version that answers otherwise is not let in."""
 
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +13,7 @@ from serving.questions import SAMPLES
 from serving.server.failures import Failure
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.loaded import Loaded
+from tests.harness.stages import copy_of
 
 
 def load(folder):
@@ -22,7 +22,7 @@ def load(folder):
 
 @pytest.fixture
 def version(exported, tmp_path):
-    return shutil.copytree(exported.saved_model, tmp_path / "1")
+    return copy_of(exported.saved_model, tmp_path / "1")
 
 
 def test_an_export_brings_tokens_and_numbers(exported, ask):

@@ -69,7 +69,7 @@ def test_a_process_without_transbeam_gets_the_same_answers(exported, ask, tmp_pa
 
 
 def test_a_session_gets_the_same_answers(exported, ask):
-    with session_on(exported.saved_model) as ask_session:
+    with session_on(exported.saved_model, optimized=True) as ask_session:
         for signature in ("serving_default", "embed", "tokenize"):
             expected = ask(signature, TEXTS)
             found = ask_session(signature, {"text": TEXTS})

@@ -16,17 +16,17 @@ import tensorflow_text as tf_text
 from tensorflow.core.protobuf import saved_model_pb2
 
 SOURCE = Path(__file__).parent / "session.c"
+PROGRAM = "session"
 Inputs = Mapping[str, np.ndarray]
 Outputs = dict[str, np.ndarray]
 
 
-def build(folder: Path) -> Path:
-    """The program, compiled; without a compiler the test is skipped."""
+def build(folder: Path) -> None:
+    """Compiles the program; without a compiler the test is skipped."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
     libraries = Path(tf.__file__).parent
-    program = folder / "session"
     subprocess.run(
         [
             compiler,
@@ -38,11 +38,10 @@ def build(folder: Path) -> Path:
             str(libraries / "libtensorflow_cc.so.2"),
             str(libraries / "libtensorflow_framework.so.2"),
             "-o",
-            str(program),
+            str(folder / PROGRAM),
         ],
         check=True,
     )
-    return program
 
 
 def ask_natively(

@@ -1,6 +1,7 @@
 """Models that find answers: windows, places in code points, the best of them all."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,17 +12,21 @@ from hypothesis import strategies as st
 from configs.errors import ArtifactError
 from configs.objective import SpanQAConfig
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from serving.export import export
-from serving.forms import PhoneModel, ask_saved_model
 from serving.gate.answering import AnsweringJudge
 from serving.gate.parity import require_passed
-from serving.local import LocalClient
 from serving.predict import describe, predict
 from serving.tasks.answering import NEVER, best_spans
-from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
-from tests.serving.session import session_on
+from tests.serving.conftest import LENGTH, TINY, exported_run
+from tests.serving.session import AskingClient, session_on
+from tests.serving.tasks.scenes import (
+    Scene,
+    altered,
+    failed,
+    judged_by_another,
+    remembered,
+    rows_of,
+)
 from trainer.evaluation import questions
 
 CONTEXTS = [
@@ -39,6 +44,17 @@ CASES = {
 }
 
 
+def config_of(name):
+    return replace(
+        TINY,
+        objective=SpanQAConfig(stride=7, max_question_length=8),
+        tokenizer=CASES[name],
+        model=replace(TINY.model, num_segments=2),
+        evaluation=replace(TINY.evaluation, max_answer_length=5),
+        export=replace(TINY.export, examples=("the dog is lazy\twho is lazy",)),
+    )
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -46,20 +62,10 @@ CASES = {
         for name in CASES
     ],
 )
-def run(request, tmp_path_factory):
-    """A run with each kind of tokenizer, exported: what is trained, and how to ask."""
-    config = replace(
-        TINY,
-        objective=SpanQAConfig(stride=7, max_question_length=8),
-        tokenizer=CASES[request.param],
-        model=replace(TINY.model, num_segments=2),
-        evaluation=replace(TINY.evaluation, max_answer_length=5),
-        export=replace(TINY.export, examples=("the dog is lazy\twho is lazy",)),
-    )
-    folder = make_run(tmp_path_factory.mktemp("answering") / "run", config)
-    result = export(invocation_of(folder, config))
-    with session_on(folder / "export/saved_model/1") as ask:
-        yield load_trained(folder), result, ask, folder
+def scene(request, tmp_path_factory):
+    """A run with each kind of tokenizer."""
+    folder = tmp_path_factory.mktemp("answering") / "run"
+    return Scene.of(folder, config_of(request.param))
 
 
 def answered_by_keras(trained, context, question):
@@ -97,15 +103,60 @@ def answered_by_keras(trained, context, question):
     return score, first, last, min(one[3] for one in found)
 
 
-def test_it_passed_the_gate(run):
-    _, result, _, _ = run
-    assert all(row["passed"] for row in result["parity"])
-    assert len(result["parity"]) == 3 * 5 + 3 * 2
-    assert set(result["tflite"]) == {"float32", "dynamic_int8"}
+@pytest.mark.thorough(
+    instead="test_the_gate_passes_true_spans_and_no_others, "
+    "test_the_gate_passes_readers_for_phones_and_no_others, "
+    "test_an_exported_reader_answers_as_its_functions"
+)
+@pytest.mark.parametrize("name", CASES)
+def test_it_passes_the_gate_and_needs_no_python(name, native):
+    made = exported_run(config_of(name))
+    assert all(row["passed"] for row in made.result["parity"])
+    assert len(made.result["parity"]) == 3 * 5 + 3 * 2
+    assert set(made.result["tflite"]) == {"float32", "dynamic_int8"}
+    with session_on(made.saved_model) as ask:
+        native(made.saved_model, ask)
 
 
-def test_answers_are_those_of_the_evaluation(run):
-    trained, _, ask, _ = run
+def test_the_gate_passes_true_spans_and_no_others(scene):
+    judge, ask = scene.judge, remembered(scene.ask)
+    assert judge.size == 1 + 7 + 3
+    rows = judge.saved_model_rows("functions", ask)
+    assert len(rows) == 4
+    require_passed(rows)
+
+    def found(output, change, signature="serving_default"):
+        wrong = altered(ask, signature, output, change)
+        return failed(judge.saved_model_rows("altered", wrong))
+
+    assert found("token_ids", lambda ids: ids + 1, "tokenize") == ["token ids"]
+    # The scores of texts that have an answer, and of those that have none.
+    assert found("score", lambda score: score + 1e-3) == ["score of the answer"]
+    assert found("score", lambda score: score - 1e-3) == ["score of the answer"]
+    assert found("no_answer_score", lambda s: s + 1e-3) == ["score of no answer"]
+    assert found("no_answer_score", lambda s: s - 1e-3) == ["score of no answer"]
+    misplaced = "answers that do not stand at their places"
+    assert found("start", lambda start: start + 1) == [misplaced]
+    assert found("answer", lambda answer: answer + b"x") == [misplaced]
+
+
+def test_the_gate_passes_readers_for_phones_and_no_others(scene):
+    for variant in ("float32", "dynamic_int8"):
+        phone = scene.phone(variant)
+        rows = scene.judge.phone_rows("file", variant, phone)
+        require_passed(rows)
+        assert len(rows) == 1
+        other = judged_by_another(scene, partial(rows_of, variant, phone))
+        assert other == ["log-probability"]
+
+
+def test_an_exported_reader_answers_as_its_functions(scene):
+    texts = {"context": CONTEXTS, "question": QUESTIONS}
+    scene.require_exported_alike(texts, "serving_default", "tokenize")
+
+
+def test_answers_are_those_of_the_evaluation(scene):
+    trained, ask = scene.trained, scene.ask
     answers = ask("serving_default", {"context": CONTEXTS, "question": QUESTIONS})
     for row, texts in enumerate(zip(CONTEXTS, QUESTIONS, strict=True)):
         score, first, last, none = answered_by_keras(trained, *texts)
@@ -125,8 +176,8 @@ def test_answers_are_those_of_the_evaluation(run):
     assert answers["truncated"].tolist() == [False, False, True, False, False]
 
 
-def test_a_question_does_not_depend_on_its_neighbours(run):
-    _, _, ask, _ = run
+def test_a_question_does_not_depend_on_its_neighbours(scene):
+    ask = scene.ask
     together = ask("serving_default", {"context": CONTEXTS, "question": QUESTIONS})
     for row, (context, question) in enumerate(zip(CONTEXTS, QUESTIONS, strict=True)):
         alone = ask("serving_default", {"context": [context], "question": [question]})
@@ -135,9 +186,8 @@ def test_a_question_does_not_depend_on_its_neighbours(run):
         assert alone["score"][0] == pytest.approx(together["score"][row], abs=1e-4)
 
 
-def test_hostile_texts_and_an_empty_batch(run):
-    _, _, _, folder = run
-    ask = ask_saved_model(folder / "export/saved_model/1")
+def test_hostile_texts_and_an_empty_batch(scene):
+    ask = scene.ask
     texts = list(HOSTILE_TEXTS)
     answers = ask("serving_default", {"context": texts, "question": texts[::-1]})
     for text, said, start, end in zip(
@@ -151,9 +201,8 @@ def test_hostile_texts_and_an_empty_batch(run):
     assert raw["answer"][0].decode() in "a\ufffdb \ufffd"
 
 
-def test_answers_to_ids_are_keras_s_also_on_phones(run):
-    trained, _, _, folder = run
-    phone = PhoneModel(folder / "export/tflite/model_float32.tflite")
+def test_answers_to_ids_are_keras_s_also_on_phones(scene):
+    trained, phone = scene.trained, scene.phone()
     ids = np.arange(1, 13, dtype=np.int32)
     rows = {
         "token_ids": ids,
@@ -169,11 +218,10 @@ def test_answers_to_ids_are_keras_s_also_on_phones(run):
         np.testing.assert_allclose(found[name][: len(ids)], own, atol=1e-4)
 
 
-def test_predict_takes_the_question_as_second_text(run):
-    _, _, ask, folder = run
-    (found,) = predict(
-        LocalClient(folder / "export/saved_model/1"), CONTEXTS[:1], QUESTIONS[:1]
-    )
+def test_predict_takes_the_question_as_second_text(scene):
+    ask = scene.ask
+    client = AskingClient(ask, "context", "question")
+    (found,) = predict(client, CONTEXTS[:1], QUESTIONS[:1])
     answer = ask(
         "serving_default", {"context": CONTEXTS[:1], "question": QUESTIONS[:1]}
     )
@@ -182,22 +230,18 @@ def test_predict_takes_the_question_as_second_text(run):
     assert found["answer"] in describe(found)
 
 
-def test_it_needs_no_python(run, native):
-    native(run[-1] / "export/saved_model/1", run[-2])
-
-
-def test_the_gate_finds_another_model(run):
-    trained, _, ask, _ = run
-    pairs = list(zip(CONTEXTS, QUESTIONS, strict=True))
-    layer = trained.model.get_layer("span_classifier")
+def test_the_gate_finds_another_model(scene):
+    ask = remembered(scene.ask)
+    require_passed(scene.judge.saved_model_rows("functions", ask))
+    layer = scene.trained.model.get_layer("span_classifier")
     weight = layer.weights[0]
     weight.assign(weight * 1.5)
     try:
-        rows = AnsweringJudge(trained, pairs).saved_model_rows("SavedModel", ask)
+        judge = AnsweringJudge.of(scene.trained, scene.folder)
     finally:
         weight.assign(weight / 1.5)
     with pytest.raises(ArtifactError, match="score of the answer"):
-        require_passed(rows)
+        require_passed(judge.saved_model_rows("functions", ask))
 
 
 @settings(deadline=None, max_examples=60)

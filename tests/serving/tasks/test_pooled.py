@@ -1,6 +1,7 @@
 """Classifiers and models that give numbers, from texts, pairs, examples and ids."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,13 +17,22 @@ from configs.objective import (
     SentencePairsConfig,
 )
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from serving.export import export
-from serving.forms import PhoneModel, ask_saved_model
+from serving.forms import ask_saved_model
+from serving.gate.parity import require_passed
+from serving.savedmodel import write_saved_model
+from serving.tasks import task_of
 from serving.tasks.sentence_pairs import as_classifier
-from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.session import session_on
+from tests.serving.tasks.scenes import (
+    Scene,
+    altered,
+    failed,
+    judged_by_another,
+    remembered,
+    rows_of,
+)
 
 LABELS = ("bad", "so so", "good")
 TEXTS = ["a tensor of the same shape", "", "true , raise " * 9, "ünknown 漢字!"]
@@ -46,6 +56,19 @@ CASES = {
 QUICK = ("sentence_pairs", "regression")
 
 
+def config_of(name):
+    objective, tokenizer = CASES[name]
+    is_pair = len(asked_texts(objective)) == 2
+    example = "a list\tthe list" if is_pair else "a list"
+    return replace(
+        TINY,
+        objective=objective,
+        tokenizer=tokenizer,
+        model=replace(TINY.model, num_segments=2 if is_pair else 1),
+        export=replace(TINY.export, examples=(example,)),
+    )
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -53,24 +76,18 @@ QUICK = ("sentence_pairs", "regression")
         for name in CASES
     ],
 )
-def run(request, tmp_path_factory):
-    """A run of each kind, exported."""
-    objective, tokenizer = CASES[request.param]
-    is_pair = len(asked_texts(objective)) == 2
-    example = "a list\tthe list" if is_pair else "a list"
-    config = replace(
-        TINY,
-        objective=objective,
-        tokenizer=tokenizer,
-        model=replace(TINY.model, num_segments=2 if is_pair else 1),
-        export=replace(TINY.export, examples=(example,)),
-    )
-    folder = make_run(tmp_path_factory.mktemp("pooled") / "run", config)
-    result = export(invocation_of(folder, config))
-    trained = load_trained(folder)
-    if request.param == "sentence_pairs":
-        trained = as_classifier(trained)
-    return folder, trained, result
+def scene(request, tmp_path_factory):
+    """A run of each kind."""
+    folder = tmp_path_factory.mktemp("pooled") / "run"
+    return Scene.of(folder, config_of(request.param))
+
+
+@pytest.fixture(scope="module")
+def trained(scene):
+    """The model, as a classifier where it was trained for more."""
+    if isinstance(scene.trained.config.objective, SentencePairsConfig):
+        return as_classifier(scene.trained)
+    return scene.trained
 
 
 def asked(trained, texts=TEXTS, second=SECOND):
@@ -102,9 +119,15 @@ def keras_answers(trained, columns):
     return found
 
 
-def test_all_forms_passed_the_gate(run):
-    folder, trained, result = run
-    with_labels = hasattr(trained.config.objective, "labels")
+@pytest.mark.thorough(
+    instead="test_the_gate_passes_true_answers_and_no_others, test_what_is_exported"
+)
+@pytest.mark.parametrize("name", CASES)
+def test_all_forms_passed_the_gate(name, native):
+    config = config_of(name)
+    made = exported_run(config)
+    result = made.result
+    with_labels = not name.endswith("regression")
     forms = {row["form"] for row in result["parity"]}
     assert len(forms) == 9
     assert len(result["parity"]) == (
@@ -115,20 +138,62 @@ def test_all_forms_passed_the_gate(run):
         form["latency_ms"] > 0
         for form in (result["saved_model"], *result["tflite"].values())
     )
-    files = {path.name for path in (folder / "export/tflite").iterdir()}
-    kept = {path.name for path in (folder / "data/tokenizer").iterdir()}
+    files = {path.name for path in made.tflite.iterdir()}
+    kept = {path.name for path in (made.run_folder / "data/tokenizer").iterdir()}
     assert files - {"model_float32.tflite", "model_dynamic_int8.tflite"} == (
         kept - {"tokenizer.yaml"}
     )
+    native(made.saved_model, ask_saved_model(made.saved_model))
 
 
-def test_answers_to_texts_are_keras_s(run):
-    folder, trained, _ = run
+def test_the_gate_passes_true_answers_and_no_others(scene):
+    judge, ask = scene.judge, remembered(scene.ask)
+    is_pair = len(asked_texts(judge.trained.config.objective)) == 2
+    assert judge.size == (1 + 7 + 3 if is_pair else 1 + 6 + 3)
+    rows = judge.saved_model_rows("functions", ask)
+    numbers = "log-probability" if judge.labels else "number"
+    assert [row.check.partition(",")[0] for row in rows] == [
+        "token ids",
+        numbers,
+        *(["labels"] if judge.labels else []),
+    ]
+    require_passed(rows)
+
+    def found(signature, output, change):
+        wrong = altered(ask, signature, output, change)
+        return failed(judge.saved_model_rows("altered", wrong))
+
+    assert found("tokenize", "token_ids", lambda ids: ids + 1) == ["token ids"]
+    assert found("tokenize", "length", lambda length: length - 1) == ["token ids"]
+    if not judge.labels:
+        found_off = found("serving_default", "score", lambda score: score + 2e-4)
+        assert found_off == ["number"]
+        return
+    off = [1.0] * (len(judge.labels) - 1)
+    uneven = found("serving_default", "scores", lambda s: s * [0.999, *off])
+    assert uneven == ["log-probability"]
+    turned = found("serving_default", "classes", lambda c: c[:, ::-1])
+    assert turned == ["labels"]
+    best = found("serving_default", "label", lambda label: label + b"x")
+    assert best == ["labels"]
+
+
+def test_the_gate_passes_files_for_phones_and_no_others(scene):
+    judge = scene.judge
+    for variant, count in (("float32", 1), ("dynamic_int8", 2 if judge.labels else 1)):
+        phone = scene.phone(variant)
+        rows = judge.phone_rows("file", variant, phone)
+        require_passed(rows)
+        assert len(rows) == count
+        other = judged_by_another(scene, partial(rows_of, variant, phone))
+        assert other[0] == ("log-probability" if judge.labels else "number")
+
+
+def test_answers_to_texts_are_keras_s(scene, trained):
     columns = asked(trained)
     expected = keras_answers(trained, columns)
-    with session_on(folder / "export/saved_model/1") as ask:
-        tokens = ask("tokenize", columns)
-        found = ask("serving_default", columns)
+    tokens = scene.ask("tokenize", columns)
+    found = scene.ask("serving_default", columns)
     for row, (ids, segments, answer) in enumerate(expected):
         length = tokens["length"][row]
         assert tokens["token_ids"][row, :length].tolist() == ids
@@ -146,10 +211,8 @@ def test_answers_to_texts_are_keras_s(run):
     assert found["truncated"].tolist() == [False, False, True, False]
 
 
-def test_serving_s_own_apis_take_examples(run):
-    folder, trained, _ = run
-    path = folder / "export/saved_model/1"
-    columns = asked(trained)
+def examples_of(columns):
+    """Serialized as TF Serving's own APIs take them."""
     examples = []
     for texts in zip(*columns.values(), strict=True):
         example = tf.train.Example()
@@ -157,34 +220,62 @@ def test_serving_s_own_apis_take_examples(run):
             value = example.features.feature[name].bytes_list.value
             value.append(text.encode())
         examples.append(example.SerializeToString())
-    saved = saved_model_pb2.SavedModel.FromString(
-        (path / "saved_model.pb").read_bytes()
-    )
-    (graph,) = saved.meta_graphs
-    ask = ask_saved_model(path)
-    expected = ask("serving_default", columns)
+    return {"inputs": examples}
+
+
+def test_serving_s_own_apis_take_examples(scene, trained):
+    columns = asked(trained)
+    expected = scene.ask("serving_default", columns)
     api = "classify" if "scores" in expected else "regress"
-    definition = graph.signature_def[api]
-    assert definition.method_name == f"tensorflow/serving/{api}"
-    assert set(definition.inputs) == {"inputs"}
-    answers = ask(api, {"inputs": examples})
+    assert task_of(scene.trained).methods == {api: api}
+    answers = scene.ask(api, examples_of(columns))
     if api == "classify":
-        assert set(answers) == set(definition.outputs) == {"classes", "scores"}
+        assert set(answers) == {"classes", "scores"}
         np.testing.assert_array_equal(answers["scores"], expected["scores"])
         assert answers["classes"].tolist() == expected["classes"].tolist()
     else:
-        assert set(answers) == set(definition.outputs) == {"outputs"}
+        assert set(answers) == {"outputs"}
         np.testing.assert_array_equal(answers["outputs"], expected["score"])
     with pytest.raises(tf.errors.InvalidArgumentError, match="text"):
-        ask(api, {"inputs": [b""]})  # an example without the text
+        scene.ask(api, {"inputs": [b""]})  # an example without the text
 
 
-def test_answers_to_ids_are_keras_s_also_on_phones(run):
-    folder, trained, _ = run
+def test_what_is_exported(scene, trained, tmp_path):
+    """With the methods of TF Serving's APIs, and the answers of its functions."""
+    if "score" not in scene.ask("serving_default", asked(trained)):
+        columns = asked(trained)
+        scene.require_exported_alike(columns, "serving_default", "tokenize")
+        return
+    write_saved_model(scene.trained, tmp_path / "1")
+    file = tmp_path / "1/saved_model.pb"
+    (graph,) = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
+    methods = {
+        name: definition.method_name
+        for name, definition in graph.signature_def.items()
+        if not name.startswith("__")
+    }
+    api = "regress"
+    assert methods.pop(api) == f"tensorflow/serving/{api}"
+    assert set(methods.values()) == {"tensorflow/serving/predict"}
+    definition = graph.signature_def[api]
+    assert set(definition.inputs) == {"inputs"}
+    assert set(definition.outputs) == {"outputs"}
+    columns = asked(trained)
+    with session_on(tmp_path / "1") as ask:
+        for name, texts in {
+            "serving_default": columns,
+            "tokenize": columns,
+            api: examples_of(columns),
+        }.items():
+            found, expected = ask(name, texts), scene.ask(name, texts)
+            for output, value in expected.items():
+                np.testing.assert_allclose(found[output], value, atol=2e-6)
+
+
+def test_answers_to_ids_are_keras_s_also_on_phones(scene, trained):
     expected = keras_answers(trained, asked(trained))
-    phone = PhoneModel(folder / "export/tflite/model_float32.tflite")
-    signatures = tf.saved_model.load(str(folder / "export/saved_model/1")).signatures
-    name = "classify_ids" if "classify_ids" in signatures else "regress_ids"
+    phone = scene.phone()
+    name = "regress_ids" if len(expected[0][2].shape) == 0 else "classify_ids"
     for ids, segments, answer in expected:
         rows = {
             "token_ids": ids,
@@ -194,24 +285,16 @@ def test_answers_to_ids_are_keras_s_also_on_phones(run):
         inputs = {n: np.array(rows[n], np.int32) for n in trained.model.input}
         (found,) = phone.ask(name, **inputs).values()
         np.testing.assert_allclose(found, answer, atol=2e-5)
-        batch = {n: tf.constant(row[None]) for n, row in inputs.items()}
-        (found,) = signatures[name](**batch).values()
+        batch = {name: row[np.newaxis] for name, row in inputs.items()}
+        (found,) = scene.ask(name, batch).values()
         np.testing.assert_allclose(found[0], answer, atol=2e-5)
 
 
-@pytest.mark.thorough
-def test_it_needs_no_python(run, native):
-    path = run[0] / "export/saved_model/1"
-    native(path, ask_saved_model(path))
-
-
-def test_hostile_texts_and_an_empty_batch(run):
-    folder, trained, _ = run
-    ask = ask_saved_model(folder / "export/saved_model/1")
+def test_hostile_texts_and_an_empty_batch(scene, trained):
     texts = list(HOSTILE_TEXTS)
-    answers = ask("serving_default", asked(trained, texts, texts[::-1]))
+    answers = scene.ask("serving_default", asked(trained, texts, texts[::-1]))
     numbers = answers["scores" if "scores" in answers else "score"]
     assert np.isfinite(numbers).all()
     assert len(numbers) == len(texts)
-    empty = ask("serving_default", asked(trained, [], []))
+    empty = scene.ask("serving_default", asked(trained, [], []))
     assert {len(value) for value in empty.values()} == {0}

@@ -1,6 +1,7 @@
 """Taggers, from texts, from words and from ids."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,16 +11,21 @@ from configs.objective import TokenClassificationConfig
 from configs.tags import EntityTags
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from serving.export import export
-from serving.forms import PhoneModel, ask_saved_model
-from serving.local import LocalClient
+from serving.gate.parity import require_passed
 from serving.predict import describe, predict
 from serving.tasks.tagging import entities
-from serving.trained import load_trained
 from serving.words import Words
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
-from tests.serving.session import session_on
+from tests.serving.conftest import LENGTH, TINY, exported_run
+from tests.serving.session import AskingClient
+from tests.serving.tasks.scenes import (
+    Scene,
+    altered,
+    failed,
+    judged_by_another,
+    remembered,
+    rows_of,
+)
 
 ENTITIES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 CASES = {
@@ -32,6 +38,16 @@ CASES = {
 }
 
 
+def config_of(name):
+    labels, tokenizer = CASES[name]
+    return replace(
+        TINY,
+        objective=TokenClassificationConfig(labels=labels),
+        tokenizer=tokenizer,
+        export=replace(TINY.export, examples=("the shape of a list",)),
+    )
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -39,18 +55,10 @@ CASES = {
         for name in CASES
     ],
 )
-def run(request, tmp_path_factory):
-    """A run of each kind, exported."""
-    labels, tokenizer = CASES[request.param]
-    config = replace(
-        TINY,
-        objective=TokenClassificationConfig(labels=labels),
-        tokenizer=tokenizer,
-        export=replace(TINY.export, examples=("the shape of a list",)),
-    )
-    folder = make_run(tmp_path_factory.mktemp("tagging") / "run", config)
-    result = export(invocation_of(folder, config))
-    return folder, load_trained(folder), result
+def scene(request, tmp_path_factory):
+    """A run of each kind."""
+    folder = tmp_path_factory.mktemp("tagging") / "run"
+    return Scene.of(folder, config_of(request.param))
 
 
 def keras_answer(trained, words):
@@ -67,21 +75,69 @@ def keras_answer(trained, words):
     return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 
 
-def test_all_forms_passed_the_gate(run):
-    _, _, result = run
+@pytest.mark.thorough(
+    instead="test_the_gate_passes_true_tags_and_no_others, "
+    "test_the_gate_passes_taggers_for_phones_and_no_others, "
+    "test_an_exported_tagger_answers_as_its_functions"
+)
+@pytest.mark.parametrize("name", CASES)
+def test_all_forms_passed_the_gate(name):
+    result = exported_run(config_of(name)).result
     assert len({row["form"] for row in result["parity"]}) == 9
     assert len(result["parity"]) == 3 * 5 + 3 * 1 + 3 * 2
     assert all(row["passed"] for row in result["parity"])
 
 
-def test_answers_to_texts_are_keras_s(run):
-    folder, trained, _ = run
+def test_the_gate_passes_true_tags_and_no_others(scene):
+    judge, ask = scene.judge, remembered(scene.ask)
+    assert judge.size == 1 + 6 + 3
+    rows = judge.saved_model_rows("functions", ask)
+    assert len(rows) == 4
+    require_passed(rows)
+
+    def found(signature, output, change):
+        wrong = altered(ask, signature, output, change)
+        return failed(judge.saved_model_rows("altered", wrong))
+
+    first, *_, last = judge.labels
+
+    def turned(tags):
+        """Another tag for each word."""
+        other = np.where(tags == first.encode(), last.encode(), first.encode())
+        return np.where(tags == b"", b"", other).astype(object)
+
+    assert found("tokenize", "token_ids", lambda ids: ids + 1) == ["token ids"]
+    assert found("serving_default", "words", lambda words: words[:, ::-1]) == ["words"]
+    uneven = found("serving_default", "scores", lambda scores: scores * 0.999)
+    assert uneven == ["log-probability"]
+    assert found("serving_default", "tags", turned) == [
+        "log-probability",
+        "log-probability below the best tag's",
+    ]
+
+
+def test_the_gate_passes_taggers_for_phones_and_no_others(scene):
+    for variant, count in (("float32", 1), ("dynamic_int8", 2)):
+        phone = scene.phone(variant)
+        rows = scene.judge.phone_rows("file", variant, phone)
+        require_passed(rows)
+        assert len(rows) == count
+        other = judged_by_another(scene, partial(rows_of, variant, phone))
+        assert other[0] == "log-probability"
+
+
+def test_an_exported_tagger_answers_as_its_functions(scene):
+    texts = {"text": ["a tensor, of it's shape!", "", "the ünknown 漢 list"]}
+    scene.require_exported_alike(texts, "serving_default", "tokenize")
+
+
+def test_answers_to_texts_are_keras_s(scene):
+    trained = scene.trained
     labels = trained.config.objective.labels
     texts = ["a tensor, of it's shape!", "", "the ünknown 漢 list"]
     words = [["a", "tensor", ",", "of", "it", "'s", "shape", "!"], []]
     words += [["the", "ünknown", "漢", "list"]]
-    with session_on(folder / "export/saved_model/1") as ask:
-        found = ask("serving_default", {"text": texts})
+    found = scene.ask("serving_default", {"text": texts})
     assert found["words"].shape == (3, 8)
     for row, expected in enumerate(words):
         number = len(expected)
@@ -99,9 +155,8 @@ def test_answers_to_texts_are_keras_s(run):
             np.testing.assert_allclose(scores, answer.max(axis=1), atol=2e-6)
 
 
-def test_words_that_are_given_have_the_tags_that_they_have_in_a_text(run):
-    folder, _, _ = run
-    ask = ask_saved_model(folder / "export/saved_model/1")
+def test_words_that_are_given_have_the_tags_that_they_have_in_a_text(scene):
+    ask = scene.ask
     texts = ["the name of the list", "true", ""]
     words = [[*text.split(), *[""] * (6 - len(text.split()))] for text in texts]
     expected, found = (
@@ -114,23 +169,20 @@ def test_words_that_are_given_have_the_tags_that_they_have_in_a_text(run):
     assert not found["tags"][:, 5].any()
 
 
-def test_a_word_that_has_no_piece_has_a_tag(run):
-    folder, _, _ = run
-    ask = ask_saved_model(folder / "export/saved_model/1")
-    found = ask("tag_words", {"words": [["\x01", "", "list"], ["", "", ""]]})
+def test_a_word_that_has_no_piece_has_a_tag(scene):
+    found = scene.ask("tag_words", {"words": [["\x01", "", "list"], ["", "", ""]]})
     assert found["tags"].astype(bool).tolist() == [[True] * 3, [False] * 3]
 
 
-def test_a_text_of_several_rows_has_a_tag_for_each_word(run):
-    folder, trained, _ = run
+def test_a_text_of_several_rows_has_a_tag_for_each_word(scene):
+    trained = scene.trained
     if not isinstance(trained.tokenizer, WordPieceTokenizer):
         pytest.skip("counts on words of one piece")
     # 30 pieces and two that frame them fit; more are cut after 16 each, as a word may
     # have 15 and begin before the cut.
     words = ["the", "a", "of", "."] * 10
-    with session_on(folder / "export/saved_model/1") as ask:
-        fits = ask("serving_default", {"text": [" ".join(words[:30])]})
-        found = ask("serving_default", {"text": [" ".join(words)]})
+    fits = scene.ask("serving_default", {"text": [" ".join(words[:30])]})
+    found = scene.ask("serving_default", {"text": [" ".join(words)]})
     expected = keras_answer(trained, words[:30])
     np.testing.assert_allclose(fits["scores"][0], expected.max(axis=1), atol=2e-6)
     rows = [keras_answer(trained, words[i : i + 16]) for i in (0, 16, 32)]
@@ -138,29 +190,25 @@ def test_a_text_of_several_rows_has_a_tag_for_each_word(run):
     np.testing.assert_allclose(found["scores"][0], best, atol=2e-6)
 
 
-def test_what_a_phone_has_to_reproduce(run):
-    folder, trained, _ = run
+def test_what_a_phone_has_to_reproduce(scene):
+    trained = scene.trained
     text = "a tensor's shape"
-    with session_on(folder / "export/saved_model/1") as ask:
-        tokens = ask("tokenize", {"text": [text, ""]})
-        expected = ask("serving_default", {"text": [text]})
+    tokens = scene.ask("tokenize", {"text": [text, ""]})
+    expected = scene.ask("serving_default", {"text": [text]})
     length, special = tokens["length"][0], trained.tokenizer.special
     assert tokens["length"].tolist() == [length, 0]
     word_ids = tokens["word_ids"][0, :length]
     assert sorted(set(word_ids)) == list(range(4))
     row = np.array([special.begin, *tokens["token_ids"][0, :length], special.end])
-    phone = PhoneModel(folder / "export/tflite/model_float32.tflite")
-    logits = phone.ask("tag_ids", token_ids=row, padding_mask=np.ones_like(row))[
-        "logits"
-    ]
+    inputs = {"token_ids": row, "padding_mask": np.ones_like(row)}
+    logits = scene.phone().ask("tag_ids", **inputs)["logits"]
     firsts = 1 + np.searchsorted(word_ids, np.arange(4))
     scores = tf.nn.softmax(logits[firsts]).numpy().max(axis=1)
     np.testing.assert_allclose(scores, expected["scores"][0], atol=2e-5)
 
 
-def test_hostile_texts_and_an_empty_batch(run):
-    folder, _, _ = run
-    ask = ask_saved_model(folder / "export/saved_model/1")
+def test_hostile_texts_and_an_empty_batch(scene):
+    ask = scene.ask
     found = ask("serving_default", {"text": list(HOSTILE_TEXTS)})
     is_word = found["words"] != b""
     assert (found["scores"][is_word] > 0).all()
@@ -168,9 +216,9 @@ def test_hostile_texts_and_an_empty_batch(run):
     assert {len(of) for of in ask("serving_default", {"text": []}).values()} == {0}
 
 
-def test_predict_tells_words_and_entities(run):
-    folder, trained, _ = run
-    found = predict(LocalClient(folder / "export/saved_model"), ["the list", ""])
+def test_predict_tells_words_and_entities(scene):
+    trained = scene.trained
+    found = predict(AskingClient(scene.ask, "text"), ["the list", ""])
     assert [word["word"] for word in found[0]["words"]] == ["the", "list"]
     assert found[1]["words"] == []
     assert ("entities" in found[0]) == (trained.config.objective.labels == ENTITIES)

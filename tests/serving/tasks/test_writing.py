@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from grpc import StatusCode
+from tensorflow.core.protobuf import saved_model_pb2
 
 from configs.errors import ArtifactError
 from configs.evaluation import EvaluationConfig
@@ -18,20 +19,18 @@ from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad
 from model.generation.steps import decoder_steps
-from serving.export import export
-from serving.forms import ask_saved_model
 from serving.gate.parity import require_passed
 from serving.gate.writing import WritingJudge
-from serving.local import LocalClient
 from serving.predict import describe, predict
-from serving.server.models.servable import Servable
+from serving.server.failures import from_number
+from serving.server.models.signature import Signature
 from serving.server.streaming.requests import begin_signature, stream_request
 from serving.streamed import Whole
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
+from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.server.streaming.held import written
-from tests.serving.session import session_on
+from tests.serving.session import AskingClient, session_on
 from tests.serving.tasks.writers import (
     SMALL,
     log_likelihood,
@@ -85,14 +84,12 @@ def config_of(name):
         for name in CASES
     ],
 )
-def run(request, tmp_path_factory):
+def run(request):
     """A run of each kind, exported: what is trained, the result, and how to ask."""
-    config = config_of(request.param)
-    folder = make_run(tmp_path_factory.mktemp("writing") / "run", config)
-    result = export(invocation_of(folder, config))
-    path = folder / "export/saved_model/1"
+    made = exported_run(config_of(request.param))
+    path = made.saved_model
     with session_on(path) as ask:
-        yield load_trained(folder), result, ask, path
+        yield load_trained(made.run_folder), made.result, ask, path
 
 
 def asked(trained, texts=TEXTS, second=SECOND):
@@ -361,7 +358,7 @@ def test_wishes_that_cannot_be_meant_are_refused(run, name, value):
 
 
 def test_hostile_texts_and_an_empty_batch(run):
-    trained, _, ask, path = run
+    trained, _, ask, _ = run
     texts = list(HOSTILE_TEXTS)
     columns = asked(trained, texts, texts[::-1])
     warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
@@ -373,34 +370,32 @@ def test_hostile_texts_and_an_empty_batch(run):
         for name, values in {**columns, **warm}.items()
     }
     nothing["stop"] = np.array([], object)
-    empty = ask_saved_model(path)("generate", nothing)
+    empty = ask("generate", nothing)
     assert {len(value) for value in empty.values()} == {0}
     raw = {**columns, "text": [b"\xff\xfe\x00\xe6", *texts[1:]]}
     assert len(ask("serving_default", raw)["length"]) == len(texts)
 
 
 @pytest.fixture(scope="module")
-def model(run):
-    """What our server runs."""
-    servable = Servable(run[-1])
-
-    def ask(name, inputs):
-        signature = servable.signatures[name]
-        return servable.run(signature, inputs, sorted(signature.definition.outputs))
-
-    yield ask, servable.signatures
-    servable.close()
+def signatures(run):
+    """As our server reads them."""
+    file = run[-1] / "saved_model.pb"
+    (graph,) = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
+    return {name: Signature(name, one) for name, one in graph.signature_def.items()}
 
 
-def streams(model, columns, moments, stops=(), most_rows=4):
-    """The listeners of texts that come at different moments, and what `run` ran."""
-    ask, signatures = model
+def streams(run, signatures, columns, moments, stops=(), most_rows=4):
+    """The listeners of texts that come at different moments, and what was run."""
+    _, _, ask, _ = run
     dtypes = begin_signature(signatures).dtypes
     seen = []
 
     def seeing(name, inputs):
         seen.append(name)
-        return ask(name, inputs)
+        try:
+            return ask(name, inputs)
+        except tf.errors.OpError as error:  # which our server makes of one
+            raise from_number(error.error_code, error.message) from None
 
     requests = []
     for row in range(len(moments)):
@@ -436,28 +431,28 @@ def check_told(told, answers):
 
 
 @pytest.mark.parametrize("moments", [(0, 0, 0, 0), (0, 2, 3, 5), (4, 0, 2, 0)])
-def test_streams_that_come_and_go_are_what_is_generated(run, model, moments):
+def test_streams_that_come_and_go_are_what_is_generated(run, signatures, moments):
     trained, _, ask, _ = run
     ran = set()
     for given in (DIFFERENT, wishes(), wishes(temperature=2.0, seed=[4, 5, 6, 7])):
         columns = {**asked(trained), **given}
-        told, seen = streams(model, columns, moments, most_rows=3)
+        told, seen = streams(run, signatures, columns, moments, most_rows=3)
         check_told(told, ask("generate", columns))
         ran.update(seen)
     assert ran == {"stream_begin", "stream_step", "stream_join", "stream_keep"}
 
 
-def test_streams_without_wishes(run, model):
+def test_streams_without_wishes(run, signatures):
     trained, _, ask, _ = run
     columns = asked(trained)
     number = trained.config.evaluation.max_new_tokens or LENGTH // 2
     expected = ask("generate", {**columns, **wishes(max_new_tokens=number)})
     for given in ({}, {"max_new_tokens": [0] * 4}):
-        told, _ = streams(model, {**columns, **given}, (0, 1, 2, 3))
+        told, _ = streams(run, signatures, {**columns, **given}, (0, 1, 2, 3))
         check_told(told, expected)
 
 
-def test_streams_end_before_their_strings(run, model):
+def test_streams_end_before_their_strings(run, signatures):
     trained, _, ask, _ = run
     warm = wishes(temperature=1.5, max_new_tokens=16, seed=[5, 6, 7, 8])
     columns = {**asked(trained), **warm}
@@ -466,7 +461,7 @@ def test_streams_end_before_their_strings(run, model):
     assert any(letters)
     stops = [[letters[0]], ["never there", letters[1]], [], [letters[3], ""]]
     columns["stop"] = ["\x1f".join(strings) for strings in stops]
-    told, _ = streams(model, columns, (0, 3, 1, 2), stops)
+    told, _ = streams(run, signatures, columns, (0, 3, 1, 2), stops)
     answers = ask("generate", columns)
     check_told(told, answers)
     assert any(
@@ -474,14 +469,14 @@ def test_streams_end_before_their_strings(run, model):
     )
 
 
-def test_streams_of_hostile_texts(run, model):
+def test_streams_of_hostile_texts(run, signatures):
     trained, _, ask, _ = run
     texts = list(HOSTILE_TEXTS)
     warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
     columns = {**asked(trained, texts, texts[::-1]), **warm}
     columns["text"][0] = b"\xff\xfe\x00\xe6"
     moments = [number // 3 for number in range(len(texts))]
-    told, _ = streams(model, columns, moments, most_rows=16)
+    told, _ = streams(run, signatures, columns, moments, most_rows=16)
     check_told(told, ask("generate", columns))
 
 
@@ -495,29 +490,28 @@ def test_streams_of_hostile_texts(run, model):
         ("top_p", 1.01),
     ],
 )
-def test_streams_that_cannot_be_meant_are_refused_alone(run, model, name, value):
+def test_streams_that_cannot_be_meant_are_refused_alone(run, signatures, name, value):
     trained, _, ask, _ = run
     columns = {**asked(trained), **wishes()}
     expected = ask("generate", columns)
     columns[name] = [*columns[name][:3], value]
-    *told, refused = streams(model, columns, (0, 1, 1, 1))[0]
+    *told, refused = streams(run, signatures, columns, (0, 1, 1, 1))[0]
     check_told(told, {name: values[:3] for name, values in expected.items()})
     assert refused.failure().code is StatusCode.INVALID_ARGUMENT
     assert name in refused.failure().message
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_every_signature_answers_the_same_without_python")
 def test_it_needs_no_python(run, native):
     native(run[-1], run[-2])
 
 
 def test_predict_tells_people_what_was_written(run):
-    trained, _, _, path = run
+    trained, _, ask, _ = run
     columns = asked(trained, ["a list"], ["the list"])
-    (found,) = predict(
-        LocalClient(path), columns["text"], columns.get("second_text", ())
-    )
-    answer = ask_saved_model(path)("serving_default", columns)
+    client = AskingClient(ask, *columns)
+    (found,) = predict(client, columns["text"], columns.get("second_text", ()))
+    answer = ask("serving_default", columns)
     assert found["generated_text"].encode() == answer["generated_text"][0]
     assert found["num_tokens"] == answer["length"][0]
     assert found["finished"] == answer["finished"][0]
