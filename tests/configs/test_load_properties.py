@@ -1,6 +1,7 @@
 """For random configurations and random text: the round trip, and no other error."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -82,11 +83,16 @@ def values_of_type(annotation: Any, key: Key) -> st.SearchStrategy[Any]:
 
 @st.composite  # whose repr is short, however much there is below
 def sections(draw: st.DrawFn, section: type) -> Any:
+    return draw(built(section))
+
+
+@cache  # making the strategies anew for each draw takes longer than drawing
+def built(section: type) -> st.SearchStrategy[Any]:
     keys = keys_of(section).values()
     tag = tag_of(section)
     values = {key.name: values_of(key) for key in keys if key.name != "kind" or not tag}
-    built = st.fixed_dictionaries(values).map(lambda chosen: build(section, chosen))
-    return draw(built.filter(lambda found: found is not None))
+    found = st.fixed_dictionaries(values).map(lambda chosen: build(section, chosen))
+    return found.filter(lambda section: section is not None)
 
 
 def build(section: type, values: dict[str, Any]) -> Any:
