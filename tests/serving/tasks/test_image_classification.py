@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from types import SimpleNamespace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,36 +11,42 @@ import tensorflow as tf
 from configs.errors import ArtifactError, ConfigError, DataError
 from configs.model import Patches, Pooler
 from configs.objective import ImageClassificationConfig
+from configs.run import RunConfig
 from pipeline.pixels import decode_image
 from serving.client.interface import ServerError
 from serving.export import export
-from serving.forms import PhoneModel, ask_saved_model
+from serving.forms import ask_saved_model
 from serving.gate.images import ImageJudge
+from serving.gate.parity import require_passed
 from serving.gate.served import our_server
-from serving.golden import read_golden
+from serving.golden import read_golden, write_golden
 from serving.images.samples import sample_images
 from serving.local import LocalClient
 from serving.looking import predict_images
 from serving.predict import describe, predict
+from serving.questions import golden_questions
 from serving.savedmodel import ops_of
 from serving.server.models.warming import read_warm_up
-from serving.trained import load_trained
-from tests.serving.conftest import TINY, invocation_of, make_run
+from serving.tasks import task_of
+from serving.warmup import write_warm_up
+from tests.serving.conftest import TINY, invocation_of
 from tests.serving.images.making import file_of, held, picture
 from tests.serving.session import session_on
+from tests.serving.tasks.scenes import Scene, judged_by_another, remembered, rows_of
+from tests.serving.untrained import write_signatures
+from tests.serving.written_records import write_records
 from trainer.evaluation.exported import outputs_by
 
 LABELS = ("cat", "dog", "bird")
 SIZE = 16
 
 
-def make(folder, channels: int, **export_keys) -> SimpleNamespace:
-    """A run of untrained weights, exported."""
+def config_of(channels: int, **export_keys) -> RunConfig:
     objective = ImageClassificationConfig(
         labels=LABELS, image_size=SIZE, channels=channels
     )
     patches = Patches(image_size=SIZE, patch_size=4, num_channels=channels)
-    config = replace(
+    return replace(
         TINY,
         objective=objective,
         model=replace(
@@ -51,34 +57,33 @@ def make(folder, channels: int, **export_keys) -> SimpleNamespace:
         ),
         export=replace(TINY.export, **{"examples": (), **export_keys}),
     )
-    make_run(folder, config)
-    rng = np.random.default_rng(0)
-    shape = (5, SIZE, SIZE, channels)
-    records = rng.integers(0, 256, shape, np.uint8)
-    file = folder / "data/records/validation-00000.tfrecord"
-    with tf.io.TFRecordWriter(str(file)) as writer:
-        for image in records:
-            example = tf.train.Example()
-            value = example.features.feature["image"].bytes_list.value
-            value.append(image.tobytes())
-            writer.write(example.SerializeToString())
-    result = export(invocation_of(folder, config))
-    return SimpleNamespace(
-        folder=folder,
-        saved_model=folder / "export/saved_model/1",
-        trained=load_trained(folder),
-        result=result,
-    )
+
+
+def make(folder, config: RunConfig) -> Scene:
+    """A run of untrained weights, with records."""
+    scene = Scene.of(folder, config)
+    chance = np.random.default_rng(0)
+    shape = (5, SIZE, SIZE, config.objective.channels)
+    images = chance.integers(0, 256, shape, np.uint8)
+    write_records(folder, "validation", [{"image": one.tobytes()} for one in images])
+    return scene
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("images") / "run", channels=3)
+def scene(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("images") / "run", config_of(channels=3))
 
 
 @pytest.fixture(scope="module")
-def ask(run):
-    return ask_saved_model(run.saved_model)
+def version(scene):
+    """A version folder, with what a server asks and some signatures."""
+    folder = scene.folder / "export/saved_model/1"
+    task = task_of(scene.trained)
+    names = ("serving_default", "pixels", "classify", "classify_pixels")
+    write_signatures(scene.trained, folder, *names)
+    write_warm_up(folder, task)
+    write_golden(folder, list(golden_questions(task)))
+    return folder
 
 
 @pytest.fixture
@@ -97,28 +102,68 @@ def pixels_of(files) -> np.ndarray:
     return np.frombuffer(raw, np.uint8).reshape(-1, SIZE, SIZE, 3)
 
 
-def keras_logits(run, pixels) -> np.ndarray:
+def keras_logits(scene, pixels) -> np.ndarray:
     """Of each image alone."""
-    model = run.trained.model
+    model = scene.trained.model
     rows = [
         model({"image": one[np.newaxis]}, training=False)["logits"] for one in pixels
     ]
     return np.concatenate([np.asarray(row) for row in rows])
 
 
-def test_all_forms_passed_the_gate(run):
-    parity = run.result["parity"]
+@pytest.mark.thorough(
+    instead="test_the_gate_finds_one_pixel_and_one_number, "
+    "test_the_gate_passes_files_of_images_and_no_others, "
+    "test_an_exported_model_answers_as_its_functions, "
+    "test_a_bad_file_hurts_no_neighbour"
+)
+def test_all_forms_passed_the_gate_and_need_no_python(tmp_path, native):
+    config = config_of(channels=3)
+    folder = make(tmp_path / "run", config).folder
+    result = export(invocation_of(folder, config))
+    parity = result["parity"]
     assert len({row["form"] for row in parity}) == 7
     assert len(parity) == 3 * 3 + 2 * 1 + 2 * 2
     assert all(row["passed"] for row in parity)
-    assert "ms an image" in run.result["summary"]
-    left = {path.name for path in (run.folder / "export/tflite").iterdir()}
+    assert "ms an image" in result["summary"]
+    left = {path.name for path in (folder / "export/tflite").iterdir()}
+    assert left == {"model_float32.tflite", "model_dynamic_int8.tflite"}
+    path = folder / "export/saved_model/1"
+    assert not list((path / "assets").glob("*"))
+    native(path, ask_saved_model(path))
+
+
+def test_the_gate_passes_files_of_images_and_no_others(scene):
+    for variant, count in (("float32", 1), ("dynamic_int8", 2)):
+        phone = scene.phone(variant)
+        rows = scene.judge.phone_rows("file", variant, phone)
+        require_passed(rows)
+        assert len(rows) == count
+        other = judged_by_another(scene, partial(rows_of, variant, phone))
+        assert other[0] == "log-probability"
+    left = {path.name for path in (scene.folder / "tflite").iterdir()}
     assert left == {"model_float32.tflite", "model_dynamic_int8.tflite"}
 
 
-def test_the_gate_finds_one_pixel_and_one_number(run, ask):
-    judge = ImageJudge.of(run.trained, run.folder)
+def test_an_exported_model_answers_as_its_functions(scene, version, files):
+    with session_on(version) as ask:
+        for name in ("serving_default", "pixels"):
+            found = ask(name, {"image_bytes": files})
+            expected = scene.ask(name, {"image_bytes": files})
+            assert found.keys() == expected.keys()
+            for output, value in expected.items():
+                if value.dtype == np.float32:
+                    np.testing.assert_allclose(found[output], value, atol=2e-6)
+                else:
+                    np.testing.assert_array_equal(found[output], value)
+        empty = ask("serving_default", {"image_bytes": []})
+    assert {len(value) for value in empty.values()} == {0}
+
+
+def test_the_gate_finds_one_pixel_and_one_number(scene):
+    ask, judge = remembered(scene.ask), scene.judge
     assert judge.size == 5 + 5
+    require_passed(judge.saved_model_rows("functions", ask))
 
     def failed(signature: str, output: str, change) -> list[str]:
         def altered(name, files):
@@ -141,12 +186,11 @@ def test_the_gate_finds_one_pixel_and_one_number(run, ask):
     assert uneven == ["log-probability"]
 
 
-def test_answers_to_files_are_keras_s(run, files):
-    expected = keras_logits(run, pixels_of(files))
-    with session_on(run.saved_model) as ask:
-        pixels = ask("pixels", {"image_bytes": files})["image"]
-        found = ask("serving_default", {"image_bytes": files})
-        empty = ask("serving_default", {"image_bytes": []})
+def test_answers_to_files_are_keras_s(scene, files):
+    expected = keras_logits(scene, pixels_of(files))
+    pixels = scene.ask("pixels", {"image_bytes": files})["image"]
+    found = scene.ask("serving_default", {"image_bytes": files})
+    empty = scene.ask("serving_default", {"image_bytes": []})
     np.testing.assert_array_equal(pixels, pixels_of(files))
     assert set(found) == {"label", "classes", "scores"}
     probabilities = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
@@ -159,7 +203,9 @@ def test_answers_to_files_are_keras_s(run, files):
     assert {len(value) for value in empty.values()} == {0}
 
 
-def test_classify_takes_examples(run, ask, files):
+def test_classify_takes_examples(scene, files):
+    ask = scene.ask
+    assert task_of(scene.trained).methods == {"classify": "classify"}
     examples = []
     for content in files:
         example = tf.train.Example()
@@ -174,12 +220,12 @@ def test_classify_takes_examples(run, ask, files):
         ask("classify", {"inputs": [b""]})
 
 
-def test_answers_to_pixels_are_keras_s_also_on_phones(run, ask, files):
+def test_answers_to_pixels_are_keras_s_also_on_phones(scene, files):
     pixels = pixels_of(files)
-    expected = keras_logits(run, pixels)
-    found = ask("classify_pixels", {"image": pixels})["logits"]
+    expected = keras_logits(scene, pixels)
+    found = scene.ask("classify_pixels", {"image": pixels})["logits"]
     np.testing.assert_allclose(found, expected, atol=2e-5)
-    phone = PhoneModel(run.folder / "export/tflite/model_float32.tflite")
+    phone = scene.phone()
     for one, logits in zip(pixels, expected, strict=True):
         found = phone.ask("classify_pixels", image=one)["logits"]
         np.testing.assert_allclose(found, logits, atol=2e-5)
@@ -187,21 +233,24 @@ def test_answers_to_pixels_are_keras_s_also_on_phones(run, ask, files):
 
 @pytest.mark.parametrize(
     "form",
-    ["saved_model/1", "tflite/model_float32.tflite"],
+    ["export/saved_model/1", "tflite/model_float32.tflite"],
     ids=["SavedModel", "TFLite"],
 )
-def test_it_is_judged_on_records(run, files, form):
+def test_it_is_judged_on_records(scene, version, files, form):
     """As `transbeam evaluate --model` does."""
     pixels = pixels_of(files)
-    outputs = outputs_by(run.folder / "export" / form, run.trained.config, 1)
+    assert scene.files
+    assert version.is_dir()
+    outputs = outputs_by(scene.folder / form, scene.trained.config, 1)
     found = outputs({"image": pixels, "label": np.zeros(4, np.int32)})["logits"]
-    np.testing.assert_allclose(found, keras_logits(run, pixels), atol=2e-5)
+    np.testing.assert_allclose(found, keras_logits(scene, pixels), atol=2e-5)
     with pytest.raises(ArtifactError, match="another"):
         outputs({"token_ids": np.ones((1, 4), np.int32)})
 
 
-def test_what_a_server_asks_before_it_lets_anybody_in(run, ask):
-    pixels, scores = read_golden(run.saved_model)
+def test_what_a_server_asks_before_it_lets_anybody_in(scene, version):
+    ask = scene.ask
+    pixels, scores = read_golden(version)
     assert (pixels.signature, list(pixels.outputs)) == ("pixels", ["image"])
     assert pixels.outputs["image"].dtype == np.uint8
     assert (scores.signature, list(scores.outputs)) == ("serving_default", ["scores"])
@@ -210,22 +259,22 @@ def test_what_a_server_asks_before_it_lets_anybody_in(run, ask):
         assert golden.difference(ask(golden.signature, golden.inputs)) is None
     changed = dict(pixels.outputs, image=pixels.outputs["image"] ^ 1)
     assert "image" in str(pixels.difference(changed))
-    requests = list(read_warm_up(run.saved_model))
+    requests = list(read_warm_up(version))
     names = ["serving_default", "classify", "pixels", "classify_pixels"]
     assert [name for name, _ in requests] == 2 * names
     for name, inputs in requests:
         ask(name, inputs)
 
 
-def test_a_vocabulary_is_not_part_of_it(run):
-    assert not {op for op in ops_of(run.saved_model) if "HashTable" in op}
-    assert not list((run.saved_model / "assets").glob("*"))
+def test_a_vocabulary_is_not_part_of_it(version):
+    assert not {op for op in ops_of(version) if "HashTable" in op}
+    assert not list((version / "assets").glob("*"))
 
 
-def test_a_bad_file_hurts_no_neighbour(run, ask, files):
-    expected = ask("serving_default", {"image_bytes": files})["scores"]
+def test_a_bad_file_hurts_no_neighbour(scene, version, files):
+    expected = scene.ask("serving_default", {"image_bytes": files})["scores"]
     bad = (b"", b"no image", files[0][:-40])
-    with our_server(run.saved_model) as served, ThreadPoolExecutor(8) as pool:
+    with our_server(version) as served, ThreadPoolExecutor(8) as pool:
         rest, rpc = served.asks.values()
 
         def answer(content: bytes, remote):
@@ -247,16 +296,18 @@ def test_a_bad_file_hurts_no_neighbour(run, ask, files):
             np.testing.assert_allclose(found[0], row, atol=1e-6)
 
 
-def test_predict_reads_files(run, ask, files, tmp_path):
+def test_predict_reads_files(version, scene, files, tmp_path):
+    ask = scene.ask
     paths = [tmp_path / name for name in ("a.jpg", "b.png")]
     for path, content in zip(paths, files, strict=False):
         path.write_bytes(content)
-    client = LocalClient(run.saved_model)
+    client = LocalClient(version)
     found = predict(client, paths)
     expected = ask("serving_default", {"image_bytes": files[:2]})
     assert [one["image"] for one in found] == [str(path) for path in paths]
     assert [one["label"].encode() for one in found] == expected["label"].tolist()
-    assert found[0]["classes"][0]["score"] == expected["scores"][0].max()
+    best = expected["scores"][0].max()
+    assert found[0]["classes"][0]["score"] == pytest.approx(best, rel=1e-5)
     assert describe(found[0]).splitlines()[0] == str(paths[0])
     # As lines of --input and examples are.
     assert predict(client, [str(path) for path in paths]) == found
@@ -269,33 +320,29 @@ def test_predict_reads_files(run, ask, files, tmp_path):
         predict_images(client, paths)
 
 
-@pytest.mark.thorough
 def test_grey_images_and_examples_by_path(tmp_path):
     """A model of grey images makes colour ones grey."""
     (tmp_path / "colour.jpg").write_bytes(file_of(picture(40, 33), "JPEG"))
-    made = make(
-        tmp_path / "run",
-        channels=1,
-        examples=(str(tmp_path / "colour.jpg"),),
-        tflite=(),
-    )
-    assert all(row["passed"] for row in made.result["parity"])
-    judge = ImageJudge.of(made.trained, made.folder)
+    examples = (str(tmp_path / "colour.jpg"),)
+    scene = make(tmp_path / "run", config_of(channels=1, examples=examples))
+    judge = scene.judge
     assert judge.size == 1 + 5 + 5
     assert judge.expected[0].pixels.shape == (SIZE, SIZE, 1)
+    require_passed(judge.saved_model_rows("functions", scene.ask))
 
 
-@pytest.mark.thorough
-def test_an_example_that_is_no_image(run, tmp_path):
+@pytest.mark.thorough(instead="test_grey_images_and_examples_by_path")
+def test_models_of_grey_images_are_exported(tmp_path):
+    config = config_of(channels=1, tflite=())
+    folder = make(tmp_path / "run", config).folder
+    assert all(row["passed"] for row in export(invocation_of(folder, config))["parity"])
+
+
+def test_an_example_that_is_no_image(scene, tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"no image")
     for path, said in (("a.jpg", "no image"), ("b.jpg", "cannot be read")):
-        config = run.trained.config
+        config = scene.trained.config
         examples = (str(tmp_path / path),)
         changed = replace(config, export=replace(config.export, examples=examples))
         with pytest.raises(DataError, match=said):
-            ImageJudge.of(replace(run.trained, config=changed), run.folder)
-
-
-@pytest.mark.thorough
-def test_it_needs_no_python(run, ask, native):
-    native(run.saved_model, ask)
+            ImageJudge.of(replace(scene.trained, config=changed), scene.folder)
