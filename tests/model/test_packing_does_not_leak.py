@@ -78,7 +78,11 @@ def logits_and_gradients(model: keras.Model, inputs: dict[str, np.ndarray]):
     return keras.ops.convert_to_numpy(compiled_on_jax(logits)()), gradients
 
 
-SOCKETS = [LearnedPosition(), SinusoidalPosition(), DirectedAlibiPosition()]
+SOCKETS = [
+    pytest.param(LearnedPosition(), marks=pytest.mark.quick_on_jax),
+    SinusoidalPosition(),
+    DirectedAlibiPosition(),
+]
 
 
 @pytest.mark.parametrize("position", SOCKETS)

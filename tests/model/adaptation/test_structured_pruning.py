@@ -32,6 +32,7 @@ from model.adaptation.structured_pruning import (
 )
 from model.build import build_decoder, build_encoder, build_seq2seq
 from model.weights.assign import assign, shapes_of, variables_of
+from tests.model.conftest import others_thorough
 
 SMALL = {
     "num_layers": 2,
@@ -185,7 +186,12 @@ def answer(model):
     return keras.ops.convert_to_numpy(outputs["sequence_output"])
 
 
-@pytest.mark.parametrize("name", MODELS)
+THOROUGH = ("encoder", "decoder, biases", "seq2seq", "window", "blocks, none drawn")
+
+
+@pytest.mark.parametrize(
+    "name", others_thorough(MODELS, [name for name in MODELS if name not in THOROUGH])
+)
 def test_pruned_equals_zeroed(name, randomise):
     old = MODELS[name]
     new = pruned_config(old, heads=2, intermediate=7)

@@ -62,6 +62,7 @@ def test_a_fake_model_spells_a_word():
     assert result["token_ids"][0, 12:].tolist() == [0, 0, 0]
 
 
+@pytest.mark.quick_on_jax
 def test_greedy_is_the_highest_score_of_the_whole_text_each_time():
     assert write() == [write_alone(prompt) for prompt in PROMPTS]
 
@@ -96,6 +97,7 @@ def test_a_sample_depends_on_its_seed_and_not_on_its_neighbours():
     assert together != write(method=method, seeds=seeds + 1)
 
 
+@pytest.mark.quick_on_jax
 def test_a_known_sample_stays_what_it_was():
     # The same under TensorFlow and JAX, in this version and the next.
     texts = write(method=SampleConfig(), seeds=np.array([1, 2, 3]), max_new_tokens=5)

@@ -107,6 +107,7 @@ def test_draws_are_distributed_as_the_softmax_says():
     assert (np.abs(shares - PROBABILITIES[0]) < 4 * deviation).all()
 
 
+@pytest.mark.quick_on_jax
 def test_random_bits_are_the_same_everywhere():
     bits = random_bits(ops.array([1, -2]), 3, CHOICE, 5)
     expected = [

@@ -236,7 +236,8 @@ OTHER_WAY += [(("alibi", "window"), jit) for jit in (False, True)]
 @pytest.mark.parametrize(
     ("names", "jit"),
     [
-        *(pytest.param(*case) for case in ONE_GRAPH),
+        pytest.param(*ONE_GRAPH[0], marks=pytest.mark.quick_on_jax),
+        ONE_GRAPH[1],
         *(pytest.param(*case, marks=pytest.mark.thorough) for case in OTHER_WAY),
     ],
 )

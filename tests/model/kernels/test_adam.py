@@ -1,11 +1,13 @@
 """The update of AdamW in one kernel."""
 
 import numpy as np
+import pytest
 from keras import ops
 
 from model.kernels.adam import adam_update, plain_adam_update
 
 
+@pytest.mark.quick_on_jax
 def test_kernel_is_the_reference() -> None:
     random = np.random.default_rng(0)
     values = tuple(

@@ -40,6 +40,7 @@ def example(batch=2, heads=3, slots=8, width=4, new=1, steps=3, seed=0):
     return cache, rows
 
 
+@pytest.mark.quick_on_jax
 def test_one_update():
     cache, rows = example(new=2)
     updated = ops.convert_to_numpy(
@@ -49,6 +50,7 @@ def test_one_update():
     assert (updated == cache).all()
 
 
+@pytest.mark.quick_on_jax
 def test_an_eager_loop():
     cache, rows = example()
     sums = fill({"key": ops.array(cache)}, ops.array(rows))

@@ -19,6 +19,7 @@ def mask(size: int, rate: float, seed) -> np.ndarray:
     return ops.convert_to_numpy(x) > 0
 
 
+@pytest.mark.quick_on_jax
 def test_the_mask_of_a_seed_for_ever() -> None:
     """Checkpoints of a training hang on it, on TensorFlow and on JAX."""
     found = mask(40, 0.5, SEED).astype(int)
@@ -81,6 +82,7 @@ def test_no_kernel_of_xlas_in_plain_graphs() -> None:
     assert not graph.as_graph_def().library.function
 
 
+@pytest.mark.quick_on_jax
 def test_the_layer_draws_anew_each_time_and_can_be_saved() -> None:
     layer = Dropout(0.5, seed=1)
     x = ops.ones((4, 64))

@@ -14,6 +14,7 @@ from tests.model.conftest import tensorflow_only
 TABLE = np.arange(12, dtype="float32").reshape(4, 3)
 
 
+@pytest.mark.quick_on_jax
 @pytest.mark.parametrize("ids", [[[2, 0], [3, 3]], [1], 3])
 def test_rows(ids):
     ids = ops.convert_to_tensor(ids, "int32")

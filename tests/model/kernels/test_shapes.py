@@ -9,6 +9,7 @@ from model.kernels.shapes import reshape
 from tests.model.conftest import tensorflow_only
 
 
+@pytest.mark.quick_on_jax
 @pytest.mark.parametrize("shape", [(2, 3, 4), (6, 4), (2, -1), (24,)])
 def test_known_sizes(shape):
     x = ops.reshape(ops.arange(24), (4, 6))

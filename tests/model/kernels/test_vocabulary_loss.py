@@ -100,6 +100,7 @@ def test_any_number_of_tokens_in_chunks_of_any_size(**case) -> None:
     assert_as_plain(case.pop("number"), case.pop("size"), **case)
 
 
+@pytest.mark.quick_on_jax
 def test_by_hand() -> None:
     # Scores 0 and log 3: probabilities 1/4 and 3/4.
     sums = vocabulary_loss(
@@ -119,6 +120,7 @@ def test_by_hand() -> None:
         assert float(value) == pytest.approx(expected[name], rel=1e-6), name
 
 
+@pytest.mark.quick_on_jax
 @pytest.mark.parametrize("most_scores", [2, 100])
 def test_what_weighs_nothing_has_no_share(most_scores) -> None:
     """Not even where it is padding of the last chunk, or has gigantic scores."""
@@ -169,6 +171,7 @@ def test_scores_far_apart_stay_finite() -> None:
     assert to_table.ravel().tolist() == [-1.0, 1.0]
 
 
+@pytest.mark.quick_on_jax
 def test_half_precision_is_in_the_products_only() -> None:
     vectors, table, bias, targets, weights = example(10, 11)
     arguments = (bias, targets, weights)

@@ -13,7 +13,7 @@ from model.weights.exporting import export_checkpoint
 from model.weights.keras_hub import read_backbone
 from model.weights.names import link
 from model.weights.reading import read_checkpoint
-from tests.model.conftest import tensorflow_only
+from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids
 
@@ -164,7 +164,9 @@ def test_same_gradients(name, backbone):
         )
 
 
-@pytest.mark.parametrize("name", ["bert", "llama", "t5_1_1"])
+@pytest.mark.parametrize(
+    "name", others_thorough(["bert", "llama", "t5_1_1"], ["bert", "t5_1_1"])
+)
 def test_presets_in_a_folder(backbone, name, tmp_path):
     backbone.save_to_preset(str(tmp_path))
     checkpoint = read_checkpoint(tmp_path)
