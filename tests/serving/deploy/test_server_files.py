@@ -187,7 +187,7 @@ def test_compose_sees_no_more_than_the_first_line(deployed, status):
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         try:
             assert is_healthy(deployed, server.server_port) == (status == 200)

@@ -10,7 +10,16 @@ from tests.serving.server.conftest import NAME, half_plus_two, server
 
 __all__ = ["half_plus_two", "server"]
 
-SHORT = ["--seconds", "0.5", "--warm-up", "0.1", "--signature", "rows", "--name", NAME]
+SHORT = [
+    "--seconds",
+    "0.25",
+    "--warm-up",
+    "0.05",
+    "--signature",
+    "rows",
+    "--name",
+    NAME,
+]
 TEXTS = ["--text", "a", "--text", "bcd"]
 
 

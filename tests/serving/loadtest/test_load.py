@@ -25,7 +25,7 @@ def test_each_client_asks_again_when_it_is_answered():
         with lock:
             now -= 1
 
-    samples = closed_loop(ask, 3, 0.5)
+    samples = closed_loop(ask, 3, 0.2)
     assert max(together) == 3
     assert len(samples) == len(together) > 9
     assert all(sample.seconds >= 0.01 for sample in samples)
@@ -40,9 +40,9 @@ def test_clients_ask_different_questions():
 
 
 def test_requests_arrive_at_their_rate_and_by_chance():
-    first = open_loop(lambda number: None, 200.0, 1.0, seed=1)
-    again = open_loop(lambda number: None, 200.0, 1.0, seed=1)
-    other = open_loop(lambda number: None, 200.0, 1.0, seed=2)
+    first = open_loop(lambda number: None, 800.0, 0.25, seed=1)
+    again = open_loop(lambda number: None, 800.0, 0.25, seed=1)
+    other = open_loop(lambda number: None, 800.0, 0.25, seed=2)
     assert 150 < len(first) < 250
     assert [s.due for s in first] == [s.due for s in again]
     assert [s.due for s in first] != [s.due for s in other]

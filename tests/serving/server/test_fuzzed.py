@@ -72,7 +72,7 @@ def test_nothing_unexpected_comes_of_what_is_asked(folders, tmp_path):
     assert tested == 2 + 3 + 4 + 3
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_nothing_unexpected_comes_of_what_is_asked")
 def test_nothing_unexpected_comes_of_much_that_is_asked(folders, exported, tmp_path):
     models = [ModelSettings(folder.name, folder) for folder in folders]
     models.append(ModelSettings("text", exported.saved_model.parent))

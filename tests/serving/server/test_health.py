@@ -77,7 +77,8 @@ def test_a_service_that_there_is_not(server, service):
         watching.cancel()
 
 
-def test_it_is_ready_when_every_model_answers(half_plus_two, tmp_path):
+def test_it_is_ready_when_every_model_answers(half_plus_two, tmp_path, monkeypatch):
+    monkeypatch.setattr("serving.server.health._LOOK_SECONDS", 0.01)
     with running(settings_for(half_plus_two)) as client, health_of(client) as found:
         check, watch = found
         watchers = [watch() for _ in range(3)]

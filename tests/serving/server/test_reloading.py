@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import threading
 import time
 from contextlib import closing
 from types import SimpleNamespace
@@ -163,11 +164,12 @@ def test_a_server_reads_its_file_again_if_it_is_told_to(
         rest_port=0,
     )
     with running(changes) as client:
+        looking = {thread.name for thread in threading.enumerate()}
+        assert ("model.config" in looking) == found
         write(file, (NAME, half_plus_two), ("other", half_plus_two))
         if found:
             until(lambda: client.post("other:predict", BODY) == ANSWER)
         else:
-            time.sleep(0.5)
             assert client.get("/v1/models/other")[0] == 404
 
 

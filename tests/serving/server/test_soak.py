@@ -21,7 +21,10 @@ def models(tmp_path_factory):
     return [folder / name for name in names]
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_versions_that_are_let_go_leave_no_thread_and_no_file, "
+    "test_closing_gives_its_memory_back"
+)
 def test_nothing_is_left_of_requests_and_versions(models):
     found = soak(models, minutes=2, reload_seconds=5)
     assert not found.tally.wrong
