@@ -1,6 +1,7 @@
 """A tokenizer of another program is read whole and right, or refused by name."""
 
 import json
+from functools import cache
 
 import pytest
 from tokenizers import (
@@ -40,6 +41,11 @@ def write_pair(folder, pieces=GPT2, names=("vocab.json", "merges.txt")):
     return folder
 
 
+@cache
+def engine(model):
+    return model.build()
+
+
 def test_a_vocabulary_of_bert(tmp_path):
     path = write_vocabulary(tmp_path / "vocab.txt", BERT)
     for place in (path, tmp_path, str(path)):
@@ -47,7 +53,7 @@ def test_a_vocabulary_of_bert(tmp_path):
         assert model.pieces == tuple(BERT)
         assert model.lowercase
         assert model.strip_accents
-    tokenizer = model.build()
+    tokenizer = engine(model)
     assert tokenizer.tokenize(["Then é!"]).to_list() == [[6, 7, 1, 8]]
     assert tokenizer.ordinary_ids.tolist() == [6, 7, 8, 9, 10, 11]
 
@@ -91,7 +97,7 @@ def test_vocabulary_and_merges_of_gpt2(tmp_path, names):
     special = model.special
     assert special.pad == special.begin == special.end == len(GPT2) - 1
     assert special.unknown is special.mask is None
-    tokenizer = model.build()
+    tokenizer = engine(model)
     assert tokenizer.tokenize(["the thé"]).to_list() == [[257, 32, 256, 259]]
 
 
@@ -100,7 +106,7 @@ def test_the_family_of_roberta(tmp_path):
     special = model.special
     assert (special.begin, special.pad, special.end, special.unknown) == (0, 1, 2, 3)
     assert special.mask == len(ROBERTA) - 1
-    tokenizer = model.build()
+    tokenizer = engine(model)
     assert tokenizer.ordinary_ids.tolist() == list(range(4, len(ROBERTA) - 2))
     ids = tokenizer.tokenize(["the <mask>"]).to_list()[0]
     assert special.mask not in ids
@@ -154,7 +160,7 @@ def rust_byte_bpe(add_prefix_space=False):
 )
 def test_a_file_of_the_rust_library_has_its_ids(tmp_path, rust):
     rust.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = import_tokenizer(tmp_path).build()
+    tokenizer = engine(import_tokenizer(tmp_path))
     texts = [t for t in HOSTILE_TEXTS if not any(p in t for p in SPECIAL_PIECES)]
     texts += ["then the é ab!", " the", "  the", "\nthe"]
     expected = rust.encode_batch_fast(texts, add_special_tokens=False)

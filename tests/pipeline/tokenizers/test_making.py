@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import tensorflow as tf
@@ -33,8 +34,9 @@ CONFIGS = {
 }
 
 
-def counted(config):
-    words = word_splitter(config).words(tf.constant(SENTENCES))
+@cache
+def counted(name):
+    words = word_splitter(CONFIGS[name]).words(tf.constant(SENTENCES))
     return Counter(word.decode() for word in words.values.numpy())
 
 
@@ -42,7 +44,7 @@ def counted(config):
 def test_what_is_learned_works_as_a_tokenizer(tmp_path, name):
     config = CONFIGS[name]
     assert brought_along(config) is None
-    make_tokenizer(tmp_path, counted(config), config)
+    make_tokenizer(tmp_path, counted(name), config)
     tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.vocabulary_size == config.vocabulary_size
     ids = tokenizer.tokenize(SENTENCES)
@@ -63,7 +65,7 @@ def test_what_is_learned_works_as_a_tokenizer(tmp_path, name):
 def test_where_the_special_pieces_stand():
     def pieces(name, end):
         config = CONFIGS[name]
-        return learn_model(counted(config), config).pieces[:end]
+        return learn_model(counted(name), config).pieces[:end]
 
     sentinels = ("<extra_id_0>", "<extra_id_1>", "<extra_id_2>")
     reserved = ("[unused0]", "[unused1]")
@@ -76,7 +78,7 @@ def test_where_the_special_pieces_stand():
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_order_of_the_counts_does_not_matter(name):
-    counts = counted(CONFIGS[name])
+    counts = counted(name)
     again = dict(sorted(counts.items(), reverse=True))
     assert learn_model(counts, CONFIGS[name]) == learn_model(again, CONFIGS[name])
 
@@ -85,15 +87,15 @@ def test_the_order_of_the_counts_does_not_matter(name):
 def test_a_corpus_too_small_is_refused(name):
     config = replace(CONFIGS[name], vocabulary_size=5000)
     with pytest.raises(DataError, match=r"tokenizer\.vocabulary_size.* supports only"):
-        learn_model(counted(config), config)
+        learn_model(counted(name), config)
 
 
 def test_normalisation_is_kept_in_the_folder(tmp_path):
-    make_tokenizer(tmp_path / "a", counted(CONFIGS["cased"]), CONFIGS["cased"])
+    make_tokenizer(tmp_path / "a", counted("cased"), CONFIGS["cased"])
     assert not read_tokenizer(tmp_path / "a").model.lowercase
     assert not read_tokenizer(tmp_path / "a").model.strip_accents
     config = replace(CONFIGS["wordpiece"], strip_accents=False)
-    make_tokenizer(tmp_path / "b", counted(config), config)
+    make_tokenizer(tmp_path / "b", counted("wordpiece"), config)
     assert read_tokenizer(tmp_path / "b").model.lowercase
     assert not read_tokenizer(tmp_path / "b").model.strip_accents
 
@@ -131,7 +133,7 @@ def test_a_pretrained_tokenizer_that_is_not_there(tmp_path):
 
 def test_what_is_made_already_is_kept(tmp_path):
     config = CONFIGS["wordpiece"]
-    model = learn_model(counted(config), config)
+    model = learn_model(counted("wordpiece"), config)
     save_tokenizer(tmp_path, model)
     make_tokenizer(tmp_path, {"other": 9}, config)
     assert read_tokenizer(tmp_path).model == model

@@ -1,12 +1,8 @@
-"""The ids are those of the SentencePiece library, in tf.data and after a reload too."""
+"""The ids are those of the SentencePiece library, in tf.data too."""
 
-import json
 import math
-import subprocess
-import sys
 from functools import cache
 
-import keras
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -205,55 +201,3 @@ def test_a_model_cut_anywhere_is_refused():
     for end in range(0, len(proto), 97):
         with pytest.raises(ArtifactError):
             SentencePieceModel(proto=proto[:end]).check("cut.model")
-
-
-# Loaded in both ways there are: Python's, and the one of the C++ servers.
-RELOAD = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-folder = sys.argv[1]
-texts = [bytes.fromhex(text) for text in json.load(sys.stdin)]
-loaded = tf.saved_model.load(folder).round_trip(tf.constant(texts))
-with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-    model = tf.compat.v1.saved_model.load(session, ["serve"], folder)
-    signature = model.signature_def["round_trip"]
-    outputs = {name: info.name for name, info in signature.outputs.items()}
-    values = session.run(outputs, {signature.inputs["texts"].name: texts})
-assert not [name for name in sys.modules if name.split(".")[0] == "pipeline"]
-print(json.dumps([
-    [loaded["values"].numpy().tolist(), [t.hex() for t in loaded["texts"].numpy()]],
-    [values["values"].tolist(), [t.hex() for t in values["texts"]]],
-]))
-"""
-
-
-def test_same_ids_and_texts_after_export_in_another_process(tmp_path):
-    tokenizer = SentencePieceTokenizer(train(**T5), num_sentinels=2)
-
-    def round_trip(texts):
-        ids = tokenizer.tokenize(texts)
-        sentinel = tf.fill([ids.nrows(), 1], tokenizer.special.sentinels[0])
-        ids = tf.concat([ids, sentinel], axis=1)
-        return {"values": ids.values, "texts": tokenizer.detokenize(ids)}
-
-    archive = keras.export.ExportArchive()
-    archive.track(tokenizer)
-    spec = tf.TensorSpec([None], tf.string, name="texts")
-    archive.add_endpoint("round_trip", round_trip, input_signature=[spec])
-    archive.write_out(str(tmp_path / "model"), verbose=False)
-    result = subprocess.run(
-        [sys.executable, "-c", RELOAD, str(tmp_path / "model")],
-        input=json.dumps([text.hex() for text in HOSTILE]),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    here = round_trip(tf.constant(HOSTILE))
-    expected = [
-        here["values"].numpy().tolist(),
-        [text.hex() for text in here["texts"].numpy()],
-    ]
-    assert json.loads(result.stdout) == [expected, expected]

@@ -1,12 +1,5 @@
-"""The ids are those of the Rust library, eagerly, in tf.data and after a reload."""
+"""The ids are those of the Rust library, eagerly and in tf.data."""
 
-import json
-import os
-import subprocess
-import sys
-from functools import cache
-
-import keras
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -15,41 +8,15 @@ from hypothesis import strategies as st
 from configs.errors import ArtifactError
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
-from tests.pipeline.tokenizers.rust import ALL_MODES, rust_ids, rust_words
-
-HOSTILE = [text.encode() for text in HOSTILE_TEXTS] + HOSTILE_BYTES
-HOSTILE_DECODED = [text.decode("utf-8", "replace") for text in HOSTILE]
+from tests.pipeline.tokenizers.broad import HOSTILE, HOSTILE_DECODED, wordpiece
+from tests.pipeline.tokenizers.rust import ALL_MODES, rust_ids
 
 SMALL = [*SPECIAL_PIECES, "un", "##aff", "##able", "!", "[", "]", "mask", "m", "##ask"]
 
 
-@cache
-def broad_vocabulary():
-    """Pieces for most of the words of the hostile texts, so few of them are [UNK]."""
-    pieces = dict.fromkeys(SPECIAL_PIECES)
-    for lowercase, strip_accents in ALL_MODES:
-        for row in rust_words(
-            HOSTILE_DECODED, lowercase=lowercase, strip_accents=strip_accents
-        ):
-            for word in row:
-                pieces |= dict.fromkeys([word[:1], word[:3]])
-                pieces |= dict.fromkeys(f"##{character}" for character in word)
-                pieces |= dict.fromkeys(f"##{word[i : i + 2]}" for i in range(2, 9, 3))
-    pieces.pop("##", None)
-    return list(pieces)
-
-
-@cache
-def broad_tokenizer(lowercase, strip_accents):
-    return WordPieceTokenizer(
-        broad_vocabulary(), lowercase=lowercase, strip_accents=strip_accents
-    )
-
-
 @pytest.mark.parametrize(("lowercase", "strip_accents"), ALL_MODES)
 def test_hostile_texts_have_the_ids_of_the_rust_library(lowercase, strip_accents):
-    tokenizer = broad_tokenizer(lowercase, strip_accents)
+    tokenizer = wordpiece(lowercase, strip_accents)
     ids = tokenizer.tokenize(HOSTILE).to_list()
     expected = rust_ids(
         tokenizer.vocabulary,
@@ -64,7 +31,7 @@ def test_hostile_texts_have_the_ids_of_the_rust_library(lowercase, strip_accents
 
 @pytest.mark.parametrize(("lowercase", "strip_accents"), ALL_MODES)
 def test_masks_have_the_ids_of_an_added_special_token(lowercase, strip_accents):
-    tokenizer = broad_tokenizer(lowercase, strip_accents)
+    tokenizer = wordpiece(lowercase, strip_accents)
     ids = tokenizer.tokenize_with_masks(HOSTILE).to_list()
     expected = rust_ids(
         tokenizer.vocabulary,
@@ -96,7 +63,7 @@ def test_any_text_has_the_ids_of_the_rust_library(texts, mode):
     encoded = [t if isinstance(t, bytes) else t.encode() for t in texts]
     decoded = [t.decode("utf-8", "replace") for t in encoded]
     lowercase, strip_accents = mode
-    tokenizer = broad_tokenizer(lowercase, strip_accents)
+    tokenizer = wordpiece(lowercase, strip_accents)
     options = {"lowercase": lowercase, "strip_accents": strip_accents}
     batch = tf.constant(encoded, tf.string, [len(encoded)])
     plain = rust_ids(tokenizer.vocabulary, decoded, **options)
@@ -108,7 +75,7 @@ def test_any_text_has_the_ids_of_the_rust_library(texts, mode):
 @settings(max_examples=50, deadline=None)
 @given(texts=st.lists(awkward_texts(), min_size=1, max_size=5))
 def test_detokenize_gives_the_normalised_words_back(texts):
-    tokenizer = broad_tokenizer(True, True)
+    tokenizer = wordpiece(True, True)
     ids = tokenizer.tokenize(texts)
     restored = tokenizer.detokenize(ids).numpy()
     rows = zip(ids.to_list(), restored, tokenizer.words(texts).to_list(), strict=True)
@@ -178,56 +145,10 @@ def test_a_vocabulary_without_mask_is_refused():
 
 
 def test_same_ids_inside_tf_data():
-    tokenizer = broad_tokenizer(True, True)
+    tokenizer = wordpiece(True, True)
     dataset = tf.data.Dataset.from_tensor_slices(HOSTILE).batch(7)
     rows = [row for ids in dataset.map(tokenizer.tokenize) for row in ids.to_list()]
     assert rows == tokenizer.tokenize(HOSTILE).to_list()
-
-
-# Loaded in both ways there are: Python's, and the one of the C++ servers.
-RELOAD = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-folder = sys.argv[1]
-texts = tf.constant([bytes.fromhex(text) for text in json.load(sys.stdin)])
-ids = tf.saved_model.load(folder).tokenize(texts)
-graph = tf.Graph()
-with graph.as_default(), tf.compat.v1.Session() as session:
-    model = tf.compat.v1.saved_model.load(session, ["serve"], folder)
-    signature = model.signature_def["tokenize"]
-    outputs = {name: info.name for name, info in signature.outputs.items()}
-    feed = {signature.inputs["texts"].name: [text for text in texts.numpy()]}
-    values = session.run(outputs, feed)
-assert not [name for name in sys.modules if name.split(".")[0] == "pipeline"]
-print(json.dumps([ids["values"].numpy().tolist(), values["values"].tolist()]))
-"""
-
-
-def test_same_ids_after_export_in_another_process_with_a_turkish_locale(tmp_path):
-    tokenizer = broad_tokenizer(True, False)
-
-    def tokenize(texts):
-        ids = tokenizer.tokenize(texts)
-        return {"values": ids.values, "row_splits": ids.row_splits}
-
-    archive = keras.export.ExportArchive()
-    archive.track(tokenizer)
-    spec = tf.TensorSpec([None], tf.string, name="texts")
-    archive.add_endpoint("tokenize", tokenize, input_signature=[spec])
-    archive.write_out(str(tmp_path / "model"), verbose=False)
-    result = subprocess.run(
-        [sys.executable, "-c", RELOAD, str(tmp_path / "model")],
-        input=json.dumps([text.hex() for text in HOSTILE]),
-        env=os.environ | {"LC_ALL": "tr_TR.UTF-8"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    eager, session = json.loads(result.stdout)
-    assert eager == session == tokenizer.tokenize(HOSTILE).values.numpy().tolist()
 
 
 def test_what_every_tokenizer_tells():
