@@ -12,6 +12,7 @@ from configs.errors import ConfigError
 from model.weights.assign import variables_of
 from model.weights.store import save_weights_by_path
 from serving.trained import load_trained
+from tests.trainer.conftest import eagerly
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog
 from trainer.run import train
@@ -96,6 +97,7 @@ def test_adapters_from_yaml_to_a_model_that_can_be_exported(
         np.testing.assert_array_equal(weight, after[path], err_msg=path)
 
 
+@eagerly
 def test_frozen_from_yaml(run, initial) -> None:
     key, before = initial
     frozen = "{kind: freeze, frozen: ['token_embedding/*', 'encoder_layer_0/*']}"

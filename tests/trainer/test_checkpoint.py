@@ -15,6 +15,7 @@ from configs.errors import ArtifactError
 from configs.optimizers import AdafactorConfig, AdamWConfig, MuonConfig, Optimizer
 from configs.training import TrainingConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from tests.trainer.conftest import eagerly
 from trainer import checkpoint
 from trainer.asks import asks_of
 from trainer.checkpoint import (
@@ -36,6 +37,9 @@ CAUSAL = OBJECTIVES["causal"]
 CONFIG = TrainingConfig(steps=100, ema_decay=0.9)
 # Lion keeps the first moments alone, which AdamW keeps, too.
 OFTEN = (AdafactorConfig, AdamWConfig, MuonConfig)
+THOROUGH = pytest.mark.thorough(
+    instead="test_going_on_from_a_checkpoint_changes_nothing"
+)
 
 
 def new_state(
@@ -67,12 +71,11 @@ def assert_same(a: TrainState, b: TrainState) -> None:
         np.testing.assert_array_equal(x, y)
 
 
+@eagerly
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(
-            kind, id=kind.__name__, marks=() if kind in OFTEN else pytest.mark.thorough
-        )
+        pytest.param(kind, id=kind.__name__, marks=() if kind in OFTEN else THOROUGH)
         for kind in get_args(Optimizer)
     ],
 )
@@ -91,6 +94,7 @@ def test_going_on_from_a_checkpoint_changes_nothing(tmp_path: Path, kind) -> Non
     assert_same(whole, resumed)
 
 
+@eagerly
 def test_a_snapshot_does_not_move_with_the_training(tmp_path: Path) -> None:
     state, halted = new_state(), new_state()
     run(halted, 0, 1)

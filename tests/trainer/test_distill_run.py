@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,9 @@ from configs.run import RunConfig
 from configs.supervised import ClassificationConfig
 from model.weights.assign import variables_of
 from pipeline.manifest import read_manifest
+from tests.harness.stages import copy_of
 from tests.trainer.conftest import _invocation as invocation_of
+from tests.trainer.conftest import trained_run
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog
 from trainer.run import train
@@ -31,15 +32,14 @@ from trainer.teacher import load_teacher
 STEPS = ("training.steps=6", "training.evaluate_every=3", "training.deterministic=true")
 
 
+TWO_BLOCKS = ("model.num_layers=2", "training.steps=2")
+
+
 @pytest.fixture(scope="module")
-def teacher(small_data: Path, tmp_path_factory) -> Invocation:
-    """A finished run of two blocks."""
-    folder = tmp_path_factory.mktemp("teacher") / "run"
-    shutil.copytree(small_data / "run", folder)
-    keys = ("model.num_layers=2", "training.steps=2")
-    invocation = invocation_of(small_data / "small.yaml", folder, *keys)
-    train(invocation)
-    return invocation
+def teacher(small_data: Path) -> Invocation:
+    """A finished run of two blocks; it is not to be changed."""
+    folder = trained_run("two-blocks", *TWO_BLOCKS)
+    return invocation_of(small_data / "small.yaml", folder, *TWO_BLOCKS)
 
 
 def weights(invocation: Invocation) -> dict[str, np.ndarray]:
@@ -92,7 +92,9 @@ def test_a_student_from_yaml(run, teacher, monkeypatch) -> None:
         np.testing.assert_array_equal(weight, after[path], err_msg=path)
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_a_student_from_yaml, test_a_student_begins_as_blocks_of_its_teacher"
+)
 def test_a_student_begins_with_its_teachers_weights_and_adapters_suit_it(
     run, teacher
 ) -> None:
@@ -111,7 +113,7 @@ def test_a_student_begins_with_its_teachers_weights_and_adapters_suit_it(
 
 def test_another_teacher_trains_anew(run, teacher, tmp_path: Path) -> None:
     folder = tmp_path / "teacher"
-    shutil.copytree(teacher.run_folder, folder)
+    copy_of(teacher.run_folder, folder)
     config = run(learning_from(folder)).config
     before = training_inputs(config, "")
     elsewhere = folder.rename(tmp_path / "elsewhere")
@@ -148,7 +150,7 @@ def test_teachers_of_something_else(run, teacher, tmp_path: Path) -> None:
 
 def test_teachers_of_other_labels(run, teacher, tmp_path: Path) -> None:
     folder = tmp_path / "teacher"
-    shutil.copytree(teacher.run_folder, folder)
+    copy_of(teacher.run_folder, folder)
     file = folder / "training/run.yaml"
     text = file.read_text()
     start, end = text.index("objective:\n"), text.index("model:\n")
@@ -163,7 +165,7 @@ def test_teachers_of_other_labels(run, teacher, tmp_path: Path) -> None:
 
 def test_a_damaged_teacher(run, teacher, tmp_path: Path) -> None:
     folder = tmp_path / "teacher"
-    shutil.copytree(teacher.run_folder, folder)
+    copy_of(teacher.run_folder, folder)
     file = folder / "training/model.weights.h5"
     model = build_trainable(teacher.config, 120)
     weight = model.trainable_variables[3]

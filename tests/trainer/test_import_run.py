@@ -37,7 +37,10 @@ def initial(run_folder: Path, config=None) -> dict[str, np.ndarray]:
     return {path: weight.numpy() for path, weight in variables_of(model).items()}
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_as_it_came_it_is_a_trained_model_without_records, "
+    "test_what_to_type_next"
+)
 def test_it_exports_makes_records_and_trains(checkpoint, command, tmp_path):
     folder, run_folder = checkpoint("bert_masked"), tmp_path / "run"
     (tmp_path / "corpus.txt").write_text("\n\n".join(paragraphs(120)))
@@ -79,7 +82,7 @@ def test_it_exports_makes_records_and_trains(checkpoint, command, tmp_path):
     assert shelf == {"data", "training"}
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_what_to_type_next")
 def test_a_classifier_is_exported_as_it_came(checkpoint, command, tmp_path):
     run_folder = tmp_path / "run"
     command("import", checkpoint("bert_classifier"), "--run", run_folder)

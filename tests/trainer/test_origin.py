@@ -15,6 +15,8 @@ from configs.supervised import ClassificationConfig
 from configs.training import TrainingConfig
 from model.weights.assign import variables_of
 from pipeline.manifest import read_manifest
+from tests.harness.stages import copy_of
+from tests.trainer.conftest import eagerly
 from trainer.checkpoint import best_checkpoint
 from trainer.evaluate import Means
 from trainer.origin import Origin, begin, differences, origin_of
@@ -24,10 +26,9 @@ from trainer.weights import load_weights
 
 
 @pytest.fixture
-def trained(run) -> Path:
-    """The folder of a run with a trained model."""
-    train(run("training.steps=1", folder="trained"))
-    return run(folder="trained").run_folder
+def trained(small_trained: Path, tmp_path: Path) -> Path:
+    """The folder of a run with a trained model, to be changed."""
+    return copy_of(small_trained, tmp_path / "trained")
 
 
 def values(model) -> dict[str, np.ndarray]:
@@ -154,17 +155,19 @@ def test_weights_that_are_not_finite_are_refused(run, trained) -> None:
         begun(run(f"training.init_from={trained}"))
 
 
+@eagerly
 def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None:
     # So small a step that it stays where it began.
     schedule = "training.schedule={peak: 1e-9, warmup_steps: 0}"
-    first = train(run(f"training.init_from={trained}", schedule))
+    keys = (schedule, "training.steps=1")
+    first = train(run(f"training.init_from={trained}", *keys))
     model = build_trainable(run().config, 120)
     load_weights(model, weights_of(run().run_folder))
     for path, value in origin_of(trained).values().items():
         np.testing.assert_allclose(values(model)[path], value, atol=1e-6)
 
     elsewhere = trained.rename(trained.with_name("elsewhere"))
-    again = run(f"training.init_from={elsewhere}", schedule)
+    again = run(f"training.init_from={elsewhere}", *keys)
     assert train(again) == {**first, "skipped": True}
     assert "warning" not in capsys.readouterr().err
     shutil.rmtree(elsewhere)
@@ -173,6 +176,7 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None
     assert f"warning: {elsewhere}/" in capsys.readouterr().err
 
 
+@eagerly
 def test_ends_with_the_best_weights(run, monkeypatch) -> None:
     losses = iter([5.0, 1.0, 3.0])
     monkeypatch.setattr("trainer.run.means", lambda _: Means(next(losses), 0.0, {}))

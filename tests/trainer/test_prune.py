@@ -14,10 +14,11 @@ from model.adaptation.structured_pruning import OUTPUT, part_widths
 from model.weights.assign import variables_of
 from pipeline.manifest import Manifest
 from serving.trained import load_trained
+from tests.harness.stages import copy_of
 from tests.small_run import paragraphs
 from tests.trainer.answers import scores
 from tests.trainer.checkpoints import write_bert
-from tests.trainer.conftest import _invocation as invocation_of
+from tests.trainer.conftest import eagerly, trained_run
 from trainer.importance import measure
 from trainer.input.batches import training_batches
 from trainer.input.masking import dynamic_masking
@@ -32,12 +33,9 @@ ATTENTION, FEEDFORWARD = "encoder_layer_0/self_attention", "encoder_layer_0/feed
 
 
 @pytest.fixture(scope="module")
-def trained(small_data: Path, tmp_path_factory) -> Path:
+def trained() -> Path:
     """A trained run of 4 heads and 32 units; it is not to be changed."""
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    shutil.copytree(small_data / "run", folder)
-    train(invocation_of(small_data / "small.yaml", folder, *SMALL))
-    return folder
+    return trained_run("four-heads", *SMALL)
 
 
 def change(folder: Path, edit: Callable[[dict], None]) -> None:
@@ -98,7 +96,7 @@ def test_importance_is_how_the_loss_changes_with_a_gate(
 
 def test_what_says_nothing_goes_and_nothing_changes(trained, command, tmp_path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
-    shutil.copytree(trained, old)
+    copy_of(trained, old)
 
     def silence(weights):
         heads = weights[f"{ATTENTION}/{OUTPUT}"].numpy()
@@ -158,7 +156,9 @@ def test_the_run_that_is_made(trained, command, tmp_path) -> None:
     assert shelf >= {"imported", "training"}
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_the_run_that_is_made, test_what_says_nothing_goes_and_nothing_changes"
+)
 def test_what_is_left_is_exported_taught_by_its_old_self_and_pruned_again(
     trained, command, tmp_path
 ) -> None:
@@ -226,8 +226,9 @@ def test_gradients_are_those_of_tensorflow(trained, command, tmp_path, monkeypat
     assert told["error"].startswith("KERAS_BACKEND=jax: importance is measured with")
 
 
+@eagerly
 def test_heads_with_slopes_by_their_number_stay(run, command, tmp_path) -> None:
-    invocation = run(*SMALL, "model.position.kind=alibi")
+    invocation = run(*SMALL, "training.steps=1", "model.position.kind=alibi")
     train(invocation)
     old, new = invocation.run_folder, tmp_path / "small"
     told = command("prune", old, "--run", new, "--heads", 2)
@@ -240,7 +241,7 @@ def test_heads_with_slopes_by_their_number_stay(run, command, tmp_path) -> None:
 
 def test_importance_is_measured_on_what_was_trained_on(trained, command, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
-    shutil.copytree(trained, old)
+    copy_of(trained, old)
     stage = old / "data/stage.json"
     record = json.loads(stage.read_text())
     record["result"]["records_sha256"] = "of others"

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError, ConfigError, UserError
 from model.layers.block import TransformerBlock
+from tests.trainer.conftest import eagerly
 from trainer.evaluate import NotFiniteError
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog, read_metrics
@@ -20,7 +22,7 @@ from trainer.memory import OutOfMemoryError
 from trainer.optimizers.schedules import build_schedule
 from trainer.prepare import make_deterministic
 from trainer.run import train
-from trainer.stage import build_trainable
+from trainer.stage import build_trainable, training_stage
 
 LEARN = (
     "training.steps=120",
@@ -59,21 +61,32 @@ def test_learns_and_says_so(run) -> None:
     assert evaluate_run(invocation).items() >= evaluation.items()
 
 
-def test_second_time_is_skipped_and_a_changed_key_trains_again(run) -> None:
-    first = train(run())
-    weights_file = run().run_folder / "training/model.weights.h5"
+def result_of(invocation) -> dict[str, Any]:
+    """What the training said of itself when it was made."""
+    return training_stage(invocation.run_folder).load()["result"]
+
+
+@eagerly
+def test_second_time_is_skipped_and_a_changed_key_trains_again(trained) -> None:
+    weights_file = trained().run_folder / "training/model.weights.h5"
     written = weights_file.stat().st_mtime_ns
-    assert train(run()) == {**first, "skipped": True}
+    assert train(trained()) == {**result_of(trained()), "skipped": True}
     assert weights_file.stat().st_mtime_ns == written
-    train(run("training.schedule.peak=1e-4"))
+    train(trained("training.schedule.peak=1e-4", "training.steps=1"))
     assert weights_file.stat().st_mtime_ns != written
-    (kept,) = (run().run_folder / "superseded").iterdir()
+    (kept,) = (trained().run_folder / "superseded").iterdir()
     assert (kept / "model.weights.h5").stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize(
     "precision",
-    [pytest.param("mixed_bfloat16", marks=pytest.mark.thorough), "mixed_float16"],
+    [
+        pytest.param(
+            "mixed_bfloat16",
+            marks=pytest.mark.thorough(instead="test_learns_in_half_precision"),
+        ),
+        "mixed_float16",
+    ],
 )
 def test_learns_in_half_precision(run, precision) -> None:
     result = train(run(*LEARN, f"training.precision={precision}"))
@@ -92,9 +105,8 @@ def test_blocks_are_computed_again_where_that_is_asked_for(run) -> None:
 
 
 @pytest.mark.parametrize("key", ["export.top_k=3", "training.log_every=3"])
-def test_what_changes_no_weight_does_not_train_again(run, key) -> None:
-    first = train(run())
-    assert train(run(key)) == {**first, "skipped": True}
+def test_what_changes_no_weight_does_not_train_again(trained, key) -> None:
+    assert train(trained(key)) == {**result_of(trained()), "skipped": True}
 
 
 def fails_at(step: int, error: BaseException):
@@ -112,27 +124,27 @@ def fails_at(step: int, error: BaseException):
 OUT_OF_MEMORY = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
 
+@eagerly
 def test_without_memory_it_says_what_to_change(run, monkeypatch) -> None:
+    """And what is there: first nothing, then a checkpoint, from which it goes on."""
     with monkeypatch.context() as patched:
         patched.setattr(TrainingLog, "add", fails_at(1, OUT_OF_MEMORY))
         with pytest.raises(OutOfMemoryError, match=r"accumulation=2: .*GB") as told:
             train(run())
     assert "OOM when allocating" in str(told.value)
     assert "There is no checkpoint yet" in str(told.value)
-    assert train(run())["steps"] == 4
-
-
-def test_without_memory_the_last_checkpoint_is_left(run, monkeypatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(TrainingLog, "add", fails_at(4, OUT_OF_MEMORY))
         with pytest.raises(OutOfMemoryError, match=r"step-00000002 is whole"):
             train(run())
     (checkpoint,) = (run().run_folder / "training/checkpoints").iterdir()
     written = (checkpoint / "state.safetensors").stat().st_mtime_ns
-    train(run("training.rematerialize=true", "training.keep_checkpoints=9"))
+    keys = ("training.rematerialize=true", "training.keep_checkpoints=9")
+    assert train(run(*keys))["steps"] == 4
     assert (checkpoint / "state.safetensors").stat().st_mtime_ns == written
 
 
+@eagerly
 def test_a_full_disk_is_not_told_as_lack_of_memory(run, monkeypatch) -> None:
     def full(*_):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
@@ -149,14 +161,14 @@ def test_a_full_disk_is_not_told_as_lack_of_memory(run, monkeypatch) -> None:
         ("training.initial_weights=nowhere", "nowhere: cannot be read"),
     ],
 )
-def test_a_training_that_cannot_be_moves_no_other_aside(run, key, told) -> None:
-    first = train(run())
+def test_a_training_that_cannot_be_moves_no_other_aside(trained, key, told) -> None:
     with pytest.raises(UserError, match=told):
-        train(run(key))
-    assert not (run().run_folder / "superseded").exists()
-    assert train(run()) == {**first, "skipped": True}
+        train(trained(key))
+    assert not (trained().run_folder / "superseded").exists()
+    assert train(trained()) == {**result_of(trained()), "skipped": True}
 
 
+@eagerly
 def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> None:
     overrides = ("training.log_every=1", "training.max_skipped_steps=3")
     counts = Loss.counts
@@ -175,6 +187,7 @@ def test_given_up_when_nothing_is_finite_and_mended_later(run, monkeypatch) -> N
     assert np.isfinite(result["evaluation"]["loss"])
 
 
+@eagerly
 def test_skipped_steps_are_seen_between_two_lines_of_the_log(run, monkeypatch) -> None:
     counts = Loss.counts
     monkeypatch.setattr(
@@ -185,10 +198,12 @@ def test_skipped_steps_are_seen_between_two_lines_of_the_log(run, monkeypatch) -
         train(run(*(f"training.{key}" for key in keys)))
 
 
+@eagerly
 def test_killed_before_the_first_checkpoint_it_begins_its_log_anew(
     run, monkeypatch
 ) -> None:
     keys = ("training.log_every=1", "training.evaluate_every=4")
+    keys += ("training.schedule={kind: linear, warmup_steps: 1}",)
     with monkeypatch.context() as patched:
         patched.setattr(TrainingLog, "add", fails_at(4, RuntimeError()))
         with pytest.raises(RuntimeError):
@@ -196,24 +211,35 @@ def test_killed_before_the_first_checkpoint_it_begins_its_log_anew(
     folder = run().run_folder / "training"
     assert [row["step"] for row in read_metrics(folder)] == [1, 2, 3]
     train(run(*keys))
-    assert [row["step"] for row in read_metrics(folder)] == [1, 2, 3, 4, 4]
-
-
-def test_the_log_has_the_rate_of_each_step(run) -> None:
-    keys = ("training.log_every=1", "training.schedule={kind: linear, warmup_steps: 1}")
-    train(run(*keys))
-    rows = read_metrics(run().run_folder / "training")
+    rows = read_metrics(folder)
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 4]
+    # It has the rate of each step.
     rates = [row["learning_rate"] for row in rows if "learning_rate" in row]
     schedule = build_schedule(run(*keys).config.training.schedule, 4, hidden_dim=16)
     assert rates == [float(schedule(step)) for step in range(4)]
     assert len(set(rates)) > 1
 
 
-# At a validation, and elsewhere.
+# At a validation, and elsewhere. By Ctrl-C, `test_ctrl_c_and_on` stops a command.
 @pytest.mark.parametrize(
-    "stop_at", [*(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 5)), 3]
+    ("stop_at", "number"),
+    [
+        *(
+            pytest.param(
+                step,
+                signal.SIGINT,
+                marks=pytest.mark.thorough(
+                    instead="test_a_stop_and_going_on_give_the_same_weights"
+                ),
+            )
+            for step in (1, 3, 5)
+        ),
+        (3, signal.SIGTERM),
+    ],
 )
-def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) -> None:
+def test_a_stop_and_going_on_give_the_same_weights(
+    run, monkeypatch, stop_at, number
+) -> None:
     overrides = ("training.steps=7", "training.evaluate_every=3")
     whole = run(*overrides, folder="whole")
     tokens = train(whole)["tokens"]
@@ -223,7 +249,7 @@ def test_ctrl_c_and_going_on_give_the_same_weights(run, monkeypatch, stop_at) ->
     def interrupted(self, numbers, input_seconds):
         add(self, numbers, input_seconds)
         if self.step == stop_at:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     halted = run(*overrides, folder="halted")
     with monkeypatch.context() as patched:

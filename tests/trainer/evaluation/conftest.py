@@ -10,6 +10,7 @@ from configs.command import Invocation
 from configs.console import Console
 from configs.load import load_run
 from pipeline.stage import data
+from tests.harness.stages import copy_of, stage
 from tests.small_run import WORDS
 from trainer.run import train
 
@@ -49,27 +50,37 @@ def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
         (folder / f"{name}.{side}").write_text("\n".join(texts) + "\n", "utf-8")
 
 
-@pytest.fixture(scope="session")
-def translator(tmp_path_factory) -> Callable[..., Invocation]:
-    """Makes invocations of a run that is trained, with keys replaced."""
-    folder = tmp_path_factory.mktemp("translator")
+def invocation(translator: Path, run_folder: Path, *overrides: str) -> Invocation:
+    """A command on the translator, or on a copy of its run."""
+    file = translator / "run.yaml"
+    return Invocation(
+        config=load_run(file, overrides),
+        config_file=file,
+        overrides=overrides,
+        run_folder=run_folder,
+        console=Console(quiet=True),
+        workers=1,
+    )
+
+
+def make_translator(folder: Path) -> None:
     for name, first, count in (("train", 0, 120), ("dev", 200, 20), ("test", 300, 9)):
         write_pairs(folder, name, lines(count, first))
-    file = folder / "run.yaml"
-    file.write_text(YAML.replace("FOLDER", str(folder)), "utf-8")
+    (folder / "run.yaml").write_text(YAML.replace("FOLDER", str(folder)), "utf-8")
+    run = invocation(folder, folder / "run")
+    data(run)
+    train(run)
+
+
+@pytest.fixture
+def translator(tmp_path: Path) -> Callable[..., Invocation]:
+    """Makes invocations of a run that is trained, with keys replaced."""
+    made = stage("translator", make_translator)
+    folder = copy_of(made / "run", tmp_path / "translator")
 
     def make(*overrides: str) -> Invocation:
-        return Invocation(
-            config=load_run(file, overrides),
-            config_file=file,
-            overrides=overrides,
-            run_folder=folder / "run",
-            console=Console(quiet=True),
-            workers=1,
-        )
+        return invocation(made, folder, *overrides)
 
-    data(make())
-    train(make())
     return make
 
 

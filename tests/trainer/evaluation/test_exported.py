@@ -1,7 +1,6 @@
 """An export says of records what the model says that it was made of."""
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +20,9 @@ from configs.model import DecoderConfig
 from configs.sockets import NormalInitializer
 from configs.tokenizer import ByteBPEConfig
 from model.build import build_model
-from serving.savedmodel import write_saved_model
 from serving.tflite import write_tflite
 from serving.trained import load_trained
+from tests.harness.stages import copy_of, stage
 from tests.model.conftest import without_jax
 from tests.serving.conftest import TINY, make_run
 from tests.serving.untrained import write_signatures
@@ -39,10 +38,8 @@ from trainer.losses import loss_of
 pytestmark = without_jax
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory) -> Path:
+def make_exported(folder: Path) -> None:
     """A model that was imported, its export, and documents to judge them on."""
-    folder = tmp_path_factory.mktemp("exported")
     (folder / "test.txt").write_text("\n\n".join(paragraphs(25)))
     write_bert(folder / "bert", "bert_masked")
     test = f"evaluation.test={{kind: text, path: {folder}/test.txt}}"
@@ -50,14 +47,14 @@ def exported(tmp_path_factory) -> Path:
     keys += ("export.tflite=[float32]", "export.tflite_masks=2")
     import_run(folder / "bert", folder / "run", keys, Console(quiet=True))
     trained = load_trained(folder / "run")
-    write_saved_model(trained, folder / "run/export/saved_model/3")
-    return folder / "run"
+    version = folder / "run/export/saved_model/3"
+    write_signatures(trained, version, "fill_mask", "tokenize")
 
 
 @pytest.fixture
-def run(exported, tmp_path) -> Callable[..., Invocation]:
+def run(tmp_path) -> Callable[..., Invocation]:
     """Makes invocations over a copy of the run, with keys replaced."""
-    shutil.copytree(exported, tmp_path / "run")
+    copy_of(stage("evaluated-export", make_exported) / "run", tmp_path / "run")
 
     def make(*overrides: str) -> Invocation:
         file = tmp_path / "run/run.yaml"
@@ -100,7 +97,7 @@ def check_same(found, own) -> None:
     assert found["scores"]["accuracy"] == own["scores"]["accuracy"]
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_an_export_scores_as_the_model_it_is_of")
 def test_a_phones_file_scores_as_the_model_it_is_of(run) -> None:
     folder = run().run_folder
     file = write_phones_file(folder)
@@ -140,7 +137,16 @@ def packed_batch(length: int, vocabulary_size: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(
     "objective",
-    [CausalConfig(), pytest.param(PrefixConfig(), marks=pytest.mark.thorough)],
+    [
+        CausalConfig(),
+        pytest.param(
+            PrefixConfig(),
+            marks=pytest.mark.thorough(
+                instead="test_an_export_that_writes_says_of_packed_records_"
+                "what_the_model_says"
+            ),
+        ),
+    ],
     ids=lambda objective: objective.kind,
 )
 def test_an_export_that_writes_says_of_packed_records_what_the_model_says(
@@ -247,7 +253,7 @@ def test_what_cannot_be_scored_is_refused_by_what_it_has(run, tmp_path) -> None:
         forward(batch)
     labels = "objective={kind: classification, labels: [a, b]}"
     with pytest.raises(
-        ArtifactError, match=r"has the signatures attention, embed, fill_mask, ser"
+        ArtifactError, match=r"has the signatures fill_mask, ser.*tokenize; "
     ):
         build_exported(saved_model, run(labels).config, 7)
     damaged = tmp_path / "damaged.tflite"
@@ -265,7 +271,7 @@ def test_a_model_that_is_not_there(run, tmp_path, capsys, name, kind) -> None:
     assert not (folder / "evaluation").exists()
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_what_cannot_be_scored_is_refused_by_what_it_has")
 def test_a_text_longer_than_a_phone_reads(run) -> None:
     file = write_phones_file(run().run_folder)
     forward = build_exported(file, run().config, 1)

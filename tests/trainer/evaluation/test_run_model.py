@@ -129,7 +129,7 @@ def test_a_classifier_has_accuracy_on_a_table(imported, tmp_path) -> None:
     assert (run.run_folder / "evaluation/test/report.html").is_file()
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_a_classifier_has_accuracy_on_a_table")
 def test_what_reads_images_needs_no_tokenizer(imported, tmp_path) -> None:
     run = imported("vit")
     shape = run.config.objective.image_size, run.config.objective.channels
@@ -167,7 +167,10 @@ def test_without_a_tokenizer_no_text_is_read(imported) -> None:
         model.tokenizer()
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_a_decoder_has_perplexity_and_bits_per_byte, "
+    "test_without_records_there_is_no_validation_split"
+)
 def test_records_made_since_have_a_validation_split(imported, tmp_path) -> None:
     (tmp_path / "corpus.txt").write_text("\n\n".join(paragraphs(60)))
     keys = (

@@ -9,24 +9,31 @@ from configs.command import Invocation
 from configs.errors import ArtifactError
 from pipeline.manifest import read_manifest
 from pipeline.stage import data
+from tests.harness.stages import copy_of, stage
 from tests.small_run import YAML, paragraphs
-from tests.trainer.conftest import _invocation
+from tests.trainer.conftest import _invocation, eagerly
 from trainer.input.data_sets import data_sets
 from trainer.run import train
-from trainer.stage import training_inputs
+from trainer.stage import training_inputs, training_stage
 
 PRETRAINED = "tokenizer={kind: pretrained, path: PATH/run/data/tokenizer}"
 
 
 @pytest.fixture(scope="module")
-def other(small_data: Path, tmp_path_factory) -> Path:
-    """A run with other records of the same tokenizer."""
-    folder = tmp_path_factory.mktemp("other")
+def other(small_data: Path) -> Path:
+    """A run with other records of the same tokenizer; it is not to be changed."""
+
+    def make_other(folder: Path) -> None:
+        write_other(folder, small_data)
+
+    return stage("small-records-other", make_other) / "run"
+
+
+def write_other(folder: Path, small_data: Path) -> None:
     (folder / "corpus.txt").write_text("\n\n".join(reversed(paragraphs(90))), "utf-8")
     file = folder / "other.yaml"
     file.write_text(YAML.replace("PATH", str(folder / "corpus.txt")), "utf-8")
     make(file, folder / "run", PRETRAINED.replace("PATH", str(small_data)))
-    return folder / "run"
 
 
 def make(file: Path, run_folder: Path, *keys: str) -> None:
@@ -42,9 +49,12 @@ def inputs(invocation: Invocation, there=None) -> dict:
     return training_inputs(invocation.config, "own", there)
 
 
-def test_trains_on_both_until_one_of_them_changes(run, other, tmp_path) -> None:
+@eagerly
+def test_trains_on_both_until_one_of_them_changes(
+    run, other, small_trained, tmp_path
+) -> None:
     moved = tmp_path / "moved"
-    shutil.copytree(other, moved)
+    copy_of(other, moved)
     both = run(beside(moved))
     own = read_manifest(both.run_folder / "data")
     sets = data_sets(both.config, own)
@@ -52,7 +62,7 @@ def test_trains_on_both_until_one_of_them_changes(run, other, tmp_path) -> None:
         (own.folder, 1.0),
         (moved / "data", 3.0),
     ]
-    alone = train(run(folder="alone"))
+    alone = training_stage(small_trained).load()["result"]
     assert train(both)["evaluation"]["loss"] != alone["evaluation"]["loss"]
     assert train(both)["skipped"]
 
@@ -100,7 +110,7 @@ def test_records_that_do_not_go_together_are_refused(
 
 
 def test_damaged_records_of_another_run_are_refused(run, other, tmp_path) -> None:
-    shutil.copytree(other, tmp_path / "damaged")
+    copy_of(other, tmp_path / "damaged")
     shard = next((tmp_path / "damaged/data/records").glob("train*"))
     content = bytearray(shard.read_bytes())
     content[20] ^= 1
@@ -109,8 +119,7 @@ def test_damaged_records_of_another_run_are_refused(run, other, tmp_path) -> Non
         train(run(beside(tmp_path / "damaged")))
 
 
-def test_nothing_is_moved_aside_for_records_that_are_refused(run, tmp_path) -> None:
-    train(run())
+def test_nothing_is_moved_aside_for_records_that_are_refused(trained, tmp_path) -> None:
     with pytest.raises(ArtifactError, match="the data job has not finished"):
-        train(run(beside(tmp_path / "none")))
-    assert train(run())["skipped"]
+        train(trained(beside(tmp_path / "none")))
+    assert train(trained())["skipped"]
