@@ -12,8 +12,10 @@ from configs.command import Invocation
 from configs.console import Console
 from configs.load import load_run
 from configs.tokenizer import UnigramConfig, WordPieceConfig
+from pipeline.stage import data
 from pipeline.tokenizers.artifact import save_tokenizer
 from pipeline.tokenizers.making import learn_model
+from tests.harness.stages import stage
 from tests.small_run import SENTENCE, WORDS
 
 YAML = """
@@ -193,18 +195,38 @@ def write_corpora(folder: Path) -> None:
     save_tokenizer(folder / "unigram", learn_model(counts, unigram))
 
 
-def invocation(folder: Path, name: str, run: str, *beam: str) -> Invocation:
+def corpora() -> Path:
+    """The folder of `write_corpora`, of which the records of each case are made."""
+    return stage("cases", write_corpora)
+
+
+def finished(name: str) -> Invocation:
+    """A case whose data job is done, with its result in `data/stage.json`."""
+
+    def make(folder: Path) -> None:
+        data(_invocation(folder, corpora(), name))
+
+    return _invocation(stage(f"case-{name}", make), corpora(), name)
+
+
+def invocation(folder: Path, name: str, *beam: str) -> Invocation:
+    """A case, to be run in a folder of its name below another."""
+    return _invocation(folder, corpora(), name, *beam)
+
+
+def _invocation(folder: Path, corpora: Path, name: str, *beam: str) -> Invocation:
     case = CASES[name]
     text = YAML
     for key in ("source", "layout", "tokenizer", "objective"):
         text = text.replace(key.upper(), getattr(case, key))
     file = folder / f"{name}.yaml"
-    file.write_text(text.replace("FOLDER", str(folder)), "utf-8")
+    if not file.exists():
+        file.write_text(text.replace("FOLDER", str(corpora)), "utf-8")
     return Invocation(
         config=load_run(file),
         config_file=file,
         overrides=(),
-        run_folder=folder / run / name,
+        run_folder=folder / name,
         console=Console(quiet=True),
         workers=1,
         beam_options=beam,

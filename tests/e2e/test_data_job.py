@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,11 @@ from pipeline.features import check_arrays
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from pipeline.shards import Shard
-from pipeline.stage import data
+from pipeline.stage import data, data_stage
 from tests.docs import ROOT
-from tests.e2e.cases import CASES, invocation, write_corpora
+from tests.e2e.cases import CASES, corpora, finished, invocation
+from tests.harness.stages import copy_of
 from trainer.input.batches import validation_batches
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("job")
-    write_corpora(folder)
-    return folder
 
 
 @dataclass(frozen=True)
@@ -44,10 +38,10 @@ class Made:
 
 
 @pytest.fixture(scope="module", params=CASES)
-def made(folder: Path, request) -> Made:
+def made(request) -> Made:
     """Each case is made once, for all that is asked of it."""
-    run = invocation(folder, request.param, "one")
-    result = data(run)
+    run = finished(request.param)
+    result = data_stage(run.run_folder).load()["result"]
     return Made(request.param, run, result, read_manifest(run.run_folder / "data"))
 
 
@@ -112,7 +106,7 @@ def test_provenance_leads_back_to_the_documents(made: Made) -> None:
         places = zip(batch.values("source"), batch.values("offset"), strict=True)
         texts.update(zip(places, batch.texts(), strict=True))
     if made.invocation.config.data.source.kind == "jsonl":
-        lines = (folder.parents[2] / "documents.jsonl").read_bytes()
+        lines = (corpora() / "documents.jsonl").read_bytes()
         column = "words" if made.case == "token_classification" else "text"
         for (_, offset), text in texts.items():
             told = json.loads(lines[offset : lines.index(b"\n", offset)])[column]
@@ -129,35 +123,34 @@ def test_provenance_leads_back_to_the_documents(made: Made) -> None:
     assert len(used) == sum(made.result["counts"]["documents"].values())
 
 
-def test_inspection(made: Made, capsys) -> None:
+def test_inspection(made: Made, tmp_path: Path, capsys) -> None:
+    run = copy_of(made.invocation.run_folder, tmp_path / made.case)
     arguments = ["data", str(made.invocation.config_file), "--inspect", "40"]
-    assert main([*arguments, "--run", str(made.invocation.run_folder)]) == 0
+    arguments += ["--run", str(run)]
+    assert main(arguments) == 0
     said = capsys.readouterr().out
     assert said.startswith("skipped: ")
     first = made.manifest.split("train")[0]
     assert f"\n{Path(first.path).name.split('.')[0]}, record 0\n  from  " in said
     for words in CASES[made.case].shown:
         assert words in said
-    arguments = [*arguments, "--quiet"]
-    assert main([*arguments, "--run", str(made.invocation.run_folder)]) == 0
+    assert main([*arguments, "--quiet"]) == 0
     assert capsys.readouterr().out == said.partition("\n")[2]
 
 
-# Each kind of tokenizer, and images; the other objectives are slow.
-THREADED = ("masked", "sentence_order", "prefix", "causal", "image_classification")
+# Each kind of tokenizer, and images; the other objectives are thorough.
+THREADED = ("masked", "sentence_order", "causal", "image_classification")
+THOROUGH = pytest.mark.thorough(instead="test_same_bytes_with_threads")
 
 
 @pytest.mark.parametrize(
     "made",
-    [
-        pytest.param(name, marks=() if name in THREADED else pytest.mark.thorough)
-        for name in CASES
-    ],
+    [pytest.param(name, marks=() if name in THREADED else THOROUGH) for name in CASES],
     indirect=True,
 )
-def test_same_bytes_with_threads(made: Made, folder: Path) -> None:
+def test_same_bytes_with_threads(made: Made, tmp_path: Path) -> None:
     threads = ("--direct_running_mode=multi_threading", "--direct_num_workers=2")
-    other = invocation(folder, made.case, "two", *threads)
+    other = invocation(tmp_path, made.case, *threads)
     result = data(other)
     assert result["records_sha256"] == made.result["records_sha256"]
     assert contents(other.run_folder) == contents(made.invocation.run_folder)
@@ -173,10 +166,8 @@ def contents(run_folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def test_compressed_records_reach_the_trainer(folder: Path) -> None:
-    run = invocation(folder, "masked", "gzip")
-    run = replace(run, config=load_run(run.config_file, ["data.compression=gzip"]))
-    data(run)
+def test_compressed_records_reach_the_trainer() -> None:
+    run = finished("masked_dynamic")  # which says `compression: gzip`
     manifest = read_manifest(run.run_folder / "data")
     shards = manifest.split("validation")
     assert all(shard.path.endswith(".tfrecord.gz") for shard in shards)

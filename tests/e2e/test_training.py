@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +15,12 @@ import pytest
 from configs.command import Invocation
 from configs.fitting import FAMILIES, WITH_SEGMENTS
 from configs.load import load_run
-from pipeline.stage import data
-from tests.e2e.cases import CASES, invocation, write_corpora
+from tests.e2e.cases import CASES, finished
+from tests.harness.stages import copy_of
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog, read_metrics
 from trainer.run import train
+from trainer.stage import training_stage
 
 MODEL = """
 model:
@@ -49,28 +49,20 @@ class Killed(Exception):
     """The process is gone, as far as the test can play it."""
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("training")
-    write_corpora(folder)
-    return folder
-
-
 # What differs in how it is read, masked or asked; the others are thorough.
 QUICK = ("masked_dynamic",)
+THOROUGH = pytest.mark.thorough(instead="test_trains_and_says_how_well")
 
 
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
-        for name in CASES
+        pytest.param(name, marks=() if name in QUICK else THOROUGH) for name in CASES
     ],
 )
-def records(folder: Path, request) -> Invocation:
+def records(request, tmp_path_factory) -> Invocation:
     """A finished data job of each case, and a model and a training for it."""
-    made = invocation(folder, request.param, "run")
-    data(made)
+    made = finished(request.param)
     kind = made.config.objective.kind
     model = MODEL.format(kind=FAMILIES[kind])
     if kind in WITH_SEGMENTS:
@@ -78,7 +70,7 @@ def records(folder: Path, request) -> Invocation:
     if kind == "image_classification":
         model = model.replace("  max_sequence_length: 64\n", "")
         model += "  patches: {image_size: 4, patch_size: 2}\n"
-    file = folder / f"{request.param}-training.yaml"
+    file = tmp_path_factory.mktemp("training") / f"{request.param}-training.yaml"
     file.write_text(made.config_file.read_text("utf-8") + model + TRAINING, "utf-8")
     return replace(made, config=load_run(file), config_file=file)
 
@@ -88,7 +80,7 @@ def copy(records: Invocation, tmp_path: Path) -> Callable[[str], Invocation]:
     """The same run in another folder."""
 
     def make(name: str) -> Invocation:
-        shutil.copytree(records.run_folder, tmp_path / name)
+        copy_of(records.run_folder, tmp_path / name)
         return replace(records, run_folder=tmp_path / name)
 
     return make
@@ -100,11 +92,19 @@ def last_state(run: Invocation) -> bytes:
     return (checkpoints / "step-00000011/state.safetensors").read_bytes()
 
 
-def test_trains_and_goes_on_as_if_nothing_had_been(copy, monkeypatch) -> None:
-    whole = copy("whole")
-    config = whole.config
-    shown = replace(config, training=replace(config.training, samples=2))
-    result = train(replace(whole, config=shown))
+@pytest.fixture(scope="module")
+def whole(records: Invocation, tmp_path_factory) -> Invocation:
+    """A training that nothing stopped; it is not to be changed."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    copy_of(records.run_folder, folder)
+    whole = replace(records, run_folder=folder)
+    training = replace(whole.config.training, samples=2)
+    train(replace(whole, config=replace(whole.config, training=training)))
+    return whole
+
+
+def test_trains_and_says_how_well(whole) -> None:
+    result = training_stage(whole.run_folder).load()["result"]
     page = (whole.run_folder / "training/report.html").read_text("utf-8")
     assert page.count("<h2>Samples</h2>") == 1
     assert 1 <= page.count("<div class='example'>") <= 2
@@ -120,6 +120,23 @@ def test_trains_and_goes_on_as_if_nothing_had_been(copy, monkeypatch) -> None:
         assert {"source", "target", "guess"} <= told
         assert ("error" in told) != ("nats" in told)
 
+
+def test_killed_by_the_system_it_goes_on_as_if_nothing_had_been(copy, whole) -> None:
+    """A process is killed after a step that has no checkpoint, and another goes on."""
+    killed = copy("killed")
+    assert command(killed, "-c", KILLED_AT_8).wait() == -signal.SIGKILL
+    assert not (killed.run_folder / "training/stage.json").exists()
+    checkpoints = (killed.run_folder / "training/checkpoints").glob("step-*")
+    assert "step-00000003" in [path.name for path in checkpoints]
+    train(killed)
+    assert last_state(killed) == last_state(whole)
+    assert numbers(killed) == numbers(whole)
+
+
+@pytest.mark.thorough(
+    instead="test_killed_by_the_system_it_goes_on_as_if_nothing_had_been"
+)
+def test_goes_on_as_if_nothing_had_been(copy, whole, monkeypatch) -> None:
     add = TrainingLog.add
     killed = copy("killed")
     with monkeypatch.context() as patched:
@@ -147,13 +164,9 @@ def numbers(run: Invocation) -> list[dict[str, float]]:
     return [{k: v for k, v in row.items() if k not in clock} for row in rows]
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        pytest.param(name, marks=() if name == QUICK[0] else pytest.mark.thorough)
-        for name in CASES
-    ],
-    indirect=True,
+@pytest.mark.thorough(
+    instead="test_killed_by_the_system_it_goes_on_as_if_nothing_had_been, "
+    "test_a_stop_and_going_on_give_the_same_weights"
 )
 def test_stopped_and_killed_by_the_system_at_random_steps(copy) -> None:
     whole, killed = copy("whole"), copy("killed")
@@ -168,8 +181,7 @@ def test_stopped_and_killed_by_the_system_at_random_steps(copy) -> None:
     assert saved.name == f"step-{read_metrics(log.parent)[-1]['step']:08d}"
 
     chance = random.Random(killed.config_file.stem)
-    times = 1 if killed.config_file.stem.startswith(QUICK) else 2
-    for last in sorted(chance.sample(range(2, 11), times)):
+    for last in sorted(chance.sample(range(2, 11), 2)):
         log.unlink(missing_ok=True)  # of the process before
         process = command(killed)
         wait_for(process, log, last)
@@ -180,10 +192,25 @@ def test_stopped_and_killed_by_the_system_at_random_steps(copy) -> None:
     assert last_state(killed) == last_state(whole)
 
 
-def command(run: Invocation) -> subprocess.Popen:
-    """`transbeam train` in a process of its own."""
+KILLED_AT_8 = """
+import os, signal, sys
+from trainer.__main__ import main
+from trainer.log import TrainingLog
+add = TrainingLog.add
+def killed(self, *given):
+    add(self, *given)
+    if self.step == 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+TrainingLog.add = killed
+main(sys.argv[1:])
+"""
+
+
+def command(run: Invocation, *program: str) -> subprocess.Popen:
+    """`transbeam train`, or a program like it, in a process of its own."""
     arguments = ["train", str(run.config_file), "--run", str(run.run_folder), "--quiet"]
-    return subprocess.Popen([sys.executable, "-m", "trainer", *arguments])
+    program = program or ("-m", "trainer")
+    return subprocess.Popen([sys.executable, *program, *arguments])
 
 
 def wait_for(process: subprocess.Popen, log: Path, step: int) -> None:

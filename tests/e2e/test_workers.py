@@ -7,18 +7,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
+import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from configs.command import Invocation
-from pipeline.stage import data
-from tests.e2e.cases import invocation, write_corpora
+from configs.load import load_run
+from tests.e2e.cases import finished
 from tests.e2e.test_training import wait_for
 from trainer.log import read_metrics
+from trainer.run import train
 
 KEYS = """
 model:
@@ -43,17 +46,17 @@ training:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory) -> Invocation:
-    folder = tmp_path_factory.mktemp("workers")
-    write_corpora(folder)
-    made = invocation(folder, "causal", "run")
-    data(made)
-    with made.config_file.open("a", encoding="utf-8") as stream:
-        stream.write(KEYS)
-    return made
+    made = finished("causal")
+    file = tmp_path_factory.mktemp("workers") / "causal.yaml"
+    file.write_text(made.config_file.read_text("utf-8") + KEYS, "utf-8")
+    return replace(made, config=load_run(file), config_file=file)
 
 
-# `tests/trainer/distribution` holds two workers on JAX against one, and is quick.
-@pytest.fixture(params=["tensorflow", pytest.param("jax", marks=pytest.mark.thorough)])
+# Two replicas on JAX are held against one device by what is quick.
+ON_JAX = pytest.mark.thorough(instead="test_two_replicas_are_as_one_device")
+
+
+@pytest.fixture(params=["tensorflow", pytest.param("jax", marks=ON_JAX)])
 def backend(request) -> str:
     return request.param
 
@@ -65,6 +68,7 @@ class Job:
         self.command = [sys.executable, "-m", "trainer", "train", "--quiet"]
         self.command += [str(records.config_file), "--run", str(folder)]
         self.backend = backend
+        self.invocation = replace(records, run_folder=folder)
         self.training = folder / "training"
         folder.mkdir()
         (folder / "data").symlink_to(records.run_folder / "data")
@@ -132,11 +136,18 @@ def ends(processes: Sequence[subprocess.Popen]) -> list[tuple[int, str]]:
 def test_two_processes_have_the_losses_of_one(records, backend, tmp_path) -> None:
     one = Job(records, backend, tmp_path / "one")
     two = Job(records, backend, tmp_path / "two")
-    for job, workers in ((one, 1), (two, 2)):
-        found = ends(job.start(workers))
-        assert [code for code, _ in found] == [0] * workers, found
+    keys = ("training.steps=6", "training.samples=0")
+    more = [word for key in keys for word in ("--set", key)]
+    processes = two.start(2, more, more)
+    if backend == keras.backend.backend():  # here already, without a process of its own
+        config = load_run(one.invocation.config_file, keys)
+        train(replace(one.invocation, config=config))
+    else:
+        assert [code for code, _ in ends(one.start(1, more))] == [0]
+    found = ends(processes)
+    assert [code for code, _ in found] == [0, 0], found
     rows = [read_metrics(job.training) for job in (one, two)]
-    assert len(rows[0]) == 12 + 3
+    assert len(rows[0]) == 6 + 2
     for a, b in zip(*rows, strict=True):
         for name in ("step", "loss", "accuracy", "gradient_norm", "val_loss"):
             assert (name in a) == (name in b)
@@ -144,7 +155,11 @@ def test_two_processes_have_the_losses_of_one(records, backend, tmp_path) -> Non
                 assert b[name] == pytest.approx(a[name], rel=1e-5)
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_two_processes_have_the_losses_of_one, "
+    "test_killed_by_the_system_it_goes_on_as_if_nothing_had_been, "
+    "test_a_stop_is_heard_two_steps_later_by_all"
+)
 def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     records, backend, tmp_path
 ) -> None:
@@ -171,7 +186,7 @@ def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     assert job.last_state() == whole.last_state()
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_two_replicas_are_as_one_device")
 def test_a_model_on_two_devices_of_each_worker(records, tmp_path, monkeypatch) -> None:
     """Halted and gone on with, it has the losses of one process with one device."""
     whole = Job(records, "jax", tmp_path / "whole")
@@ -212,7 +227,9 @@ def test_a_model_on_two_devices_of_each_worker(records, tmp_path, monkeypatch) -
     assert "<h2>Samples" in (job.training / "report.html").read_text("utf-8")
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_killed_by_the_system_it_goes_on_as_if_nothing_had_been"
+)
 def test_the_chief_is_killed(records, backend, tmp_path) -> None:
     whole = Job(records, backend, tmp_path / "whole")
     assert [code for code, _ in ends(whole.start(2))] == [0, 0]
@@ -233,7 +250,7 @@ def test_the_chief_is_killed(records, backend, tmp_path) -> None:
     assert job.last_state() == whole.last_state()
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_what_differs_between_workers_is_told")
 def test_workers_that_were_started_differently(records, backend, tmp_path) -> None:
     job = Job(records, backend, tmp_path / "job")
     (_, first), (code, told) = ends(job.start(2, (), ("--set", "training.steps=13")))
@@ -242,7 +259,7 @@ def test_workers_that_were_started_differently(records, backend, tmp_path) -> No
     assert "another worker is gone" in first
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_a_batch_that_cannot_be_shared")
 def test_a_batch_that_two_cannot_share(records, backend, tmp_path) -> None:
     job = Job(records, backend, tmp_path / "job")
     more = ("--set", "training.batch_size=6")

@@ -111,18 +111,18 @@ def test_two_replicas_are_as_one_device(backend) -> None:
     run(backend, "devices", "quick")
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_two_replicas_are_as_one_device")
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 @pytest.mark.parametrize("case", ["objectives", "optimizers", "loss_scale", "students"])
 def test_more_of_two_replicas(backend, case) -> None:
     run(backend, case)
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_two_replicas_are_as_one_device")
 def test_replicas_have_dropout_of_their_own() -> None:
     run("tensorflow", "dropout")
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_two_replicas_are_as_one_device")
 def test_a_model_on_two_devices_is_as_on_one() -> None:
     run("jax", "model_parallel")
