@@ -1,4 +1,4 @@
-"""The commands as a user meets them: in a process of their own."""
+"""The commands as a user meets them, some in a process of their own."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,23 +16,36 @@ from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from tests.harness.stages import copy_of, stage
 from tests.small_run import YAML, paragraphs
+from transbeam import main
 
 TRANSBEAM = [sys.executable, "-m", "transbeam"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Iterator[Path]:
-    """A corpus, a configuration, and a run that went all the way."""
-    folder = tmp_path_factory.mktemp("command-line")
+def made() -> Path:
+    """A corpus, a configuration, and a run that went all the way, in a process."""
+    return stage("command-line", whole_way)
+
+
+def whole_way(folder: Path) -> None:
     (folder / "corpus.txt").write_text("\n\n".join(paragraphs(300)), "utf-8")
     text = YAML.replace("PATH", "corpus.txt")
-    examples = "export: {tflite_masks: 2, examples: ['the model reads a [MASK] of']}\n"
-    (folder / "small.yaml").write_text(text + examples, "utf-8")
+    examples = "examples: ['the model reads a [MASK] of']"
+    export = f"export: {{tflite: [dynamic_int8], tflite_masks: 2, {examples}}}\n"
+    (folder / "small.yaml").write_text(text + export, "utf-8")
     done = transbeam(folder, "run", "small.yaml", "--json", "--workers=2")
     assert done.returncode == 0, done.stderr
-    assert "oneDNN" not in done.stderr  # TensorFlow's own lines look like errors
-    (folder / "first.json").write_text(done.stdout)
+    (folder / "first.json").write_text(done.stdout, "utf-8")
+    (folder / "first.err").write_text(done.stderr, "utf-8")
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch) -> Path:
+    """A copy of it, where commands are then given in this process."""
+    folder = copy_of(made, tmp_path / "copy")
+    monkeypatch.chdir(folder)
     return folder
 
 
@@ -51,34 +64,42 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def refused(folder: Path, *arguments: str) -> str:
+@pytest.fixture
+def refused(folder: Path, capsys) -> Callable[..., str]:
     """The message of a command that must end with exit code 2."""
-    done = transbeam(folder, *arguments)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    return done.stderr
+
+    def run(*arguments: str) -> str:
+        assert main(arguments) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        return said.err
+
+    return run
 
 
-def test_the_whole_way_and_json_alone_on_stdout(folder: Path) -> None:
-    results = json.loads((folder / "first.json").read_text())
+def test_the_whole_way_and_json_alone_on_stdout(made: Path) -> None:
+    assert "oneDNN" not in (made / "first.err").read_text()  # which look like errors
+    results = json.loads((made / "first.json").read_text())
     assert list(results) == ["data", "train", "export", "predict"]
     assert all(row["passed"] for row in results["export"]["parity"])
     (prediction,) = results["predict"]["predictions"]
     assert prediction["text"] == "the model reads a [MASK] of"
-    assert (folder / "runs/small/export/saved_model/1/saved_model.pb").is_file()
-    assert (folder / "runs/small/export/tflite/model_dynamic_int8.tflite").is_file()
+    assert (made / "runs/small/export/saved_model/1/saved_model.pb").is_file()
+    assert (made / "runs/small/export/tflite/model_dynamic_int8.tflite").is_file()
 
 
-def test_second_run_skips_every_stage_and_says_why(folder: Path) -> None:
-    done = transbeam(folder, "run", "small.yaml")
-    assert done.returncode == 0
-    assert done.stdout.count("skipped:") == 3
-    assert "the same corpus" in done.stdout
-    assert done.stderr == ""
+def test_second_run_skips_every_stage_and_says_why(folder: Path, capsys) -> None:
+    assert main(["run", "small.yaml"]) == 0
+    said = capsys.readouterr()
+    assert said.out.count("skipped:") == 3
+    assert "the same corpus" in said.out
+    assert said.err == ""
 
 
-@pytest.mark.thorough  # tests/trainer/test_run.py asks the same of the stage alone
+@pytest.mark.thorough(
+    instead="test_second_time_is_skipped_and_a_changed_key_trains_again, "
+    "test_second_run_skips_every_stage_and_says_why"
+)
 def test_training_key_keeps_the_data(folder: Path) -> None:
     done = transbeam(folder, "run", "small.yaml", "--set", "training.steps=5", "--json")
     assert done.returncode == 0
@@ -92,20 +113,17 @@ def test_training_key_keeps_the_data(folder: Path) -> None:
     assert (back.returncode, back.stdout, back.stderr) == (0, "", "")
 
 
-def test_single_stages_say_what_is_missing(folder: Path) -> None:
+def test_single_stages_say_what_is_missing(refused) -> None:
     for command, needed in (
         ("train", "transbeam data"),
         ("export", "transbeam"),
         ("predict", "transbeam export"),
     ):
-        message = refused(folder, command, "small.yaml", "--run", "nowhere")
-        assert needed in message
+        assert needed in refused(command, "small.yaml", "--run", "nowhere")
 
 
-def test_keys_that_differ_are_named(folder: Path) -> None:
-    message = refused(
-        folder, "train", "small.yaml", "--set", "tokenizer.vocabulary_size=100"
-    )
+def test_keys_that_differ_are_named(refused) -> None:
+    message = refused("train", "small.yaml", "--set", "tokenizer.vocabulary_size=100")
     assert "tokenizer.vocabulary_size: 120 there, 100 here" in message
 
 
@@ -118,41 +136,65 @@ def test_keys_that_differ_are_named(folder: Path) -> None:
         ("data.source.path=none/*.txt", "no file matches"),
     ],
 )
-def test_wrong_values(folder: Path, override: str, expected: str) -> None:
-    assert expected in refused(folder, "data", "small.yaml", "--set", override)
+def test_wrong_values(refused, override: str, expected: str) -> None:
+    assert expected in refused("data", "small.yaml", "--set", override)
 
 
-def test_errors_as_json(folder: Path) -> None:
-    done = transbeam(folder, "train", "small.yaml", "--run", "nowhere", "--json")
+def test_an_error_of_a_process(tmp_path: Path) -> None:
+    """Its exit code is 2, and there is no traceback; as JSON it is on stdout alone."""
+    text = YAML.replace("PATH", "corpus.txt").replace("steps:", "step:")
+    (tmp_path / "small.yaml").write_text(text, "utf-8")
+    done = transbeam(tmp_path, "train", "small.yaml", "--json")
     assert done.returncode == 2
     assert list(json.loads(done.stdout)) == ["error"]
+    assert "Traceback" not in done.stderr
 
 
-def test_run_folder_that_cannot_be(folder: Path) -> None:
-    message = refused(folder, "data", "small.yaml", "--run", "corpus.txt/run")
+def test_errors_as_json(folder: Path, capsys) -> None:
+    assert main(["train", "small.yaml", "--run", "nowhere", "--json"]) == 2
+    assert list(json.loads(capsys.readouterr().out)) == ["error"]
+
+
+def test_run_folder_that_cannot_be(refused) -> None:
+    message = refused("data", "small.yaml", "--run", "corpus.txt/run")
     assert "cannot be written" in message
 
 
-def test_no_saved_model(folder: Path) -> None:
-    message = refused(
-        folder, "predict", "small.yaml", "--model", ".", "--text", "a [MASK]"
-    )
+def test_no_saved_model(refused) -> None:
+    message = refused("predict", "small.yaml", "--model", ".", "--text", "a [MASK]")
     assert "SavedModel" in message
 
 
-def test_nothing_to_fill(folder: Path) -> None:
-    assert "[MASK]" in refused(folder, "predict", "small.yaml", "--text", "no gap")
+def test_nothing_to_fill(refused) -> None:
+    assert "[MASK]" in refused("predict", "small.yaml", "--text", "no gap")
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [pytest.param("data/state", marks=pytest.mark.thorough), "training/checkpoints"],
-)
-def test_ctrl_c_and_on(folder: Path, stage: str) -> None:
+def test_ctrl_c_and_on(folder: Path, capsys) -> None:
+    """A run is stopped in its training, and goes on there."""
+    copy_of(folder / "runs/small/data", folder / "runs/stopped/data")
+    arguments = ["small.yaml", "--run", "runs/stopped", "--set", "training.steps=60"]
+    process = start(folder, "run", *arguments)
+    stop(process, folder / "runs/stopped/training/checkpoints")
+    assert main(["train", *arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["steps"] == 60
+    assert "skipped" not in result
+
+
+@pytest.mark.thorough(instead="test_ctrl_c_and_on")
+@pytest.mark.parametrize("stage", ["data/state", "training/checkpoints"])
+def test_ctrl_c_of_a_stage_and_the_whole_way_on(folder: Path, stage: str) -> None:
     run = f"runs/interrupted-{stage.split('/')[0]}"
     arguments = ["run", "small.yaml", "--run", run, "--workers=2"]
     arguments += ["--set", "training.steps=60"]
-    process = subprocess.Popen(
+    stop(start(folder, *arguments), folder / run / stage)
+    done = transbeam(folder, *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["train"]["steps"] == 60
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
         [*TRANSBEAM, *arguments],
         cwd=folder,
         env=environment(),
@@ -161,17 +203,17 @@ def test_ctrl_c_and_on(folder: Path, stage: str) -> None:
         text=True,
         start_new_session=True,
     )
-    while process.poll() is None and not (folder / run / stage).is_dir():
+
+
+def stop(process: subprocess.Popen, when: Path) -> None:
+    """Presses Ctrl-C as soon as there is a folder, to every process of the group."""
+    while process.poll() is None and not when.is_dir():
         time.sleep(0.02)
-    # As a terminal does: to every process of the group.
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     assert "run the same command again" in stderr
     assert "Traceback" not in stderr
-    done = transbeam(folder, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["train"]["steps"] == 60
 
 
 def test_no_kind_of_tokenizer_makes_tensorflow_talk(tmp_path: Path) -> None:
