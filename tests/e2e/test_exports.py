@@ -60,7 +60,10 @@ def rows() -> list[dict]:
 
 # The signatures of all have quick tests in tests/serving, and the commands of the
 # documentation go the whole way.
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_the_whole_way_and_json_alone_on_stdout, "
+    "test_an_export_scores_as_the_model_it_is_of"
+)
 @pytest.mark.parametrize("kind", CASES)
 def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -103,7 +106,10 @@ def test_run_predict_and_evaluate(kind: str, tmp_path: Path, monkeypatch, capsys
         )
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(
+    instead="test_the_whole_way_and_json_alone_on_stdout, "
+    "test_an_export_scores_as_the_model_it_is_of"
+)
 def test_questions(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)

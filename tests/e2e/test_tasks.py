@@ -17,6 +17,7 @@ import yaml
 from configs.command import Invocation
 from configs.console import Console
 from configs.load import load_run
+from pipeline.objectives import contract
 from pipeline.stage import data
 from tests.small_run import WORDS
 from trainer.evaluation.run import evaluate_run
@@ -184,6 +185,7 @@ SLOW = {
     "ag_news_pretraining",
     "ewt_pretraining",
     "ewt_upos",
+    "multi30k_de_en",
     "multi30k_en_de",
     "python_summaries",
     "sst2",
@@ -191,6 +193,10 @@ SLOW = {
     "sst2_student",
     "tinyshakespeare",
 }
+THOROUGH = pytest.mark.thorough(
+    instead="test_twin, test_every_file_is_right, "
+    "test_an_export_answers_and_scores_as_the_model_it_is_of"
+)
 
 
 def run(name: str, *overrides: str) -> Invocation:
@@ -215,12 +221,16 @@ def test_every_file_has_a_twin() -> None:
     assert {path.stem for path in TASKS.glob("*.yaml")} == set(TWINS)
 
 
+@pytest.mark.parametrize("name", TWINS)
+def test_every_file_is_right(name: str) -> None:
+    """Its keys are known and go with each other, of the twin and as they stand."""
+    assert run(name).config.training.steps == 4
+    assert contract(load_run(TASKS / f"{name}.yaml", with_model=True))
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.thorough if name in SLOW else ())
-        for name in TWINS
-    ],
+    [pytest.param(name, marks=THOROUGH if name in SLOW else ()) for name in TWINS],
 )
 def test_twin(name: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
