@@ -133,7 +133,22 @@ def test_a_student_that_is_its_teacher_has_only_the_task_left(kind) -> None:
         assert mean == pytest.approx(0.0, abs=1e-6), name
 
 
-@pytest.mark.parametrize("kind", fewer_on_jax(["masked", "seq2seq"], ["masked"]))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "masked",
+        pytest.param(
+            "seq2seq",
+            marks=[
+                without_jax,
+                pytest.mark.thorough(
+                    instead="test_accumulated_is_the_whole_batch, "
+                    "test_a_student_that_is_its_teacher_has_only_the_task_left"
+                ),
+            ],
+        ),
+    ],
+)
 def test_accumulated_is_the_whole_batch(kind) -> None:
     results = []
     for parts in (1, 4):

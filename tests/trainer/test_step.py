@@ -17,6 +17,11 @@ from trainer.step import batch as batches
 from trainer.step.build import build_evaluation, build_step
 from trainer.step.state import TrainState
 
+# What is asked in other ways: choices at masks and of a record, at every token, ends of
+# a span, a number, and of an image.
+OFTEN = ("sentence_pairs", "seq2seq", "span_qa", "regression", "image_classification")
+THOROUGH = pytest.mark.thorough(instead="test_accumulated_is_the_whole_batch")
+
 
 def training(**keys) -> TrainingConfig:
     return TrainingConfig(steps=100, **keys)
@@ -45,7 +50,17 @@ def after(kind: str, batches, *, dropout=0.0, **keys):
     return before, values(state.model.trainable_variables), numbers
 
 
-@pytest.mark.parametrize("kind", fewer_on_jax(OBJECTIVES, ["sentence_pairs"]))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *fewer_on_jax(OFTEN, ["sentence_pairs"]),
+        *(
+            pytest.param(kind, marks=[without_jax, THOROUGH])
+            for kind in OBJECTIVES
+            if kind not in OFTEN
+        ),
+    ],
+)
 def test_accumulated_is_the_whole_batch(kind) -> None:
     batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(2)]
     before, whole, numbers = after(kind, batches)
@@ -84,7 +99,11 @@ TWICE = GlobalWindowAttention(num_heads=2, window_size=4, dropout=0.3)
 @pytest.mark.parametrize(
     ("kind", "attention"),
     [
-        pytest.param("causal", {}, marks=pytest.mark.thorough),
+        pytest.param(
+            "causal",
+            {},
+            marks=pytest.mark.thorough(instead="test_computed_again_is_what_was_kept"),
+        ),
         pytest.param("seq2seq", {}, marks=without_jax),
         ("masked", {"attention": TWICE}),  # which drops twice in a call
     ],
