@@ -19,7 +19,9 @@ from serving.tasks.interface import Endpoint, ids_spec
 from serving.tasks.on_phones import DECODE
 from serving.tflite import convert
 from tests.serving.phone.writers import (
+    PREFIX,
     SLOTS,
+    T5,
     keras_logits,
     shared,
     some_ids,
@@ -44,9 +46,8 @@ CASES = {
     ),
     "none-multi_query": (NoPosition(), FullAttention(num_key_value_heads=1, **FULL)),
 }
-# Of the others the parts are in a quick one, too: no scaling in `t5_small` below,
-# sinusoids in `transformer_base`, and one head for all in alibi's.
-THOROUGH = ("sinusoidal-unscaled", "none-multi_query")
+# Alibi's has one head for all, too; and positions that say nothing are the fewest ops.
+THOROUGH = ("none-multi_query",)
 # Of two blocks each has its own cache; relative biases are of the first and for all.
 BLOCKS = {"rope-grouped": 2, "relative_bias-window": 2}
 CLOSE = {"rtol": 0, "atol": 2e-5}
@@ -127,7 +128,7 @@ def test_what_fills_up_a_piece_is_never_seen(decoder):
 
 @pytest.fixture(scope="module")
 def prefix():
-    trained, files = shared("prefix", num_layers=1)
+    trained, files = shared(**PREFIX)
     return trained, files["float32"]
 
 
@@ -151,14 +152,13 @@ def test_a_prefix_sees_itself_in_both_directions(prefix, delegate):
 @pytest.fixture(
     scope="module",
     params=[
-        ("t5_small", {}),
-        ("transformer_base", {"num_layers": 1}),
-        pytest.param(("text_to_text", {}), marks=pytest.mark.thorough),
+        T5,
+        pytest.param({"name": "transformer_base"}, marks=pytest.mark.thorough),
+        pytest.param({"name": "text_to_text"}, marks=pytest.mark.thorough),
     ],
 )
 def pair(request):
-    name, model = request.param
-    trained, files = shared(name, **model)
+    trained, files = shared(**request.param)
     return trained, files["float32"]
 
 

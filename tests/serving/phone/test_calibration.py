@@ -16,7 +16,7 @@ from serving.tasks import task_of
 from serving.tasks.interface import Endpoint, ids_spec
 from tests.harness.stages import copy_of
 from tests.serving.conftest import LENGTH, TINY
-from tests.serving.phone.writers import shared, some_ids
+from tests.serving.phone.writers import GPT2, PREFIX, T5, shared, some_ids
 from tests.serving.written_records import write_records
 
 DOCUMENTS = 24  # of the training records of the tiny run: 8 records of 3
@@ -169,15 +169,15 @@ def test_images_are_asked_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name",
+    "which",
     [
-        "gpt2_small",
-        pytest.param("t5_small", marks=pytest.mark.thorough),
-        pytest.param("prefix", marks=pytest.mark.thorough),
+        GPT2,
+        pytest.param(T5, marks=pytest.mark.thorough),
+        pytest.param(PREFIX, marks=pytest.mark.thorough),
     ],
 )
-def test_a_file_that_writes_is_asked_by_its_own_writer(name, tmp_path):
-    trained, files = shared(name)
+def test_a_file_that_writes_is_asked_by_its_own_writer(which, tmp_path):
+    trained, files = shared(**which)
     rows = [some_ids(trained, 6 + number % 5, seed=number) for number in range(18)]
     has_source = trained.config.model.kind != "decoder"
     sides = ("encoder_", "decoder_") if has_source else ("",)

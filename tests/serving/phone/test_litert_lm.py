@@ -19,9 +19,11 @@ from litert_lm_builder.litertlm_peek import peek_litertlm_file
 from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
 
 from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
-from serving.phone.litert_lm import bundle_name
+from pipeline.tokenizers.artifact import load_tokenizer
+from serving.phone.litert_lm import bundle_name, write_bundle
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.phone.writers import converted, small, writer_of
+from tests.serving.untrained import learned
 
 PYTHON = os.environ.get("TRANSBEAM_PHONE_PYTHON")
 CLIENT = Path(__file__).with_name("litert_lm_client.py")
@@ -36,23 +38,40 @@ PROMPTS = ("The", "Return a list", "name <s> [CLS] </s>", "é, 漢字 and", "of 
 NEW, CACHE = 4, 64
 
 
-@pytest.fixture(scope="module", params=TOKENIZERS)
-def bundle(request, tmp_path_factory):
-    """What is trained, its TFLite file and its bundle."""
-    run = replace(small("llama_7b"), tokenizer=TOKENIZERS[request.param])
-    # Pieces are shorter than most prompts, and the longest ends near the cache's end.
-    export = replace(run.export, litert_lm=True, tflite_cache=CACHE)
-    run = replace(run, export=export)
-    folder = tmp_path_factory.mktemp("bundle") / request.param
-    trained, files = converted(run, folder)
-    return trained, files["float32"], folder / bundle_name("float32")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """By tokenizer: what is trained, its TFLite file and its bundle."""
+
+    @cache
+    def make(name):
+        run = replace(small("llama_7b", num_layers=1), tokenizer=TOKENIZERS[name])
+        # Pieces are shorter than most prompts; the longest ends near the cache's end.
+        export = replace(run.export, litert_lm=True, tflite_cache=CACHE)
+        run = replace(run, export=export)
+        folder = tmp_path_factory.mktemp("bundle") / name
+        trained, files = converted(run, folder)
+        return trained, files["float32"], folder / bundle_name("float32")
+
+    return make
 
 
-def test_what_is_in_a_bundle(bundle, tmp_path):
-    trained, file, packed = bundle
+@pytest.fixture(params=TOKENIZERS)
+def bundle(request, made):
+    return made(request.param)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_what_is_in_a_bundle(made, name, tmp_path):
+    trained, file, packed = made("gpt2")
     assert sorted(packed.parent.glob("*.litertlm")) == [packed]
-    peek_litertlm_file(str(packed), str(tmp_path), io.StringIO())
-    parts = {path.name: path for path in tmp_path.iterdir()}
+    if name != "gpt2":  # the same model, packed with another tokenizer
+        tokenizer = learned(tmp_path, TOKENIZERS[name])
+        trained = replace(trained, tokenizer=load_tokenizer(tokenizer))
+        packed = tmp_path / "other.litertlm"
+        write_bundle(file, tokenizer, packed, CACHE)
+    (tmp_path / "parts").mkdir()
+    peek_litertlm_file(str(packed), str(tmp_path / "parts"), io.StringIO())
+    parts = {path.name: path for path in (tmp_path / "parts").iterdir()}
     (model,) = (path for name, path in parts.items() if name.endswith(".tflite"))
     assert model.read_bytes() == file.read_bytes()
     text = parts["LlmMetadataProto.pbtext"].read_text("utf-8")
@@ -68,17 +87,24 @@ def test_what_is_in_a_bundle(bundle, tmp_path):
 
 @cache
 def has_client() -> bool:
+    if PYTHON is None:
+        return False
     found = subprocess.run([PYTHON, "-c", "import litert_lm"], capture_output=True)
     return found.returncode == 0
 
 
 @pytest.fixture
-def ask():
-    """Asks the client questions about a bundle."""
-    if PYTHON is None or not has_client():
+def client():
+    """Skips the test without one; comes first, as what it is asked takes seconds."""
+    if not has_client():
         pytest.skip(
             "TRANSBEAM_PHONE_PYTHON names no interpreter that has litert-lm-api"
         )
+
+
+@pytest.fixture
+def ask(client):
+    """Asks the client questions about a bundle."""
 
     def answers(packed, questions):
         command = [PYTHON, str(CLIENT), str(packed)]
@@ -90,7 +116,7 @@ def ask():
     return answers
 
 
-def test_litert_lm_writes_what_our_loop_writes(bundle, ask):
+def test_litert_lm_writes_what_our_loop_writes(ask, bundle):
     trained, file, packed = bundle
     writer, special = writer_of(file), trained.tokenizer.special
     begins = [] if special.begin in (None, special.end) else [special.begin]
@@ -111,7 +137,7 @@ def test_litert_lm_writes_what_our_loop_writes(bundle, ask):
     assert len({answer["text"] for answer in answers}) > 1
 
 
-def test_litert_lm_reads_hostile_texts_as_we_do(bundle, ask):
+def test_litert_lm_reads_hostile_texts_as_we_do(ask, bundle):
     trained, _, packed = bundle
     # The client hands a text to C, where it ends with its first NUL.
     texts = [t for t in HOSTILE_TEXTS if isinstance(t, str) and "\0" not in t]

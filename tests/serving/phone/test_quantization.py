@@ -261,13 +261,15 @@ def test_the_same_bytes_twice(float32, made):
         assert quantized(float32, name, ranges) == content
 
 
+def vectors_of(trained):
+    """One of the signatures: padding is the same in each."""
+    return {"embed": task_of(trained).phone_endpoints()["embed"]}
+
+
 @pytest.fixture(scope="module")
 def sources(trained, tmp_path_factory):
-    """A masked language model as it is traced for `int8`, and for all others."""
-    endpoints, folder = (
-        task_of(trained).phone_endpoints(),
-        tmp_path_factory.mktemp("traced"),
-    )
+    """A model's vectors as they are traced for `int8`, and for all others."""
+    endpoints, folder = vectors_of(trained), tmp_path_factory.mktemp("traced")
     return {
         in_int8: convert(endpoints, LONGEST, folder, in_int8=in_int8)
         for in_int8 in (False, True)
@@ -291,8 +293,7 @@ def test_what_forbids_padding_fits_into_eight_bits_there_and_only_there(sources)
 
 
 def in_int8(trained, run_folder, source):
-    endpoints = task_of(trained).phone_endpoints()
-    ranges = calibration_of(trained, run_folder, endpoints, source)
+    ranges = calibration_of(trained, run_folder, vectors_of(trained), source)
     return quantized(source, "int8", ranges)
 
 

@@ -12,7 +12,10 @@ from serving.forms import PhoneModel
 from serving.gate import judge_of
 from serving.tasks import task_of
 from tests.serving.phone.writers import (
+    GPT2,
+    PREFIX,
     SLOTS,
+    T5,
     VARIANTS,
     converted,
     shared,
@@ -63,17 +66,17 @@ def described(details):
 
 @pytest.fixture(scope="module")
 def decoder():
-    return shared("gpt2_small")
+    return shared(**GPT2)
 
 
 @pytest.fixture(scope="module")
 def pair():
-    return shared("t5_small")
+    return shared(**T5)
 
 
 @pytest.fixture(scope="module")
 def prefix():
-    return shared("prefix", num_layers=1)
+    return shared(**PREFIX)
 
 
 def test_a_decoders_signatures_are_those_of_litert_lm(decoder):

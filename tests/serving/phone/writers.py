@@ -21,6 +21,10 @@ from tests.serving.untrained import SPREAD, TINY, learned
 SLOTS = 20
 SIZES = (4, 7)  # so that the last piece may reach over the end of the cache
 VARIANTS = ("float32", "dynamic_int8")
+# Those that tests in more than one file start from.
+GPT2 = {"name": "gpt2_small", "tflite": VARIANTS}
+T5 = {"name": "t5_small", "tflite": VARIANTS}
+PREFIX = {"name": "prefix", "tflite": VARIANTS, "num_layers": 1}
 
 
 def small(name: str, *, tflite=("float32",), **model) -> RunConfig:
@@ -46,21 +50,18 @@ def converted(config: RunConfig, folder: Path) -> tuple[Trained, dict[str, Path]
     return trained, write_tflite(trained, run, folder)
 
 
-def shared(name: str, **model) -> tuple[Trained, dict[str, Path]]:
-    """The same of `small`, in two variants, from a stage.
-
-    Args:
-        name: Of the file in `configs/tiny`.
-        **model: Other keys of the model.
-    """
-    config = small(name, tflite=VARIANTS, **model)
+def shared(
+    name: str, *, tflite=("float32",), **model
+) -> tuple[Trained, dict[str, Path]]:
+    """The same of `small`, from a stage."""
+    config = small(name, tflite=tflite, **model)
 
     def make(folder: Path) -> None:
         converted(config, folder / "tflite")
 
     number = hashlib.sha256(repr(config).encode()).hexdigest()[:8]
     folder = stage(f"phone-{name}-{number}", make)
-    files = {each: folder / "tflite" / file_name(each) for each in VARIANTS}
+    files = {each: folder / "tflite" / file_name(each) for each in tflite}
     return trained_of(config, folder / "tflite-run"), files
 
 

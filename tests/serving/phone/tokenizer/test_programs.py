@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 SOURCES = Path(source.__file__).parent
 GOLDEN_TEST = "test_the_golden_ids_are_found"
 LENGTH = 12
-TEXTS = [*HOSTILE_TEXTS, *SENTENCES, *random_texts(150, seed="programs")]
+TEXTS = [*HOSTILE_TEXTS, *SENTENCES, *random_texts(100, seed="programs")]
 
 _DAMAGED = {
     "other format": {"format": "other"},
