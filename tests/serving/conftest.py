@@ -36,7 +36,7 @@ from pipeline.tokenizers.artifact import (
 )
 from pipeline.tokenizers.making import learn_model
 from serving.export import export
-from serving.forms import ask_saved_model
+from serving.local import LocalClient
 from serving.masks import tokenize_with_masks
 from serving.server.models.warming import read_warm_up
 from serving.tasks.masked import body_of
@@ -218,10 +218,15 @@ def body(trained):
 
 
 @pytest.fixture(scope="session")
-def ask(exported):
+def client(exported):
+    """Asks the exported SavedModel, which Python takes a second to load."""
+    return LocalClient(exported.saved_model)
+
+
+@pytest.fixture(scope="session")
+def ask(client):
     """Asks a signature of the exported SavedModel about texts."""
-    ask = ask_saved_model(exported.saved_model)
-    return lambda signature, texts: ask(signature, {"text": texts})
+    return lambda signature, texts: client.ask(signature, {"text": texts})
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,15 @@ import pytest
 
 from serving.dtypes import in_dtype, with_tolerance
 from serving.export import export
+from serving.gate.masked import MaskedJudge
+from serving.gate.parity import require_passed
 from serving.golden import read_golden
+from serving.questions import golden_questions
+from serving.tasks import task_of
 from serving.trained import load_trained
 from tests.serving.conftest import TINY, invocation_of, make_run
+from tests.serving.session import asking
+from tests.serving.untrained import write_signatures
 
 # Weights at random make more of what is rounded than those of a training.
 TOLERANCE = replace(TINY.export.tolerance, bfloat16=0.2)
@@ -64,7 +70,27 @@ def test_in_float32_nothing_changes(exact):
     assert with_tolerance(trained) is trained
 
 
-@pytest.mark.thorough
+def test_what_is_written_is_half_as_large_and_passes_only_a_wider_gate(
+    run, exact, exported, tmp_path
+):
+    rounded, wider = in_dtype(exact), with_tolerance(exact)
+    judge = MaskedJudge.of(wider, run)
+    rows = judge.saved_model_rows("rounded", asking(rounded))
+    require_passed(rows)
+    judge.tolerance = exact.config.export.tolerance
+    rows = judge.saved_model_rows("rounded", asking(rounded))
+    assert [row.passed for row in rows] == [True, False, False]
+    write_signatures(rounded, tmp_path / "1", "fill_mask")
+    weights = "variables/variables.data-00000-of-00001"
+    half = (tmp_path / "1" / weights).stat().st_size
+    assert half < 0.55 * (exported.saved_model / weights).stat().st_size
+    (_, numbers) = golden_questions(task_of(rounded), "bfloat16")
+    assert numbers.outputs["scores"].dtype == "bfloat16"
+
+
+@pytest.mark.thorough(
+    instead="test_what_is_written_is_half_as_large_and_passes_only_a_wider_gate"
+)
 def test_an_export_passes_its_gate_and_is_half_as_large(run, exported):
     result = export(invocation_of(run, HALF))
     rows = result["parity"]

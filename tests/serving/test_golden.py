@@ -1,6 +1,7 @@
 """Questions with answers: a version that answers otherwise is not let in."""
 
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -9,20 +10,30 @@ import tensorflow as tf
 from grpc import StatusCode
 
 from serving.golden import FILE, Golden, read_golden, write_golden
-from serving.questions import SAMPLES
+from serving.questions import SAMPLES, golden_questions
 from serving.server.failures import Failure
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.loaded import Loaded
-from tests.harness.stages import copy_of
+from serving.tasks import task_of
+from tests.serving.untrained import write_signatures
 
 
 def load(folder):
     Loaded(folder, BatchingParameters(), 60.0, lambda timing: None).close()
 
 
+@pytest.fixture(scope="module")
+def questioned(trained, tmp_path_factory):
+    """A version folder of the signatures that it brings questions for."""
+    folder = tmp_path_factory.mktemp("golden") / "1"
+    write_signatures(trained, folder, "tokenize", "serving_default")
+    write_golden(folder, list(golden_questions(task_of(trained))))
+    return folder
+
+
 @pytest.fixture
-def version(exported, tmp_path):
-    return copy_of(exported.saved_model, tmp_path / "1")
+def version(questioned, tmp_path):
+    return shutil.copytree(questioned, tmp_path / "1")
 
 
 def test_an_export_brings_tokens_and_numbers(exported, ask):

@@ -119,7 +119,7 @@ def test_what_is_asked_of_the_signatures_is_keras_s(run):
     assert [row.passed for row in rows] == [True, False, True]
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_what_is_asked_of_the_signatures_is_keras_s")
 def test_it_is_exported_and_asked(run):
     folder, config, trained = run
     result = export(invocation_of(folder, config))

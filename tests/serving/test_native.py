@@ -5,7 +5,6 @@ import subprocess
 import numpy as np
 import pytest
 
-from serving.forms import ask_saved_model
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
 from tests.serving.conftest import LENGTH
@@ -16,8 +15,8 @@ from tests.serving.untrained import TINY, untrained
 MODELS = sorted(path.stem for path in TINY.glob("*.yaml"))
 
 
-def test_every_signature_answers_the_same_without_python(native, exported):
-    native(exported.saved_model, ask_saved_model(exported.saved_model))
+def test_every_signature_answers_the_same_without_python(native, exported, client):
+    native(exported.saved_model, client.ask)
 
 
 def test_texts_of_any_kind_and_length(program, exported, ask):
@@ -37,7 +36,7 @@ def tokenizers(tmp_path_factory):
     return tmp_path_factory.mktemp("tokenizers")
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_every_signature_answers_the_same_without_python")
 @pytest.mark.parametrize("name", MODELS)
 def test_every_tiny_model_answers_as_keras_does(name, program, tokenizers, tmp_path):
     trained = untrained(name, tokenizers)

@@ -21,10 +21,10 @@ from serving.server.settings import Settings
 from tests.serving.conftest import TINY, invocation_of
 
 
-def test_guesses_are_those_of_the_signature(exported, ask):
+def test_guesses_are_those_of_the_signature(client, ask):
     texts = ["the [MASK] of the [MASK]", "a [MASK]"]
     answers = ask("serving_default", texts)
-    found = predict(LocalClient(exported.saved_model), texts)
+    found = predict(client, texts)
     for row, prediction in enumerate(found):
         assert prediction["text"] == texts[row]
         assert not prediction["truncated"]
@@ -42,10 +42,8 @@ def test_guesses_are_those_of_the_signature(exported, ask):
     assert [len(prediction["masks"]) for prediction in found] == [2, 1]
 
 
-def test_a_mask_that_was_cut_off_stays(exported):
-    (prediction,) = predict(
-        LocalClient(exported.saved_model), ["[MASK] " + "a " * 99 + "[MASK]"]
-    )
+def test_a_mask_that_was_cut_off_stays(client):
+    (prediction,) = predict(client, ["[MASK] " + "a " * 99 + "[MASK]"])
     assert prediction["truncated"]
     assert len(prediction["masks"]) == 1
     assert prediction["filled"].endswith("a [MASK]")
@@ -109,11 +107,11 @@ def test_a_saved_model_of_something_else(tmp_path):
         predict(LocalClient(tmp_path), ["[MASK]"])
 
 
-def test_texts_to_fill_are_needed(exported):
+def test_texts_to_fill_are_needed(client):
     with pytest.raises(ConfigError, match=r"'plain': there is no \[MASK\] to fill"):
-        predict(LocalClient(exported.saved_model), ["a [MASK]", "plain"])
+        predict(client, ["a [MASK]", "plain"])
     with pytest.raises(ConfigError, match="give --text"):
-        predict(LocalClient(exported.saved_model), [])
+        predict(client, [])
 
 
 @pytest.fixture
@@ -131,13 +129,13 @@ def test_command_tries_the_examples(exported, command, capsys):
     assert printed.count("→") == 2
 
 
-def test_command_in_json(exported, command, capsys):
+def test_command_in_json(exported, client, command, capsys):
     text = "the [MASK] list"
     assert main([*command, "--text", text, "--json"]) == 0
     printed = capsys.readouterr()
     result = json.loads(printed.out)
     assert result["model"] == str(exported.folder / "saved_model")
-    assert result["predictions"] == predict(LocalClient(exported.saved_model), [text])
+    assert result["predictions"] == predict(client, [text])
     assert text in printed.err
 
 
@@ -196,13 +194,13 @@ TEXT = "the [MASK] of a list"
 
 
 @pytest.mark.parametrize("door", ["rest", "grpc"])
-def test_a_server_is_asked_as_the_folder_is(exported, server, capsys, door):
+def test_a_server_is_asked_as_the_folder_is(client, server, capsys, door):
     address = server.rest if door == "rest" else f"grpc://{server.grpc}"
     asked = ["predict", "--server", address, "--name", "tiny", "--text", TEXT]
     assert main([*asked, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["server"], found["model"]) == (address, "tiny")
-    [expected] = predict(LocalClient(exported.saved_model), [TEXT])
+    [expected] = predict(client, [TEXT])
     [prediction] = found["predictions"]
     assert prediction["filled"] == expected["filled"]
     pairs = zip(prediction["masks"][0], expected["masks"][0], strict=True)
@@ -224,7 +222,7 @@ def test_over_rest_no_tensorflow_is_needed(server):
     assert TEXT in done.stdout
 
 
-def test_files_in_and_out(exported, server, tmp_path, capsys):
+def test_files_in_and_out(client, server, tmp_path, capsys):
     texts = [f"{'a ' * (n % 20)}[MASK] of a list" for n in range(100)]
     given = tmp_path / "texts.jsonl"
     given.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
@@ -233,7 +231,7 @@ def test_files_in_and_out(exported, server, tmp_path, capsys):
     assert main(["predict", "--server", server.rest, "--name", "tiny", *files]) == 0
     found = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
     assert [one["text"] for one in found] == texts
-    expected = predict(LocalClient(exported.saved_model), texts)
+    expected = predict(client, texts)
     assert [one["filled"] for one in found] == [one["filled"] for one in expected]
     assert f"100 answers in {output}" in capsys.readouterr().out
 

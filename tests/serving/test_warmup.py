@@ -16,9 +16,9 @@ from serving.warmup import warm_up_inputs, write_warm_up
 from tests.serving.conftest import LENGTH
 
 
-def test_every_signature_meets_every_width(trained, exported):
+def test_every_signature_meets_every_width(trained, exported, client):
     requests = list(read_warm_up(exported.saved_model))
-    signatures = tf.saved_model.load(str(exported.saved_model)).signatures
+    signatures = client.signatures()
     known = widths(LENGTH)
     counts = Counter(name for name, _ in requests)
     assert counts == {name: len(known) for name in signatures}

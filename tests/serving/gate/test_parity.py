@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError
 from configs.export import ToleranceConfig
-from serving.forms import PhoneModel, ask_saved_model
+from serving.forms import PhoneModel
 from serving.gate.masked import MaskedJudge
 from serving.gate.parity import check_parity, require_passed
 from serving.gate.rows import Row, agreement
 from serving.gate.texts import masked_texts
+from tests.serving.session import session_on
+from tests.serving.tasks.scenes import remembered
 
 FLOAT32 = "model_float32.tflite"
 
@@ -41,9 +43,15 @@ def test_texts_do_without_records(trained, tmp_path):
     assert len(masked_texts(trained, tmp_path)) > len(trained.config.export.examples)
 
 
-def altered_checks(exported, judge, alter):
+@pytest.fixture(scope="module")
+def answers_of(exported):
+    """What the SavedModel answers to the judge, who always asks the same."""
+    with session_on(exported.saved_model) as ask:
+        yield remembered(ask)
+
+
+def altered_checks(ask, judge, alter):
     """What fails when the answers are altered on their way to the gate."""
-    ask = ask_saved_model(exported.saved_model)
 
     def altered(signature, texts):
         answers = {name: value.copy() for name, value in ask(signature, texts).items()}
@@ -53,8 +61,8 @@ def altered_checks(exported, judge, alter):
     return failed(judge.saved_model_rows("form", altered))
 
 
-def test_true_answers_pass(exported, judge):
-    assert altered_checks(exported, judge, lambda *_: None) == []
+def test_true_answers_pass(answers_of, judge):
+    assert altered_checks(answers_of, judge, lambda *_: None) == []
 
 
 @pytest.mark.parametrize(
@@ -72,12 +80,12 @@ def test_true_answers_pass(exported, judge):
         ("serving_default", "fills", lambda x: x * 0, "log-probability"),
     ],
 )
-def test_altered_answers_fail(exported, judge, signature, output, alter, check):
+def test_altered_answers_fail(answers_of, judge, signature, output, alter, check):
     def alter_one(asked, answers):
         if asked == signature:
             answers[output] = alter(answers[output])
 
-    found = altered_checks(exported, judge, alter_one)
+    found = altered_checks(answers_of, judge, alter_one)
     assert [name.partition(",")[0] for name in found] == [check]
 
 

@@ -1,6 +1,7 @@
 """Models to ask, untrained: their functions, their files, and judges of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,11 +51,17 @@ class Scene:
     def phone(self, variant: str = "float32") -> PhoneModel:
         return PhoneModel(self.files[variant])
 
-    def require_exported_alike(self, texts: Texts, *signatures: str) -> None:
-        """Fails where a SavedModel in a session does not answer as its functions do."""
+    @contextmanager
+    def exported(self, *signatures: str) -> Iterator[AskTexts]:
+        """A SavedModel of some of the signatures, in a session."""
         written = self.folder / "written/1"
         write_signatures(self.trained, written, *signatures)
         with session_on(written) as ask:
+            yield ask
+
+    def require_exported_alike(self, texts: Texts, *signatures: str) -> None:
+        """Fails where a SavedModel in a session does not answer as its functions do."""
+        with self.exported(*signatures) as ask:
             for signature in signatures:
                 found, expected = ask(signature, texts), self.ask(signature, texts)
                 assert found.keys() == expected.keys()

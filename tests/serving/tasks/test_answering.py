@@ -49,7 +49,7 @@ def config_of(name):
         TINY,
         objective=SpanQAConfig(stride=7, max_question_length=8),
         tokenizer=CASES[name],
-        model=replace(TINY.model, num_segments=2),
+        model=replace(TINY.model, num_layers=1, num_segments=2),
         evaluation=replace(TINY.evaluation, max_answer_length=5),
         export=replace(TINY.export, examples=("the dog is lazy\twho is lazy",)),
     )

@@ -1,6 +1,7 @@
 """Models of span corruption: what stands in each gap of a text."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,22 +16,20 @@ from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
 from model.generation.generate import generate
 from model.generation.ragged import unpad
 from model.generation.steps import seq2seq_steps
-from serving.export import export
 from serving.gaps import tokenize_with_gaps
 from serving.gate.gaps import GapsJudge
 from serving.gate.parity import require_passed
-from serving.local import LocalClient
 from serving.predict import describe, predict
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of
-from tests.serving.session import session_on
+from tests.serving.conftest import LENGTH, TINY, exported_run
+from tests.serving.session import AskingClient, session_on
+from tests.serving.tasks.scenes import Scene
 from tests.serving.tasks.writers import (
     SMALL,
     log_likelihood,
     logits_of,
     rows_of,
     wishes,
-    written,
 )
 
 TEXTS = [
@@ -56,6 +55,8 @@ CASES = {
     ),
 }
 
+SIGNATURES = ("tokenize", "serving_default", "generate", "search", "score")
+
 
 @pytest.fixture(
     scope="module",
@@ -65,7 +66,7 @@ CASES = {
     ],
 )
 def run(request, tmp_path_factory):
-    """What is trained, the run's folder, how to ask the SavedModel, and its folder."""
+    """What is trained, and how to ask some of its signatures in a session."""
     tokenizer, evaluation = CASES[request.param]
     config = replace(
         TINY,
@@ -75,8 +76,9 @@ def run(request, tmp_path_factory):
         model=Seq2SeqConfig(**SMALL),
         export=replace(TINY.export, examples=("a <extra_id_0> of ints",)),
     )
-    with written(tmp_path_factory.mktemp("gaps") / "run", config) as run:
-        yield run
+    scene = Scene.of(tmp_path_factory.mktemp("gaps") / "run", config)
+    with scene.exported(*SIGNATURES) as ask:
+        yield SimpleNamespace(trained=scene.trained, ask=ask)
 
 
 def source_of(trained, text):
@@ -109,17 +111,20 @@ def fills_of(trained, source, answer):
     return told
 
 
-@pytest.mark.thorough  # its parts are quick; servers, of a causal model
+@pytest.mark.thorough(
+    instead="test_the_gate_finds_gaps_that_are_mixed_up, "
+    "test_it_passed_the_gate_and_has_files_for_phones"  # servers, of a causal model
+)
 def test_it_passes_the_gate_also_streamed_and_needs_no_python(run, native):
-    trained, folder, _, _ = run
-    result = export(invocation_of(folder, trained.config))
+    made = exported_run(run.trained.config)
+    result = made.result
     forms = {row["form"] for row in result["parity"]}
     assert {"our server, REST", "our server, streamed over gRPC"} <= forms
     checks = {row["check"] for row in result["parity"]}
     assert "gaps filled otherwise, texts" in checks
     assert all(row["passed"] for row in result["parity"])
-    assert list(result["tflite"]) == list(trained.config.export.tflite)
-    path = folder / "export/saved_model/1"
+    assert list(result["tflite"]) == list(run.trained.config.export.tflite)
+    path = made.saved_model
     assert (path / "assets.extra/golden_requests").is_file()
     with session_on(path) as ask:
         native(path, ask)
@@ -132,7 +137,7 @@ def by_chance(number):
 
 
 def test_an_answer_is_what_generation_writes(run):
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     config, special = trained.config, trained.tokenizer.special
     answers = ask("serving_default", {"text": TEXTS})
     assert answers["truncated"].tolist() == [False, False, False, True, False]
@@ -157,7 +162,7 @@ def test_an_answer_is_what_generation_writes(run):
 
 @pytest.mark.parametrize("signature", ["serving_default", "generate", "search"])
 def test_fills_stand_in_the_order_of_their_gaps(run, signature):
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     texts = TEXTS * 8
     number = len(texts)
     more = {
@@ -187,7 +192,7 @@ def test_fills_stand_in_the_order_of_their_gaps(run, signature):
 
 def test_an_answer_is_spelled_as_it_is_scored(run):
     """What `generated_text` says can be a `target_text`."""
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     special = trained.tokenizer.special
     warm = wishes(len(TEXTS), temperature=1.5, seed=[7, 8, 9, 10, 11])
     answers = ask("generate", {"text": TEXTS, **warm})
@@ -209,7 +214,7 @@ def test_an_answer_is_spelled_as_it_is_scored(run):
 
 
 def test_a_row_does_not_depend_on_its_neighbours(run):
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     together = ask("serving_default", {"text": TEXTS})
     for row, text in enumerate(TEXTS):
         alone = ask("serving_default", {"text": [text]})
@@ -221,7 +226,7 @@ def test_a_row_does_not_depend_on_its_neighbours(run):
 
 
 def test_hostile_texts_and_an_empty_batch(run):
-    _, _, ask, _ = run
+    ask = run.ask
     texts = [b"\xff\xfe<extra_id_0>\x00\xe6", b"<extra_id_0>" * 99, *HOSTILE_TEXTS]
     answers = ask("serving_default", {"text": texts})
     assert answers["fills"].shape == (len(texts), LENGTH - 1)
@@ -234,8 +239,8 @@ def test_hostile_texts_and_an_empty_batch(run):
 
 def test_predict_fills_the_gaps(run):
     text = "a <extra_id_0> of ints"
-    (found,) = predict(LocalClient(run[-1]), [text])
-    answer = run[2]("serving_default", {"text": [text]})
+    (found,) = predict(AskingClient(run.ask, "text"), [text])
+    answer = run.ask("serving_default", {"text": [text]})
     assert found["fills"] == [answer["fills"][0, 0].decode()]
     gap = found["fills"][0] or "<extra_id_0>"
     assert found["filled"] == f"a {gap} of ints"
@@ -243,7 +248,7 @@ def test_predict_fills_the_gaps(run):
 
 
 def test_the_gate_finds_gaps_that_are_mixed_up(run):
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
 
     def drawn(signature, texts):
         if signature != "serving_default":

@@ -51,6 +51,7 @@ def config_of(channels: int, **export_keys) -> RunConfig:
         objective=objective,
         model=replace(
             TINY.model,
+            num_layers=1,
             max_sequence_length=patches.sequence_length,
             patches=patches,
             pooler=Pooler(kind="first", projection=False),

@@ -64,7 +64,7 @@ def config_of(name):
         TINY,
         objective=objective,
         tokenizer=tokenizer,
-        model=replace(TINY.model, num_segments=2 if is_pair else 1),
+        model=replace(TINY.model, num_layers=1, num_segments=2 if is_pair else 1),
         export=replace(TINY.export, examples=(example,)),
     )
 

@@ -1,6 +1,7 @@
 """Prefix language models: what is given is seen both ways, and texts go on from it."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,15 +16,14 @@ from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad, unpad
 from model.generation.steps import decoder_steps
-from serving.export import export
 from serving.gate.parity import require_passed
 from serving.gate.prefix import PrefixJudge
-from serving.local import LocalClient
 from serving.predict import describe, predict
 from tests.data.hostile_strings import HOSTILE_TEXTS
-from tests.serving.conftest import LENGTH, TINY, invocation_of
-from tests.serving.session import session_on
-from tests.serving.tasks.writers import SMALL, log_likelihood, rows_of, wishes, written
+from tests.serving.conftest import LENGTH, TINY, exported_run
+from tests.serving.session import AskingClient, session_on
+from tests.serving.tasks.scenes import Scene
+from tests.serving.tasks.writers import SMALL, log_likelihood, rows_of, wishes
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
 TARGETS = [" shape as the input", "a list", " a list of", "of all the letters " * 9]
@@ -34,6 +34,16 @@ TOKENIZERS = {
     "gpt2": ByteBPEConfig(vocabulary_size=300),
 }
 
+SIGNATURES = (
+    "tokenize",
+    "serving_default",
+    "generate",
+    "search",
+    "score",
+    "score_ids",
+    "logits_ids",
+)
+
 
 @pytest.fixture(
     scope="module",
@@ -43,7 +53,7 @@ TOKENIZERS = {
     ],
 )
 def run(request, tmp_path_factory):
-    """What is trained, the run's folder, how to ask the SavedModel, and its folder."""
+    """What is trained, and how to ask some of its signatures in a session."""
     config = replace(
         TINY,
         objective=PrefixConfig(),
@@ -53,8 +63,9 @@ def run(request, tmp_path_factory):
         model=DecoderConfig(**{**SMALL, "num_layers": 2}),
         export=replace(TINY.export, examples=("a list",)),
     )
-    with written(tmp_path_factory.mktemp("prefix") / "run", config) as run:
-        yield run
+    scene = Scene.of(tmp_path_factory.mktemp("prefix") / "run", config)
+    with scene.exported(*SIGNATURES) as ask:
+        yield SimpleNamespace(trained=scene.trained, ask=ask)
 
 
 def logits_of(trained, ids, given):
@@ -86,22 +97,25 @@ def framed(trained, text, target):
     return [*before, *after], len(before)
 
 
-@pytest.mark.thorough  # its parts are quick; servers, of a causal model
+@pytest.mark.thorough(
+    instead="test_the_gate_finds_a_model_that_does_not_see_both_ways, "
+    "test_it_passed_the_gate_and_has_files_for_phones"  # servers, of a causal model
+)
 def test_it_passes_the_gate_also_streamed_and_needs_no_python(run, native):
-    trained, folder, _, _ = run
-    result = export(invocation_of(folder, trained.config))
+    made = exported_run(run.trained.config)
+    result = made.result
     forms = {row["form"] for row in result["parity"]}
     assert {"our server, REST", "our server, streamed over gRPC"} <= forms
     assert all(row["passed"] for row in result["parity"])
-    assert list(result["tflite"]) == list(trained.config.export.tflite)
-    path = folder / "export/saved_model/1"
+    assert list(result["tflite"]) == list(run.trained.config.export.tflite)
+    path = made.saved_model
     assert (path / "assets.extra/golden_requests").is_file()
     with session_on(path) as ask:
         native(path, ask)
 
 
 def test_a_text_goes_on_as_generation_writes_it(run):
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     prompts = [ids[NEW - LENGTH :] for ids in rows_of(ask("tokenize", {"text": TEXTS}))]
     special = trained.tokenizer.special
     config = GenerationConfig(
@@ -121,7 +135,7 @@ def test_a_text_goes_on_as_generation_writes_it(run):
 
 
 def test_what_is_given_is_seen_both_ways(run):
-    _, _, ask, _ = run
+    ask = run.ask
     (ids,) = rows_of(ask("tokenize", {"text": TEXTS[:1]}))
     other = [*ids[:-1], ids[0] + 1]
     rows = np.array([ids, other], np.int32)
@@ -137,7 +151,7 @@ def test_what_is_given_is_seen_both_ways(run):
 
 
 def test_a_score_is_that_of_the_target_after_the_text(run):
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     found = ask("score", {"text": TEXTS, "target_text": TARGETS})
     for row, pair in enumerate(zip(TEXTS, TARGETS, strict=True)):
         ids, given = framed(trained, *pair)
@@ -152,7 +166,7 @@ def test_a_score_is_that_of_the_target_after_the_text(run):
 
 
 def test_scores_from_ids_are_those_from_texts(run):
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     rows = [framed(trained, *pair) for pair in zip(TEXTS, TARGETS, strict=True)]
     ids = np.zeros((len(rows), LENGTH), np.int32)
     for row, (tokens, _) in enumerate(rows):
@@ -170,7 +184,7 @@ def test_scores_from_ids_are_those_from_texts(run):
 
 def test_what_is_generated_scores_as_it_was_chosen(run):
     """A text that was written, given back as a target."""
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
     texts = ["the name of the list", "a tensor", "returns"]
     answers = ask("generate", {"text": texts, **wishes(3, max_new_tokens=NEW)})
     written = [text.decode() for text in answers["generated_text"]]
@@ -181,7 +195,7 @@ def test_what_is_generated_scores_as_it_was_chosen(run):
 
 
 def test_a_row_does_not_depend_on_its_neighbours(run):
-    _, _, ask, _ = run
+    ask = run.ask
     columns = {"text": TEXTS, "target_text": TARGETS}
     together = ask("score", columns), ask("serving_default", {"text": TEXTS})
     for row in range(len(TEXTS)):
@@ -194,7 +208,7 @@ def test_a_row_does_not_depend_on_its_neighbours(run):
 
 
 def test_hostile_texts_and_an_empty_batch(run):
-    _, _, ask, _ = run
+    ask = run.ask
     texts = [b"\xff\xfe\x00\xe6", *HOSTILE_TEXTS]
     found = ask("score", {"text": texts, "target_text": texts[::-1]})
     assert np.isfinite(found["log_likelihood"]).all()
@@ -207,15 +221,15 @@ def test_hostile_texts_and_an_empty_batch(run):
 
 
 def test_predict_tells_people_how_it_goes_on(run):
-    (found,) = predict(LocalClient(run[-1]), ["a list"])
-    answer = run[2]("serving_default", {"text": ["a list"]})
+    (found,) = predict(AskingClient(run.ask, "text"), ["a list"])
+    answer = run.ask("serving_default", {"text": ["a list"]})
     assert found["generated_text"].encode() == answer["generated_text"][0]
     assert "  → " in describe(found)
 
 
 def test_the_gate_finds_a_model_that_does_not_see_both_ways(run):
     """As if the prefix had been left out on the way."""
-    trained, _, ask, _ = run
+    trained, ask = run.trained, run.ask
 
     def blind(signature, texts):
         if signature != "score":

@@ -44,6 +44,7 @@ def config_of(name):
         TINY,
         objective=TokenClassificationConfig(labels=labels),
         tokenizer=tokenizer,
+        model=replace(TINY.model, num_layers=1),
         export=replace(TINY.export, examples=("the shape of a list",)),
     )
 

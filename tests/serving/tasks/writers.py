@@ -1,19 +1,11 @@
 """What the tests of models that write have in common."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import keras
 import numpy as np
 
 from configs.attention import FullAttention
-from configs.run import RunConfig
 from configs.sockets import DenseFeedForward, NormalInitializer
-from serving.savedmodel import write_saved_model
-from serving.trained import Trained, load_trained
-from tests.serving.conftest import LENGTH, make_run
-from tests.serving.session import AskTexts, session_on
+from tests.serving.conftest import LENGTH
 
 SMALL = {
     "num_layers": 1,
@@ -23,18 +15,6 @@ SMALL = {
     "feedforward": DenseFeedForward(intermediate_dim=64),
     "initializer": NormalInitializer(stddev=0.3),
 }
-
-
-@contextmanager
-def written(
-    folder: Path, config: RunConfig
-) -> Iterator[tuple[Trained, Path, AskTexts, Path]]:
-    """What is trained, the run's folder, how to ask its SavedModel, and its folder."""
-    make_run(folder, config)
-    trained, path = load_trained(folder), folder / "written/1"
-    write_saved_model(trained, path)
-    with session_on(path) as ask:
-        yield trained, folder, ask, path
 
 
 def wishes(number=4, **other):
