@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,13 +13,17 @@ from configs.errors import ArtifactError
 from configs.load import load_run
 from configs.run_folder import Stage
 from serving.export import export
-from serving.gate.parity import check_parity
+from serving.gate import judge_of
+from serving.gate.parity import check_phone_files
 from serving.gate.rows import Row
 from tests.harness.stages import copy_of
 from tests.serving.conftest import TINY, invocation_of
 
 PASSED = Row("form", "check", 0.1, 0.2, True)
 FAILED = Row("form", "other check", 0.3, 0.2, False)
+ASKED = SimpleNamespace(
+    size=1, ask_once=lambda ask: None, ask_phone_once=lambda model: None
+)
 
 
 def contents(folder):
@@ -48,6 +53,9 @@ def run(exported, tmp_path, monkeypatch):
     monkeypatch.setattr("serving.export.write_tflite", copy_tflite)
     monkeypatch.setattr("serving.export.check_parity", lambda *_: [PASSED])
     monkeypatch.setattr("serving.export.metric_of", lambda *_: None)
+    monkeypatch.setattr("serving.export.judge_of", lambda *_: ASKED)
+    monkeypatch.setattr("serving.export.write_warm_up", lambda *_: None)
+    monkeypatch.setattr("serving.export.write_golden", lambda *_: None)
     monkeypatch.setattr("serving.export.ask_saved_model", lambda _: lambda *_: None)
     return folder
 
@@ -149,17 +157,21 @@ def test_other_weights_are_exported_anew(run, monkeypatch):
 
 
 def test_a_failed_gate_publishes_nothing(run, monkeypatch):
-    monkeypatch.setattr("serving.export.check_parity", check_parity)
+    monkeypatch.setattr("serving.export.judge_of", judge_of)
+    monkeypatch.setattr(
+        "serving.export.check_parity",
+        lambda trained, judge, _, files: check_phone_files(judge, files),
+    )
     before = contents(run / "export")
     tolerance = replace(TINY.export.tolerance, dynamic_int8=0.0)
     with pytest.raises(ArtifactError) as caught:
         export(invocation_of(run, tolerance=tolerance))
     message = str(caught.value)
-    assert re.search("[69] of 27 comparisons with the Keras model failed", message)
+    assert re.search("[69] of 15 comparisons with the Keras model failed", message)
     for how in ("XNNPACK", "XNNPACK, filled up", "builtin kernels"):
         line = f"TFLite dynamic_int8, {how}: log-probability, RMS difference: 0.0"
         assert line in message
-    assert "SavedModel" not in message
+    assert "TFLite float32" not in message
     assert contents(run / "export") == before
     assert not (run / "superseded").exists()
     assert not list(run.glob(".export*"))

@@ -13,10 +13,11 @@ from serving.gate.parity import require_passed
 from serving.local import LocalClient
 from serving.masks import answer_pieces, tokenize_with_masks
 from serving.predict import predict
-from serving.tasks.masked import FillMask
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import TINY, invocation_of, make_run
+from tests.serving.session import asking
+from tests.serving.tasks.scenes import remembered
 
 KINDS = {
     "wordpiece": TINY.tokenizer,
@@ -37,7 +38,8 @@ TEXTS = [
 @pytest.fixture(scope="module", params=KINDS)
 def run(request, tmp_path_factory):
     """A run of each kind, not exported: its folder and what is trained."""
-    config = replace(TINY, tokenizer=KINDS[request.param])
+    model = replace(TINY.model, num_layers=1)
+    config = replace(TINY, tokenizer=KINDS[request.param], model=model)
     folder = make_run(tmp_path_factory.mktemp("masks") / "run", config)
     return folder, config, load_trained(folder)
 
@@ -99,13 +101,8 @@ def test_pieces_say_whether_they_continue_a_word(run):
 
 def test_what_is_asked_of_the_signatures_is_keras_s(run):
     _, _, trained = run
-    endpoints = FillMask(trained).endpoints()
-
-    def ask(signature, texts):
-        found = endpoints[signature].function(*map(tf.constant, texts.values()))
-        return {name: value.numpy() for name, value in found.items()}
-
-    rows = MaskedJudge(trained, TEXTS).saved_model_rows("signatures", ask)
+    ask, judge = remembered(asking(trained)), MaskedJudge(trained, TEXTS)
+    rows = judge.saved_model_rows("signatures", ask)
     require_passed(rows)
     assert len(rows) == 3
 
@@ -115,7 +112,7 @@ def test_what_is_asked_of_the_signatures_is_keras_s(run):
             found["fills"] = np.roll(found["fills"], 1, axis=2)
         return found
 
-    rows = MaskedJudge(trained, TEXTS).saved_model_rows("signatures", worse)
+    rows = judge.saved_model_rows("signatures", worse)
     assert [row.passed for row in rows] == [True, False, True]
 
 

@@ -45,7 +45,7 @@ def spans(tokenizer, texts, first, last):
     return [text[begin:end] for text, (begin, end) in zip(texts, pairs, strict=True)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @example(texts=["\u0301a"], random=random_numbers.Random(0))  # nothing, then one piece
 @given(texts=TEXTS, random=st.randoms(use_true_random=False))
 def test_they_are_those_of_the_evaluation(tokenizer, texts, random):

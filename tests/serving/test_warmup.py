@@ -14,6 +14,7 @@ from serving.server.models.warming import FILE, read_warm_up
 from serving.tasks import task_of
 from serving.warmup import warm_up_inputs, write_warm_up
 from tests.serving.conftest import LENGTH
+from tests.serving.session import asking
 
 
 def test_every_signature_meets_every_width(trained, exported, client):
@@ -60,7 +61,13 @@ def test_each_record_is_tf_serving_s(exported):
 
 
 @pytest.mark.parametrize(("token", "failed"), [(1, 0), (10**6, 1)])
-def test_a_request_that_fails_is_found(trained, exported, tmp_path, token, failed):
+def test_a_request_that_fails_is_found(
+    trained, exported, tmp_path, monkeypatch, token, failed
+):
+    # A server runs these requests, and nobody else.
+    monkeypatch.setattr(
+        "serving.gate.parity.ask_saved_model", lambda folder: asking(trained)
+    )
     folder = tmp_path / "1"
     tf.io.gfile.makedirs(str(folder / "assets.extra"))
     for part in ("saved_model.pb", "variables", "assets"):

@@ -23,7 +23,15 @@ from serving.gate.parity import check_metric
 from serving.gate.perplexity import Perplexity
 from serving.gate.rows import log_softmax
 from tests.serving.conftest import TINY
-from tests.serving.phone.writers import converted, keras_logits, small, some_ids
+from tests.serving.phone.writers import (
+    GPT2,
+    PREFIX,
+    T5,
+    keras_logits,
+    shared,
+    small,
+    some_ids,
+)
 from tests.serving.written_records import write_records
 
 
@@ -466,7 +474,7 @@ def small_trained(name):
 
 def test_a_prefix_is_given_and_only_what_follows_is_judged(tmp_path):
     """Of two texts in one record; a third is all prefix, and nothing is asked of it."""
-    trained, files = converted(small("prefix"), tmp_path / "tflite")
+    trained, files = shared(**PREFIX)
     rows = [some_ids(trained, number, seed=number) for number in (9, 6, 4)]
     given = (5, 1, 4)
     record = {
@@ -485,15 +493,15 @@ def test_a_prefix_is_given_and_only_what_follows_is_judged(tmp_path):
     assert len(surprise) == 4 + 5
     expected = np.exp(np.mean(surprise))
     assert metric.of_keras == pytest.approx(expected, rel=1e-5)
-    made, scores = check_metric(metric, files)
+    made, scores = check_metric(metric, {"float32": files["float32"]})
     assert scores["float32"] == pytest.approx(expected, rel=1e-4)
     assert [row.passed for row in made] == [True]
 
 
-@pytest.mark.parametrize("name", ["gpt2_small", "t5_small"])
-def test_a_writers_perplexity_is_that_of_keras_on_the_whole_text(name, tmp_path):
+@pytest.mark.parametrize("writer", [GPT2, T5], ids=["gpt2_small", "t5_small"])
+def test_a_writers_perplexity_is_that_of_keras_on_the_whole_text(writer, tmp_path):
     """Of each token after the first, given those before it."""
-    trained, files = converted(small(name), tmp_path / "tflite")
+    trained, files = shared(**writer)
     has_source = trained.config.model.kind != "decoder"
     rows = [some_ids(trained, 5 + 3 * number, seed=number) for number in range(4)]
     rows.append(some_ids(trained, 1))  # of which nothing is asked
@@ -521,7 +529,7 @@ def test_a_writers_perplexity_is_that_of_keras_on_the_whole_text(name, tmp_path)
     assert len(surprise) == 4 + 7 + 10 + 13
     expected = np.exp(np.mean(surprise))
     assert metric.of_keras == pytest.approx(expected, rel=1e-5)
-    made, scores = check_metric(metric, files)
+    made, scores = check_metric(metric, {"float32": files["float32"]})
     assert scores["float32"] == pytest.approx(expected, rel=1e-4)
     assert [(row.form, row.passed) for row in made] == [("TFLite float32", True)]
 

@@ -15,7 +15,7 @@ from serving.gate.masked import MaskedJudge
 from serving.gate.parity import check_parity, require_passed
 from serving.gate.rows import Row, agreement
 from serving.gate.texts import masked_texts
-from tests.serving.session import session_on
+from tests.serving.session import asking, session_on
 from tests.serving.tasks.scenes import remembered
 
 FLOAT32 = "model_float32.tflite"
@@ -130,6 +130,9 @@ def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch
 
     monkeypatch.setattr("serving.gate.parity.our_server", our_server)
     monkeypatch.setattr("serving.gate.parity.PhoneModel", no_variable)
+    monkeypatch.setattr(
+        "serving.gate.parity.ask_saved_model", lambda folder: asking(trained)
+    )
     files = {"float32": exported.tflite / FLOAT32}
     judge = MaskedJudge(trained, ["a [MASK]"])
     rows = check_parity(trained, judge, exported.saved_model, files)
