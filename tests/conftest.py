@@ -10,7 +10,10 @@ from types import ModuleType
 import hypothesis
 import pytest
 
-from configs.quiet import quiet_import
+from configs import quiet
+
+# Once for all, for what is imported here and for the processes that tests start.
+quiet.quiet_import()
 
 pytest_plugins = ["tests.harness.report", "tests.small_run"]
 
@@ -48,7 +51,10 @@ class Quietly(MetaPathFinder, Loader):
         if library is None or library in self.begun:
             return None  # of no concern, or it is asked for by what is said below
         self.begun.add(library)
-        quiet_import(library)
+        if quiet._IMPORTING.locked():
+            return None  # a command's own `quiet_import` is at it
+        # Without that lock: who waits for it here holds Python's lock of the module.
+        quiet._import_quietly([library])
         if name not in sys.modules:
             return None
         self.specs[name] = sys.modules[name].__spec__
