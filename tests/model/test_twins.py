@@ -36,6 +36,7 @@ TWINS = sorted(path.stem for path in (CONFIGS / "tiny").glob("*.yaml"))
 ONLY_THOROUGH = [
     "bert_large",
     "gpt2_medium",
+    "gpt3_small",
     "gpt2_large",
     "gpt2_xl",
     "gpt3_medium",

@@ -1,5 +1,7 @@
 """Block sparse attention against all pairs with a mask, and what it costs."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -103,18 +105,21 @@ def check_against_all_pairs(layer, places):
     compare(layer, floats(rows, length, D), places, expected)
 
 
-@pytest.mark.parametrize("num_random_blocks", [0, 1, 3])
-@pytest.mark.parametrize(
-    "places",
-    [
-        padded(57, 130, to=130),
-        left_padded(57, 130, to=130),
-        packed([70, 1, 59], [8, 8, 16, 64], [130], padding=5),
-    ],
-    ids=["padded", "left-padded", "packed"],
-)
-def test_against_all_pairs(num_random_blocks, places):
-    check_against_all_pairs(attention(8, num_random_blocks), places)
+PLACES = {
+    "padded": padded(57, 130, to=130),
+    "left-padded": left_padded(57, 130, to=130),
+    "packed": packed([70, 1, 59], [8, 8, 16, 64], [130], padding=5),
+}
+# Each of both, and together what they meet in texts side by side.
+TOGETHER = [(0, "padded"), (1, "left-padded"), (3, "padded")]
+TOGETHER += [(number, "packed") for number in [0, 1, 3]]
+EACH = list(itertools.product([0, 1, 3], PLACES))
+
+
+@pytest.mark.parametrize("case", others_thorough(EACH, TOGETHER), ids=str)
+def test_against_all_pairs(case):
+    number, places = case
+    check_against_all_pairs(attention(8, number), PLACES[places])
 
 
 @settings(max_examples=3 if ON_JAX else 5)

@@ -81,8 +81,7 @@ def test_positions_of_padding_mean_nothing(kind, causal, places):
         assert np.isfinite(outputs).all()
 
 
-@pytest.mark.parametrize(("kind", "causal"), KINDS_BOTH_WAYS)
-@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(("kind", "causal", "is_packed"), in_turns([False, True]))
 def test_a_batch_of_no_rows(kind, causal, is_packed):
     places = packed([17, 9], [33]) if is_packed else padded(33, to=33)
     places = {name: ids[:0] for name, ids in places.items()}

@@ -1,5 +1,7 @@
 """A window with global tokens against all pairs with a mask, and what it costs."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -70,18 +72,21 @@ def check_against_all_pairs(layer, places):
     compare(layer, floats(rows, length, D), places, expected)
 
 
-@pytest.mark.parametrize("num_global_tokens", [1, 3, 40])
-@pytest.mark.parametrize(
-    "places",
-    [
-        padded(75, 130, to=130),
-        left_padded(75, 130, to=130),
-        packed([40, 1, 70], [111], [32, 32, 32], padding=5),
-    ],
-    ids=["padded", "left-padded", "packed"],
-)
-def test_against_all_pairs(num_global_tokens, places):
-    check_against_all_pairs(attention(20, num_global_tokens), places)
+PLACES = {
+    "padded": padded(75, 130, to=130),
+    "left-padded": left_padded(75, 130, to=130),
+    "packed": packed([40, 1, 70], [111], [32, 32, 32], padding=5),
+}
+# Each of both, and together what they meet in texts side by side.
+TOGETHER = [(1, "padded"), (3, "left-padded"), (40, "padded")]
+TOGETHER += [(number, "packed") for number in [1, 3, 40]]
+EACH = list(itertools.product([1, 3, 40], PLACES))
+
+
+@pytest.mark.parametrize("case", others_thorough(EACH, TOGETHER), ids=str)
+def test_against_all_pairs(case):
+    number, places = case
+    check_against_all_pairs(attention(20, number), PLACES[places])
 
 
 @settings(max_examples=4 if ON_JAX else 8)

@@ -20,6 +20,7 @@ from tests.model.generation.fake_model import (
     table_model,
 )
 from tests.model.generation.test_generate import PROMPTS, write
+from tests.model.pairs import in_pairs
 
 MODEL = table_model(scale=1.0)
 
@@ -99,9 +100,11 @@ def plain_search(
     return sorted(finished, key=lambda text: -text[1])[:num_beams]
 
 
-@pytest.mark.parametrize("num_beams", [1, 2, 4])
-@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 2.0, -0.5])
-@pytest.mark.parametrize("early_stopping", [True, False])
+@in_pairs(
+    num_beams=[1, 2, 4],
+    length_penalty=[0.0, 0.6, 2.0, -0.5],
+    early_stopping=[True, False],
+)
 def test_equals_the_plain_search(num_beams, length_penalty, early_stopping):
     options = {
         "num_beams": num_beams,

@@ -5,19 +5,20 @@ from pathlib import Path
 
 from configs.quiet import quiet_import
 
-quiet_import("tensorflow", "keras_hub")
+if __name__ == "__main__":  # tests that are collected have quiet imports of their own
+    quiet_import("tensorflow", "keras_hub")
 
-import numpy as np  # noqa: E402
-from safetensors.numpy import load_file  # noqa: E402
+import numpy as np
+from safetensors.numpy import load_file
 
-from model.weights.assign import variables_of  # noqa: E402
-from model.weights.exporting import export_checkpoint  # noqa: E402
-from model.weights.keras_hub import read_backbone  # noqa: E402
-from model.weights.reading import read_checkpoint  # noqa: E402
-from tests.model.weights import test_keras_hub as hub  # noqa: E402
-from tests.model.weights.conftest import built  # noqa: E402
-from tests.model.weights.hugging_face import CASES  # noqa: E402
-from tests.model.weights.test_golden import differences  # noqa: E402
+from model.weights.assign import variables_of
+from model.weights.exporting import export_checkpoint
+from model.weights.keras_hub import read_backbone
+from model.weights.reading import read_checkpoint
+from tests.model.weights import test_keras_hub as hub
+from tests.model.weights.conftest import built
+from tests.model.weights.hugging_face import CASES
+from tests.model.weights.test_golden import differences
 
 
 def main() -> None:
