@@ -49,7 +49,7 @@ CASES = {
 # Alibi's has one head for all, too; and positions that say nothing are the fewest ops.
 THOROUGH = ("none-multi_query",)
 # Of two blocks each has its own cache; relative biases are of the first and for all.
-BLOCKS = {"rope-grouped": 2, "relative_bias-window": 2}
+BLOCKS = {"relative_bias-window": 2}
 CLOSE = {"rtol": 0, "atol": 2e-5}
 
 
