@@ -44,10 +44,8 @@ def paragraphs(count: int) -> list[str]:
     ]
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def write_corpus(folder: Path) -> Path:
     """Three files of paragraphs, some 13 kB: several units."""
-    folder = tmp_path / "corpus"
     folder.mkdir()
     for number in range(3):
         text = "\n\n".join(paragraphs(120)[number::3])
@@ -55,21 +53,30 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def invoke(tmp_path: Path, corpus: Path) -> Callable[..., Invocation]:
+def invocations(root: Path, corpus: Path) -> Callable[..., Invocation]:
     """Makes the invocation of a run over the corpus, in a folder of the given name."""
 
     def make(folder: str = "run", *overrides: str, workers: int = 1, **how: Any):
-        file = tmp_path / "small.yaml"
+        file = root / "small.yaml"
         file.write_text(YAML.replace("PATH", f"{corpus}/*.txt"), "utf-8")
         return Invocation(
             config=load_run(file, overrides),
             config_file=file,
             overrides=overrides,
-            run_folder=tmp_path / folder,
+            run_folder=root / folder,
             console=Console(quiet=True),
             workers=workers,
             **how,
         )
 
     return make
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "corpus")
+
+
+@pytest.fixture
+def invoke(tmp_path: Path, corpus: Path) -> Callable[..., Invocation]:
+    return invocations(tmp_path, corpus)

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.stage import data
+from tests.harness.stages import stage
+from tests.small_run import invocations, write_corpus
 
+NEAR = "data.deduplication={near: {similarity: 0.95}}"
 IN_MEMORY, THREADS, PROCESSES = "in_memory", "multi_threading", "multi_processing"
 
 
@@ -20,21 +23,26 @@ IN_MEMORY, THREADS, PROCESSES = "in_memory", "multi_threading", "multi_processin
         pytest.param("BundleBasedDirectRunner", 1, marks=pytest.mark.thorough),
     ],
 )
-def test_same_bytes(invoke, mode: str, workers: int) -> None:
-    near = "data.deduplication={near: {similarity: 0.95}}"
-    expected = contents(invoke("alone", near))
+def test_same_bytes(tmp_path: Path, mode: str, workers: int) -> None:
+    alone = stage("data-in-memory", in_memory)
     if mode.endswith("Runner"):
         how = {"runner": mode}
     else:
         how = {"beam_options": (f"--direct_running_mode={mode}",)}
-    assert contents(invoke("other", near, workers=workers, **how)) == expected
-
-
-def contents(invocation) -> dict[str, bytes]:
-    """Makes the records and reads everything that is a function of the corpus."""
-    result = data(invocation)
+    # Over the same corpus, whose place is in the manifest.
+    invoke = invocations(tmp_path, alone / "corpus")
+    result = data(invoke("run", NEAR, workers=workers, **how))
     assert result["counts"]["filtered"]["near duplicate"] > 0
-    folder: Path = invocation.run_folder / "data"
+    assert contents(tmp_path / "run/data") == contents(alone / "run/data")
+
+
+def in_memory(folder: Path) -> None:
+    corpus = write_corpus(folder / "corpus")
+    data(invocations(folder, corpus)("run", NEAR))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Everything that is a function of the corpus."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")

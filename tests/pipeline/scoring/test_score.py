@@ -76,9 +76,12 @@ def asked(invoke, model: Path, monkeypatch, tmp_path: Path) -> Callable[..., Any
     """Scores the small corpus, cut into units of 3 kB."""
     monkeypatch.setattr(score, "UNIT_BYTES", 3000)
 
-    def ask(output: str, *overrides: str, workers: int = 1, **keys) -> dict[str, Any]:
+    def ask(
+        output: str, *overrides: str, workers: int = 1, mode: str = "", **keys
+    ) -> dict[str, Any]:
         request = Request(output=tmp_path / output, **{"model": model, **keys})
-        return run_score(invoke("run", *overrides, workers=workers), request)
+        how = {"beam_options": (f"--direct_running_mode={mode}",)} if mode else {}
+        return run_score(invoke("run", *overrides, workers=workers, **how), request)
 
     return ask
 
@@ -137,9 +140,14 @@ def test_another_engine(invoke, model: Path, tmp_path: Path) -> None:
     assert result["documents"] == 120
 
 
-def test_same_bytes_for_one_and_two_workers(asked, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "mode",
+    # Processes take ten seconds to start; the data job has them in the quick tests.
+    ["multi_threading", pytest.param("multi_processing", marks=pytest.mark.thorough)],
+)
+def test_same_bytes_for_one_and_two_workers(asked, tmp_path: Path, mode) -> None:
     asked("one.parquet")
-    asked("two.parquet", workers=2)
+    asked("two.parquet", workers=2, mode=mode)
     one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
     assert one.read_bytes() == two.read_bytes()
 
