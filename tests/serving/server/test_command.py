@@ -11,7 +11,7 @@ import pytest
 
 from serving.server.command import add_serve_arguments
 from tests.serving.server.conftest import NAME
-from tests.serving.server.half_plus import Held
+from tests.serving.server.half_plus import Held, save_half_plus
 from tests.serving.server.starting import commanded, started
 from tests.serving.server.test_faults import until
 
@@ -135,8 +135,11 @@ def test_a_port_that_is_taken(server, half_plus_two, capsys):
         assert f"cannot listen on 127.0.0.1:{taken}" in capsys.readouterr().err
 
 
-def test_one_version_alone(half_plus_two, capsys):
-    with commanded("--model", str(half_plus_two / "123")) as addresses:
+def test_one_version_alone(tmp_path, capsys):
+    folder = tmp_path / NAME
+    save_half_plus(folder / "123")
+    save_half_plus(folder / "124", 3.0)
+    with commanded("--model", str(folder / "123")) as addresses:
         assert ask(addresses.rest, {"instances": [1.0]}) == ANSWER
     told = capsys.readouterr().out
     assert f"REST  {addresses.rest}/v1/models/{NAME}\n" in told
