@@ -1,5 +1,7 @@
 """An update: what it computes, and what must not make a difference."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -20,7 +22,15 @@ from trainer.step.state import TrainState
 # What is asked in other ways: choices at masks and of a record, at every token, ends of
 # a span, a number, and of an image.
 OFTEN = ("sentence_pairs", "seq2seq", "span_qa", "regression", "image_classification")
-THOROUGH = pytest.mark.thorough(instead="test_accumulated_is_the_whole_batch")
+
+
+def often(on_jax: str, thorough: pytest.MarkDecorator) -> list[Any]:
+    """Every kind; but for `OFTEN`, in `make test-all` alone. JAX takes one."""
+    rarely = [kind for kind in OBJECTIVES if kind not in OFTEN]
+    return [
+        *fewer_on_jax(OFTEN, [on_jax]),
+        *(pytest.param(kind, marks=[without_jax, thorough]) for kind in rarely),
+    ]
 
 
 def training(**keys) -> TrainingConfig:
@@ -52,14 +62,10 @@ def after(kind: str, batches, *, dropout=0.0, **keys):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        *fewer_on_jax(OFTEN, ["sentence_pairs"]),
-        *(
-            pytest.param(kind, marks=[without_jax, THOROUGH])
-            for kind in OBJECTIVES
-            if kind not in OFTEN
-        ),
-    ],
+    often(
+        "sentence_pairs",
+        pytest.mark.thorough(instead="test_accumulated_is_the_whole_batch"),
+    ),
 )
 def test_accumulated_is_the_whole_batch(kind) -> None:
     batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(2)]
@@ -140,7 +146,10 @@ def test_computed_again_is_what_was_kept(kind, attention) -> None:
     assert max(moved) > 1e-3
 
 
-@pytest.mark.parametrize("kind", fewer_on_jax(OBJECTIVES, ["seq2seq"]))
+@pytest.mark.parametrize(
+    "kind",
+    often("seq2seq", pytest.mark.thorough(instead="test_learns_one_batch_by_heart")),
+)
 def test_learns_one_batch_by_heart(kind) -> None:
     config = training(batch_size=8)
     state, loss, update = make(kind, config, rate=0.5)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from configs.command import Invocation
 from configs.errors import ConfigError, DataError
 from pipeline.held_out import make_evaluation_set, read_held_out
 from pipeline.manifest import read_manifest
@@ -23,36 +24,46 @@ def parallel(folder: Path, name: str = "test") -> str:
     )
 
 
-def test_answers_to_every_validation_text_in_the_order_of_the_corpus(
-    translator,
+def test_answers_to_every_validation_text_and_those_of_an_export(
+    translator, tmp_path
 ) -> None:
     run = translator("evaluation.max_new_tokens=6")
     result = evaluate_run(run)
-    rows = read_lines(run.run_folder / "evaluation/validation/answers.jsonl")
+    evaluations = run.run_folder / "evaluation"
+    rows = read_lines(evaluations / "validation/answers.jsonl")
+    # In the order of the corpus.
     assert [(row["text"], row["target"]) for row in rows] == lines(20, first=200)
     bleu = BLEU().statistics(*([r[k] for r in rows] for k in ("answer", "target")))
     expected = BLEU().scores(bleu.sum(axis=0))["bleu"].item()
     assert result["scores"]["bleu"]["score"] == pytest.approx(expected)
     assert result["signatures"].keys() == {"bleu", "chrf"}
-    stored = run.run_folder / "evaluation/validation/scores.json"
+    stored = evaluations / "validation/scores.json"
     assert json.loads(stored.read_text()) == result
+    check_export(run, tmp_path)
 
 
-def test_an_export_answers_and_scores_as_the_model_it_is_of(
-    translator, tmp_path
-) -> None:
+@pytest.mark.thorough(
+    instead="test_answers_to_every_validation_text_and_those_of_an_export, "
+    "test_an_answer_does_not_depend_on_its_neighbours"
+)
+def test_an_export_that_searches_with_beams(translator, tmp_path) -> None:
     run = translator(
         "evaluation.max_new_tokens=6", "evaluation.method={kind: beam, num_beams: 2}"
     )
     evaluate_run(run)
+    check_export(run, tmp_path)
+
+
+def check_export(run: Invocation, folder: Path) -> None:
+    """It answers and scores as the model that it is of, which is evaluated."""
     evaluations = run.run_folder / "evaluation"
-    answers = read_lines(evaluations / "validation/answers.jsonl")
     trained = load_trained(run.run_folder, run.config)
     asked = ("serving_default", "logits_ids")
-    write_signatures(trained, tmp_path / "saved_model/1", *asked)
-    found = evaluate_run(run, model=tmp_path / "saved_model")
-    folder = evaluations / "of-saved_model-1/validation"
-    assert read_lines(folder / "answers.jsonl") == answers
+    write_signatures(trained, folder / "saved_model/1", *asked)
+    found = evaluate_run(run, model=folder / "saved_model")
+    answers = (evaluations / "validation/answers.jsonl").read_bytes()
+    theirs = evaluations / "of-saved_model-1/validation/answers.jsonl"
+    assert theirs.read_bytes() == answers
     assert found["differences"].keys() >= {"perplexity", "accuracy", "bleu", "chrf"}
     assert found["differences"] == pytest.approx(
         dict.fromkeys(found["differences"], 0), abs=1e-3
