@@ -195,7 +195,7 @@ SLOW = {
 }
 THOROUGH = pytest.mark.thorough(
     instead="test_twin, test_every_file_is_right, "
-    "test_an_export_answers_and_scores_as_the_model_it_is_of"
+    "test_answers_to_every_validation_text_and_those_of_an_export"
 )
 
 
