@@ -80,7 +80,7 @@ def test_environment_of_children_keeps_what_the_user_has_set(monkeypatch):
     assert quiet_environment()["PATH"] == os.environ["PATH"]
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(instead="test_noise_of_an_import_is_dropped_at_every_level")
 def test_the_libraries_we_use_are_silent(tmp_path):
     program = (
         "import logging\n"

@@ -19,8 +19,15 @@ def fail(element: int) -> int:
         raise DataError(MESSAGE) if element else KeyError("a bug")
 
 
-@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
-@pytest.mark.parametrize("element", [0, 1])
+@pytest.mark.parametrize(
+    ("mode", "element"),
+    [
+        ("in_memory", 0),
+        ("in_memory", 1),
+        ("multi_processing", 1),
+        pytest.param("multi_processing", 0, marks=pytest.mark.thorough),
+    ],
+)
 def test_through_a_runner(mode: str, element: int, capfd) -> None:
     options = PipelineOptions(["--runner=FnApiRunner", f"--direct_running_mode={mode}"])
     pipeline = beam.Pipeline(options=options)

@@ -52,6 +52,24 @@ def nothing_cancelled(monkeypatch) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("workers", "size", "mode"),
+    [
+        (1, 10**9, "in_memory"),
+        (2, 50_000_000, "multi_processing"),
+        (2, 49_999_999, "multi_threading"),
+    ],
+)
+def test_processes_are_for_much_work(workers, size, mode) -> None:
+    options = beam_options(workers, size=size).get_all_options()
+    assert options["direct_running_mode"] == mode
+    assert options["direct_num_workers"] == workers
+    # Nothing is known of the size: it may be much.
+    if workers > 1:
+        options = beam_options(workers).get_all_options()
+        assert options["direct_running_mode"] == "multi_processing"
+
+
 def run(runner: type[PipelineRunner], *options: str) -> None:
     named = beam_options(1, f"{__name__}.{runner.__name__}", options)
     with run_pipeline(named) as pipeline:

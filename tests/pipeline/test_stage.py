@@ -24,8 +24,26 @@ from pipeline.document_batch import DocumentBatch
 from pipeline.examples import parse_records
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
-from pipeline.stage import data, finished_data
+from pipeline.stage import data, data_stage, finished_data
 from pipeline.tokenizers import load_tokenizer
+from tests.harness.stages import copy_of, stage
+from tests.small_run import invocations, write_corpus
+
+
+def small(folder: Path) -> None:
+    """The small corpus, and the data of a run over it by one worker."""
+    data(invocations(folder, write_corpus(folder / "corpus"))("run"))
+
+
+@pytest.fixture
+def done() -> Path:
+    return stage("data-small", small)
+
+
+@pytest.fixture
+def invoke_on_done(tmp_path: Path, done: Path):
+    """Makes the invocation of a run over the corpus whose data are made."""
+    return invocations(tmp_path, done / "corpus")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -44,18 +62,16 @@ def records(manifest: Manifest, split: str) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in batch.items()}
 
 
-def test_same_bytes_for_one_and_two_workers(invoke) -> None:
-    data(invoke("one", workers=1))
-    data(invoke("two", workers=2))
-    one, two = contents(invoke("one").run_folder / "data"), None
-    two = contents(invoke("two").run_folder / "data")
+def test_same_bytes_for_one_and_two_workers(invoke_on_done, done: Path) -> None:
+    invocation = invoke_on_done("two", workers=2)
+    data(invocation)
+    one, two = (contents(run / "data") for run in (done / "run", invocation.run_folder))
     assert len([name for name in one if name.startswith("records/train")]) > 2
     assert one == two
 
 
-def test_same_bytes_after_a_kill(invoke) -> None:
-    invocation = invoke("killed", workers=2)
-    data(invoke("whole"))
+def test_same_bytes_after_a_kill(invoke_on_done, done: Path) -> None:
+    invocation = invoke_on_done("killed", workers=2)
     command = [sys.executable, "-m", "pipeline", "data", str(invocation.config_file)]
     job = subprocess.Popen(
         [*command, "--run", str(invocation.run_folder), "--workers=2", "--quiet"],
@@ -67,8 +83,7 @@ def test_same_bytes_after_a_kill(invoke) -> None:
     os.killpg(job.pid, signal.SIGKILL)
     job.wait()
     assert not (invocation.run_folder / "data/manifest.json").exists()
-    done = {path: path.stat().st_mtime_ns for path in state.glob("documents-*.json")}
-    assert done
+    assert list(state.glob("documents-*.json"))
     # Half of a file that a writer was busy with when it was killed.
     (invocation.run_folder / "data/records").mkdir(exist_ok=True)
     half = invocation.run_folder / "data/records/.train-00000.tfrecord.1.tmp"
@@ -76,9 +91,7 @@ def test_same_bytes_after_a_kill(invoke) -> None:
 
     data(invocation)
     assert not half.exists()
-    assert contents(invocation.run_folder / "data") == contents(
-        invoke("whole").run_folder / "data"
-    )
+    assert contents(invocation.run_folder / "data") == contents(done / "run/data")
 
 
 def test_order_of_files_on_the_disk_does_not_show(invoke, corpus: Path) -> None:
@@ -114,11 +127,9 @@ def test_nothing_is_lost(invoke, corpus: Path) -> None:
     }
 
 
-def test_records_hold_the_words_of_the_corpus(invoke, corpus: Path) -> None:
-    invocation = invoke()
-    data(invocation)
-    manifest = read_manifest(invocation.run_folder / "data")
-    tokenizer = load_tokenizer(invocation.run_folder / "data/tokenizer")
+def test_records_hold_the_words_of_the_corpus(done: Path) -> None:
+    manifest = read_manifest(done / "run/data")
+    tokenizer = load_tokenizer(done / "run/data/tokenizer")
     found: Counter[int] = Counter()
     for split in ("train", "validation"):
         arrays = records(manifest, split)
@@ -128,17 +139,18 @@ def test_records_hold_the_words_of_the_corpus(invoke, corpus: Path) -> None:
         ids[row, column] = arrays["masked_ids"][row, slot]
         found.update(ids[ids > tokenizer.mask_id].tolist())
     texts = [
-        text for file in corpus.iterdir() for text in file.read_text().split("\n\n")
+        text
+        for file in (done / "corpus").iterdir()
+        for text in file.read_text().split("\n\n")
     ]
     expected = tokenizer.tokenize(tf.constant(texts)).flat_values.numpy()
     assert found == Counter(expected.tolist())
 
 
-def test_manifest_tells_the_truth(invoke) -> None:
-    invocation = invoke()
-    result = data(invocation)
-    manifest = read_manifest(invocation.run_folder / "data")
-    assert manifest.features == contract(invocation.config)
+def test_manifest_tells_the_truth(invoke_on_done, done: Path) -> None:
+    result = data_stage(done / "run").load()["result"]
+    manifest = read_manifest(done / "run/data")
+    assert manifest.features == contract(invoke_on_done().config)
     manifest.check_files()
     for split in ("train", "validation"):
         arrays = records(manifest, split)
@@ -146,14 +158,14 @@ def test_manifest_tells_the_truth(invoke) -> None:
         padding = (arrays["document_ids"] == 0).sum()
         assert padding == result["counts"]["padding"][split]
         assert arrays["masked_weights"].sum() == result["counts"]["predictions"][split]
-    content = json.loads((invocation.run_folder / "data/manifest.json").read_text())
+    content = json.loads((done / "run/data/manifest.json").read_text())
     assert [row["name"] for row in content["sources"]] == [
         "part-0.txt",
         "part-1.txt",
         "part-2.txt",
     ]
     assert content["config"]["data.sequence_length"] == 32
-    assert not (invocation.run_folder / "data/state").exists()
+    assert not (done / "run/data/state").exists()
 
 
 def test_splits_do_not_share_a_text(invoke, corpus: Path) -> None:
@@ -188,11 +200,10 @@ def test_exact_copies_are_dropped_and_counted(invoke, corpus: Path) -> None:
     assert sum(counts["documents"].values()) == 120
 
 
-def test_compressed_shards_hold_the_same_records(invoke) -> None:
-    plain, packed = invoke("plain"), invoke("packed", "data.compression=gzip")
-    data(plain)
+def test_compressed_shards_hold_the_same_records(invoke_on_done, done: Path) -> None:
+    packed = invoke_on_done("packed", "data.compression=gzip")
     data(packed)
-    first, second = (read_manifest(i.run_folder / "data") for i in (plain, packed))
+    first, second = map(read_manifest, (done / "run/data", packed.run_folder / "data"))
     assert second.split("train")[0].path.endswith(".tfrecord.gz")
     for one, other in zip(first.split("train"), second.split("train"), strict=True):
         raw = (first.folder / one.path).read_bytes()
@@ -200,8 +211,12 @@ def test_compressed_shards_hold_the_same_records(invoke) -> None:
         assert other.bytes < one.bytes
 
 
-def test_done_stage_is_skipped_and_a_changed_one_made_anew(invoke) -> None:
-    first = data(invoke())
+def test_done_stage_is_skipped_and_a_changed_one_made_anew(
+    invoke_on_done, done: Path
+) -> None:
+    invoke = invoke_on_done
+    copy_of(done / "run", invoke().run_folder)
+    first = data_stage(done / "run").load()["result"]
     manifest = invoke().run_folder / "data/manifest.json"
     written = manifest.stat().st_mtime_ns
     assert data(invoke()) == {**first, "skipped": True}
@@ -212,11 +227,12 @@ def test_done_stage_is_skipped_and_a_changed_one_made_anew(invoke) -> None:
     assert (kept / "manifest.json").stat().st_mtime_ns == written
 
 
-def test_data_of_another_vocabulary_is_refused_by_name(invoke) -> None:
-    data(invoke())
-    other = invoke("run", "tokenizer.vocabulary_size=100")
+def test_data_of_another_vocabulary_is_refused_by_name(
+    invoke_on_done, done: Path
+) -> None:
+    other = invoke_on_done("run", "tokenizer.vocabulary_size=100")
     with pytest.raises(ArtifactError, match=r"vocabulary_size: 120 there, 100 here"):
-        finished_data(other.config, other.run_folder)
+        finished_data(other.config, done / "run")
 
 
 def test_too_much_quarantine_stops_the_job(invoke, corpus: Path) -> None:
@@ -228,7 +244,7 @@ def test_too_much_quarantine_stops_the_job(invoke, corpus: Path) -> None:
     data(invoke("run", "data.maximum_quarantine_fraction=0.1"))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_vocabulary_too_large_for_the_corpus(invoke, workers: int) -> None:
     invocation = invoke("run", "tokenizer.vocabulary_size=5000", workers=workers)
     with pytest.raises(DataError, match=r"tokenizer\.vocabulary_size"):
@@ -254,10 +270,8 @@ def test_everything_filtered(invoke) -> None:
         data(invoke("run", "data.cleaning.minimum_characters=100000"))
 
 
-def test_altered_and_truncated_shards(invoke) -> None:
-    invocation = invoke()
-    data(invocation)
-    manifest = read_manifest(invocation.run_folder / "data")
+def test_altered_and_truncated_shards(done: Path, tmp_path: Path) -> None:
+    manifest = read_manifest(copy_of(done / "run/data", tmp_path / "data"))
     path = manifest.folder / manifest.split("train")[0].path
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])

@@ -44,8 +44,21 @@ def server() -> Iterator[str]:
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def client(server: str) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=server,
+        region_name="us-east-1",
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+    )
+
+
 @pytest.fixture
-def s3(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def s3(
+    server: str, client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Any]:
     """A client of a server with an empty bucket; the environment knows neither."""
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
@@ -53,13 +66,6 @@ def s3(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
     for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     use_options(options(server))
-    client = boto3.client(
-        "s3",
-        endpoint_url=server,
-        region_name="us-east-1",
-        aws_access_key_id="key",
-        aws_secret_access_key="secret",
-    )
     client.create_bucket(Bucket="bucket")
     yield client
     for entry in client.list_objects_v2(Bucket="bucket").get("Contents", []):
