@@ -59,6 +59,7 @@ def tensors_in(run_folder: Path, part: str) -> int:
     )
 
 
+@eagerly
 def test_adapters_from_yaml_to_a_model_that_can_be_exported(
     run, initial, monkeypatch
 ) -> None:

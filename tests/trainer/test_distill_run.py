@@ -22,7 +22,7 @@ from model.weights.assign import variables_of
 from pipeline.manifest import read_manifest
 from tests.harness.stages import copy_of
 from tests.trainer.conftest import _invocation as invocation_of
-from tests.trainer.conftest import trained_run
+from tests.trainer.conftest import eagerly, trained_run
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog
 from trainer.run import train
@@ -54,6 +54,7 @@ def learning_from(folder: Path, **keys: object) -> str:
     return f"training.distillation={{teacher: {folder}{told}}}"
 
 
+@eagerly
 def test_a_student_from_yaml(run, teacher, monkeypatch) -> None:
     keys = (*STEPS, "training.accumulation=2", learning_from(teacher.run_folder))
     whole = run(*keys, folder="whole")
