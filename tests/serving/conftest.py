@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,7 @@ from serving.tasks.masked import body_of
 from serving.trained import load_trained
 from tests.harness.stages import stage
 from tests.serving.native import PROGRAM, SOURCE, ask_natively, build, require_same
+from tests.serving.session import unoptimized
 
 CORPUS = """
 returns a tensor of the same shape as the input . if true , raise an error when the
@@ -172,17 +174,22 @@ def invocation_of(folder: Path, config: RunConfig = TINY, **export_keys) -> Invo
     )
 
 
-def exported_run(config: RunConfig) -> SimpleNamespace:
+def exported_run(config: RunConfig, *, optimized: bool = True) -> SimpleNamespace:
     """A run of a configuration and its export, made once for all tests; to be read.
+
+    Args:
+        config: The run.
+        optimized: Whether TensorFlow optimizes graphs, as it does for users.
 
     Returns:
         `run_folder`; `folder` of the export, in which `saved_model` (the version) and
         `tflite` lie; and the stage's `result`.
     """
-    described = hashlib.sha256(repr(config).encode()).hexdigest()[:8]
+    described = hashlib.sha256(repr((config, optimized)).encode()).hexdigest()[:8]
 
     def make(folder: Path) -> None:
-        export(invocation_of(make_run(folder / config.name, config), config))
+        with nullcontext() if optimized else unoptimized():
+            export(invocation_of(make_run(folder / config.name, config), config))
 
     made = stage(f"export-{config.objective.kind}-{described}", make)
     run_folder = made / config.name

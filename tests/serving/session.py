@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.config_pb2 import ConfigProto
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
@@ -83,6 +84,21 @@ def session_on(folder: Path, *, optimized: bool = False) -> Iterator[AskTexts]:
         yield ask
     finally:
         session.close()
+
+
+@contextmanager
+def unoptimized() -> Iterator[None]:
+    """What is traced, and what a server of ours loads, is run as it was written.
+
+    Of a model that writes that saves a third of what an export takes.
+    """
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("serving.server.models.servable._options", _not_optimizing)
+            yield
+    finally:
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
 def _not_optimizing() -> ConfigProto:

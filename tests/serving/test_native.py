@@ -10,24 +10,27 @@ from serving.tasks import task_of
 from tests.serving.conftest import LENGTH
 from tests.serving.native import ask_natively, require_same
 from tests.serving.native.requests import answers_of, requests_of
+from tests.serving.session import session_on
 from tests.serving.untrained import TINY, untrained
 
 MODELS = sorted(path.stem for path in TINY.glob("*.yaml"))
 
 
-def test_every_signature_answers_the_same_without_python(native, exported, client):
-    native(exported.saved_model, client.ask)
+def test_every_signature_answers_the_same_without_python(native, exported):
+    with session_on(exported.saved_model) as ask:
+        native(exported.saved_model, ask)
 
 
-def test_texts_of_any_kind_and_length(program, exported, ask):
+def test_texts_of_any_kind_and_length(program, exported):
     texts = ["", "the [MASK]", "[MASK] " * LENGTH, "ünknown 漢字 👩‍👩‍👧‍👦!", "a\x00b"]
     requests = [
         (name, {"text": np.array(texts, object)})
         for name in ("serving_default", "embed", "tokenize")
     ]
     answers = ask_natively(program, exported.saved_model, requests)
-    for (name, _), found in zip(requests, answers, strict=True):
-        require_same(found, ask(name, texts), atol=1e-6)
+    with session_on(exported.saved_model) as ask:
+        for (name, inputs), found in zip(requests, answers, strict=True):
+            require_same(found, ask(name, inputs), atol=1e-6)
 
 
 @pytest.fixture(scope="module")

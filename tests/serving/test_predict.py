@@ -121,7 +121,13 @@ def command(run_folder, tmp_path):
     return ["predict", str(config), "--run", str(run_folder)]
 
 
-def test_command_tries_the_examples(exported, command, capsys):
+@pytest.fixture
+def loaded(client, monkeypatch):
+    """Who asks is there already; others show that a command loads what it is given."""
+    monkeypatch.setattr("serving.asking.local_client", lambda model: client)
+
+
+def test_command_tries_the_examples(loaded, command, capsys):
     assert main(command) == 0
     printed = capsys.readouterr().out
     for text in TINY.export.examples:
@@ -154,7 +160,7 @@ def test_command_before_any_export(command, tmp_path, capsys):
     assert "transbeam export" in told
 
 
-def test_command_refuses_a_text_without_a_mask(exported, command, capsys):
+def test_command_refuses_a_text_without_a_mask(loaded, command, capsys):
     assert main([*command, "--text", "plain"]) == 2
     assert "'plain': there is no [MASK] to fill" in capsys.readouterr().err
 
@@ -174,7 +180,7 @@ def test_the_command_line_is_read_without_tensorflow():
     assert "--text TEXT" in done.stdout
 
 
-def test_a_run_ends_with_its_examples(exported, run_folder):
+def test_a_run_ends_with_its_examples(loaded, run_folder):
     from serving.__main__ import predict as predict_stage
 
     result = predict_stage(invocation_of(run_folder))
@@ -246,7 +252,9 @@ def test_files_in_and_out(client, server, tmp_path, capsys):
         ('{"text": "plain"}\n', "plain"),
     ],
 )
-def test_files_that_cannot_be_asked_about(exported, tmp_path, capsys, lines, message):
+def test_files_that_cannot_be_asked_about(
+    exported, loaded, tmp_path, capsys, lines, message
+):
     given = tmp_path / "texts.jsonl"
     given.write_text(lines)
     output = tmp_path / "answers.jsonl"

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from serving.gate.attention import attention_rows
 from serving.tasks import task_of
 from serving.tasks.attention import LONGEST
+from tests.serving.session import asking
 from tests.serving.untrained import untrained
 
 WITH_MAPS = ("masked", "sentence_pairs", "causal", "seq2seq")
@@ -26,17 +26,6 @@ def tokenizers(tmp_path_factory):
 @pytest.fixture(scope="module", params=WITH_MAPS)
 def trained(request, tokenizers):
     return untrained(request.param, tokenizers)
-
-
-def asking(trained):
-    """Asks the functions, as they are before they are exported."""
-
-    def ask(signature, columns):
-        function, specs = task_of(trained).endpoints()[signature]
-        given = [tf.constant(columns[spec.name], tf.string) for spec in specs]
-        return {name: value.numpy() for name, value in function(*given).items()}
-
-    return ask
 
 
 def texts_of(trained, *texts):

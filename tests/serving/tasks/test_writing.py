@@ -86,7 +86,8 @@ def config_of(name):
 )
 def run(request):
     """A run of each kind, exported: what is trained, the result, and how to ask."""
-    made = exported_run(config_of(request.param))
+    name = request.param
+    made = exported_run(config_of(name), optimized=name not in QUICK)
     path = made.saved_model
     with session_on(path) as ask:
         yield load_trained(made.run_folder), made.result, ask, path
