@@ -13,6 +13,7 @@ from configs.errors import ArtifactError
 from configs.objective import SpanQAConfig
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from serving.gate.answering import AnsweringJudge
+from serving.gate.attention import attention_rows
 from serving.gate.parity import require_passed
 from serving.predict import describe, predict
 from serving.tasks.answering import NEVER, best_spans
@@ -138,6 +139,11 @@ def test_the_gate_passes_true_spans_and_no_others(scene):
     misplaced = "answers that do not stand at their places"
     assert found("start", lambda start: start + 1) == [misplaced]
     assert found("answer", lambda answer: answer + b"x") == [misplaced]
+
+
+def test_who_looks_at_whom_is_told(scene):
+    (row,) = attention_rows("functions", scene.ask, scene.trained)
+    require_passed([row])
 
 
 def test_the_gate_passes_readers_for_phones_and_no_others(scene):

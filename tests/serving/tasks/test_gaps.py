@@ -17,12 +17,13 @@ from model.generation.generate import generate
 from model.generation.ragged import unpad
 from model.generation.steps import seq2seq_steps
 from serving.gaps import tokenize_with_gaps
+from serving.gate.attention import attention_rows
 from serving.gate.gaps import GapsJudge
 from serving.gate.parity import require_passed
 from serving.predict import describe, predict
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
-from tests.serving.session import AskingClient, session_on
+from tests.serving.session import AskingClient, asking, session_on
 from tests.serving.tasks.scenes import Scene
 from tests.serving.tasks.writers import (
     SMALL,
@@ -235,6 +236,11 @@ def test_hostile_texts_and_an_empty_batch(run):
     assert not answers["fills"][2:].any()  # no gap is in them
     empty = ask("serving_default", {"text": np.array([], object)})
     assert {len(value) for value in empty.values()} == {0}
+
+
+def test_who_looks_at_whom_is_told(run):
+    (row,) = attention_rows("functions", asking(run.trained), run.trained)
+    require_passed([row])
 
 
 def test_predict_fills_the_gaps(run):

@@ -18,6 +18,7 @@ from configs.objective import (
 )
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from serving.forms import ask_saved_model
+from serving.gate.attention import attention_rows
 from serving.gate.parity import require_passed
 from serving.savedmodel import write_saved_model
 from serving.tasks import task_of
@@ -176,6 +177,11 @@ def test_the_gate_passes_true_answers_and_no_others(scene):
     assert turned == ["labels"]
     best = found("serving_default", "label", lambda label: label + b"x")
     assert best == ["labels"]
+
+
+def test_who_looks_at_whom_is_told(scene):
+    (row,) = attention_rows("functions", scene.ask, scene.trained)
+    require_passed([row])
 
 
 def test_the_gate_passes_files_for_phones_and_no_others(scene):

@@ -16,12 +16,13 @@ from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from model.generation.generate import generate
 from model.generation.ragged import left_pad, unpad
 from model.generation.steps import decoder_steps
+from serving.gate.attention import attention_rows
 from serving.gate.parity import require_passed
 from serving.gate.prefix import PrefixJudge
 from serving.predict import describe, predict
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
-from tests.serving.session import AskingClient, session_on
+from tests.serving.session import AskingClient, asking, session_on
 from tests.serving.tasks.scenes import Scene
 from tests.serving.tasks.writers import SMALL, log_likelihood, rows_of, wishes
 
@@ -218,6 +219,11 @@ def test_hostile_texts_and_an_empty_batch(run):
     nothing = np.array([], object)
     empty = ask("score", {"text": nothing, "target_text": nothing})
     assert {len(value) for value in empty.values()} == {0}
+
+
+def test_who_looks_at_whom_is_told(run):
+    (row,) = attention_rows("functions", asking(run.trained), run.trained)
+    require_passed([row])
 
 
 def test_predict_tells_people_how_it_goes_on(run):

@@ -11,6 +11,7 @@ from configs.objective import TokenClassificationConfig
 from configs.tags import EntityTags
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving.gate.attention import attention_rows
 from serving.gate.parity import require_passed
 from serving.predict import describe, predict
 from serving.tasks.tagging import entities
@@ -115,6 +116,11 @@ def test_the_gate_passes_true_tags_and_no_others(scene):
         "log-probability",
         "log-probability below the best tag's",
     ]
+
+
+def test_who_looks_at_whom_is_told(scene):
+    (row,) = attention_rows("functions", scene.ask, scene.trained)
+    require_passed([row])
 
 
 def test_the_gate_passes_taggers_for_phones_and_no_others(scene):
