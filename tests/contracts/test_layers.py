@@ -44,6 +44,7 @@ from model.layers.residual import (
     ScaledResidual,
 )
 from tests.model.compiling import ON_JAX, compiled_on_jax
+from tests.model.conftest import others_thorough
 
 B, T, D = 3, 5, 8
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -595,7 +596,7 @@ def test_what_is_announced_is_what_comes(case, policy):
 
 
 @each_layer
-@pytest.mark.parametrize("policy", POLICIES[1:])
+@pytest.mark.parametrize("policy", others_thorough(POLICIES, POLICIES[1:]))
 def test_half_precision_is_close_to_float32(case, policy):
     exact, layer = case.build("float32"), case.build(policy)
     for either in (exact, layer):
@@ -605,7 +606,7 @@ def test_half_precision_is_close_to_float32(case, policy):
     answer = keras.ops.convert_to_numpy(call(layer, case)).astype("float32")
     # Values are of size one. bfloat16 keeps 8 bits, float16 11, and a layer rounds
     # a handful of times.
-    tolerance = {"mixed_bfloat16": 0.06, "mixed_float16": 0.008}[policy]
+    tolerance = {"float32": 0, "mixed_bfloat16": 0.06, "mixed_float16": 0.008}[policy]
     np.testing.assert_allclose(answer, expected, rtol=0, atol=tolerance)
 
 
@@ -649,8 +650,12 @@ def test_saved_and_loaded_it_answers_the_same(case, tmp_path):
     np.testing.assert_array_equal(new, old)
 
 
+# JAX has no other way than to compile.
 @each_layer
-def test_one_training_step_moves_every_weight(case):
+@pytest.mark.parametrize(
+    "eager", [False] if ON_JAX else others_thorough([True, False], [True])
+)
+def test_one_training_step_moves_every_weight(case, eager):
     layer = case.build("float32")
     inputs = symbols(case)
     x = dict(inputs)
@@ -664,7 +669,7 @@ def test_one_training_step_moves_every_weight(case):
     model.compile(
         keras.optimizers.SGD(1.0),
         "mse",
-        run_eagerly=not ON_JAX,
+        run_eagerly=eager,
         jit_compile=ON_JAX,
     )
 

@@ -12,6 +12,7 @@ from model.adaptation.weight_pruning import (
     measure_sparsity,
     prune_weights,
 )
+from tests.model.conftest import others_thorough
 from tests.model.stacks import logits, small_model, train
 
 
@@ -71,11 +72,12 @@ def test_pruned_in_steps_is_pruned_at_once(shares, seed):
         )
 
 
-def test_training_leaves_zeros_and_moves_the_rest(tmp_path):
+@pytest.mark.parametrize("eager", others_thorough([True, False], [True]))
+def test_training_leaves_zeros_and_moves_the_rest(tmp_path, eager):
     model = small_model(num_heads=2)
     before = prune_weights(model, 0.75)
     old = {w.path: keras.ops.convert_to_numpy(w) for w in model.weights}
-    train(model)
+    train(model, eager=eager)
     assert measure_sparsity(model) == before
     for weight in model.weights:
         now = keras.ops.convert_to_numpy(weight)

@@ -334,14 +334,16 @@ def test_contrastive_search_keeps_hidden_states(decoder):
     assert alone[0].tolist() == together[1].tolist()
 
 
-def test_a_sample_is_the_same_compiled_or_not_and_alone_or_not(decoder):
+@pytest.mark.parametrize("jit", others_thorough([False, True], [False]))
+def test_a_sample_is_the_same_compiled_or_not_and_alone_or_not(decoder, jit):
     steps = decoder_steps(decoder("rope", "grouped", num_layers=1))
     seeds = np.array([7, 8, 9], "int32")
     method = SampleConfig(temperature=2.0, top_p=0.95)
     config = GenerationConfig(max_new_tokens=6, method=method)
     eager = numbers(generate(steps, *left_pad(PROMPTS), config=config, seeds=seeds))
     texts = unpad(eager["token_ids"], eager["lengths"])
-    graph = write(steps, compiling=compiled, seeds=seeds, method=method)
+    in_one = partial(compiled, jit=jit)
+    graph = write(steps, compiling=in_one, seeds=seeds, method=method)
     assert unpad(graph["token_ids"], graph["lengths"]) == texts
     alone = write(steps, prompts=PROMPTS[1:2], seeds=seeds[1:2], method=method)
     assert alone["token_ids"][0].tolist() == texts[1]
