@@ -55,16 +55,19 @@ class Quietly(MetaPathFinder, Loader):
             return None  # a command's own `quiet_import` is at it
         # Without that lock: who waits for it here holds Python's lock of the module.
         quiet._import_quietly([library])
-        if name not in sys.modules:
+        module = sys.modules.get(name)
+        if module is None:
             return None
-        self.specs[name] = sys.modules[name].__spec__
-        return ModuleSpec(name, self)
+        # Python asks the module for its spec, too, and would execute it again by that.
+        spec = ModuleSpec(name, self)
+        self.specs[name], module.__spec__ = module.__spec__, spec
+        return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return sys.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module has been executed; Python has only put our spec in its place."""
+        """It has been executed already."""
         module.__spec__ = self.specs.pop(module.__name__)
 
 
