@@ -31,6 +31,7 @@ from serving.tasks import task_of
 from serving.warmup import write_warm_up
 from tests.serving.conftest import TINY, invocation_of
 from tests.serving.images.making import file_of, held, picture
+from tests.serving.native import require_same
 from tests.serving.session import session_on
 from tests.serving.tasks.scenes import Scene, judged_by_another, remembered, rows_of
 from tests.serving.untrained import write_signatures
@@ -149,14 +150,8 @@ def test_the_gate_passes_files_of_images_and_no_others(scene):
 def test_an_exported_model_answers_as_its_functions(scene, version, files):
     with session_on(version) as ask:
         for name in ("serving_default", "pixels"):
-            found = ask(name, {"image_bytes": files})
-            expected = scene.ask(name, {"image_bytes": files})
-            assert found.keys() == expected.keys()
-            for output, value in expected.items():
-                if value.dtype == np.float32:
-                    np.testing.assert_allclose(found[output], value, atol=2e-6)
-                else:
-                    np.testing.assert_array_equal(found[output], value)
+            given = {"image_bytes": files}
+            require_same(ask(name, given), scene.ask(name, given))
         empty = ask("serving_default", {"image_bytes": []})
     assert {len(value) for value in empty.values()} == {0}
 
