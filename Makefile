@@ -5,6 +5,9 @@
 # make test-all   runs the thorough tests as well, PART=name those of a part
 # make test-changed   runs the tests that a change can reach, nearest first
 
+# What one run has compiled, the next one loads.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -85,8 +85,12 @@ class Report:
         yield f"{len(self.seconds):,} tests, {total / 60:.1f} minutes of them: {shares}"
         for made in stages.built(os.environ[stages.RUN]):
             yield f"stage {made['stage']}: built once, {made['seconds']:.1f} s"
-        for what, count in sorted(self.exports.items()):
-            yield f"exported outside of stages: {what}: {count}"
+        if self.exports:
+            most = ", ".join(f"{n} {c}" for n, c in self.exports.most_common(3))
+            yield (
+                f"{self.exports.total()} SavedModels of a few signatures were written by "
+                f"{len(self.exports)} tests for themselves, most by {most}"
+            )
         for reason, count in self.skipped.most_common():
             yield f"skipped {count}: {reason}"
         for name in self.changed:

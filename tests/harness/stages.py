@@ -72,7 +72,7 @@ def copy_of(folder: Path, target: Path) -> Path:
     shutil.copytree(folder, target)
     for path in target.rglob("*"):
         if path.is_file():
-            path.chmod(0o644)
+            path.chmod(path.stat().st_mode | 0o200)
     return target
 
 
@@ -110,7 +110,7 @@ def key() -> str:
     """Hashes all that a finished stage can depend on."""
     files = [
         *(file for room in PRODUCT for file in (ROOT / room).rglob("*")),
-        *(file for file in (ROOT / "tests").rglob("*.py") if _is_helper(file)),
+        *(file for file in (ROOT / "tests").rglob("*") if _is_helper(file)),
         ROOT / "transbeam.py",
         ROOT / "setup.py",
         ROOT / "constraints.txt",
@@ -166,7 +166,7 @@ def _protect(folder: Path) -> None:
     """Lets nobody write into files; what root writes all the same, `changed` finds."""
     for path in folder.rglob("*"):
         if path.is_file():
-            path.chmod(0o444)
+            path.chmod(path.stat().st_mode & ~0o222)
 
 
 def _log(root: Path, name: str, seconds: float) -> None:
