@@ -111,16 +111,18 @@ def test_garbage_collector_skips_what_was_imported_and_works_on(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_optional_library_is_there_again_after_the_import(tmp_path):
-    (tmp_path / "plotting.py").write_text(
-        "try:\n    import matplotlib as found\nexcept ImportError:\n    found = None\n"
+@pytest.mark.parametrize("library", ["matplotlib", "sklearn"])
+def test_optional_library_is_there_again_after_the_import(tmp_path, library):
+    (tmp_path / f"{library}.py").touch()
+    (tmp_path / "keras_like.py").write_text(
+        f"try:\n    import {library} as found\nexcept ImportError:\n    found = None\n"
     )
     program = (
         "from configs.quiet import quiet_import\n"
-        "quiet_import('plotting')\n"
-        "import plotting\n"
-        "assert plotting.found is None\n"
-        "import matplotlib.pyplot\n"
+        "quiet_import('keras_like')\n"
+        "import keras_like\n"
+        "assert keras_like.found is None\n"
+        f"import {library}\n"
     )
     done = python(program, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -68,6 +68,7 @@ PARTS = {
             "tests/trainer/test_step.py",
             "tests/trainer/test_adaptation.py",
             "tests/trainer/test_distill.py",
+            "tests/trainer/distribution/test_workers.py",
             "tests/trainer/optimizers",
             "model",
         ),

@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if _is_worker(config):
         return
     os.environ[stages.RUN] = uuid.uuid4().hex
+    os.environ[stages.KEY] = stages.key_of_now()
     stages.tidy()
     config.pluginmanager.register(Report(config), "transbeam-report")
 
@@ -83,18 +84,24 @@ class Report:
             for phase, seconds in phases.items()
         )
         yield f"{len(self.seconds):,} tests, {total / 60:.1f} minutes of them: {shares}"
-        for made in stages.built(os.environ[stages.RUN]):
-            yield f"stage {made['stage']}: built once, {made['seconds']:.1f} s"
+        for made in self.made():
+            times = "once" if made["times"] == 1 else f"{made['times']} times"
+            yield f"stage {made['stage']}: built {times}, {made['seconds']:.1f} s"
         if self.exports:
-            most = ", ".join(f"{n} {c}" for n, c in self.exports.most_common(3))
-            yield (
-                f"{self.exports.total()} SavedModels of a few signatures were written by "
-                f"{len(self.exports)} tests for themselves, most by {most}"
-            )
+            by = f"{len(self.exports)} tests for themselves"
+            yield f"{self.exports.total()} SavedModels were written by {by}, most by"
+            yield from (f"    {n}: {c}" for n, c in self.exports.most_common(3))
         for reason, count in self.skipped.most_common():
             yield f"skipped {count}: {reason}"
         for name in self.changed:
             yield f"ERROR: a test wrote into a shared stage: {name}"
+
+    @staticmethod
+    def made() -> list[dict[str, Any]]:
+        """The stages that this run has built, and how often: once, if all is well."""
+        found = stages.built(os.environ[stages.RUN])
+        times = Counter(made["stage"] for made in found)
+        return [made | {"times": times[made["stage"]]} for made in found]
 
     def phases(self) -> dict[str, float]:
         """Seconds of all setups, all calls and all teardowns."""
@@ -108,7 +115,7 @@ class Report:
             "outcomes": self.outcomes,
             "phases": self.phases(),
             "skipped": self.skipped,
-            "stages": stages.built(os.environ[stages.RUN]),
+            "stages": self.made(),
             "exports": self.exports,
             "tests": self.seconds,
         }

@@ -30,8 +30,9 @@ PRODUCT = ("configs", "pipeline", "model", "trainer", "serving")
 # Of states of the code; in a young one another run may still be at work.
 KEPT = 3
 YOUNG = 3600.0  # seconds
-# Names a run of the tests, in all of its workers.
+# Names a run of the tests, and its stages' key, in all of its workers.
 RUN = "TRANSBEAM_TEST_RUN"
+KEY = "TRANSBEAM_STAGES_KEY"
 
 # Of this process.
 making: list[str] = []
@@ -105,8 +106,13 @@ def tidy(root: Path = FOLDER) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@cache
 def key() -> str:
+    """The name of this state of the code; the same in all workers of a run."""
+    return os.environ.get(KEY) or key_of_now()
+
+
+@cache
+def key_of_now() -> str:
     """Hashes all that a finished stage can depend on."""
     files = [
         *(file for room in PRODUCT for file in (ROOT / room).rglob("*")),

@@ -74,16 +74,16 @@ def test_another_processor_or_helper_has_other_stages(monkeypatch, tmp_path):
     keys = set()
     for processor in ("a", "b"):
         monkeypatch.setattr(stages, "_processor", lambda name=processor: name)
-        keys.add(stages.key.__wrapped__())
+        keys.add(stages.key_of_now.__wrapped__())
     assert len(keys) == 2
     helper = tmp_path / "tests/helper.py"
     helper.parent.mkdir()
     monkeypatch.setattr(stages, "ROOT", tmp_path)
     for content in ("1", "2"):
         helper.write_text(content)
-        keys.add(stages.key.__wrapped__())
+        keys.add(stages.key_of_now.__wrapped__())
     (tmp_path / "tests/test_it.py").write_text("3")
-    keys.add(stages.key.__wrapped__())
+    keys.add(stages.key_of_now.__wrapped__())
     assert len(keys) == 4
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import keras
 import pytest
 
 from configs.errors import ArtifactError, ConfigError
@@ -106,7 +107,8 @@ def run(backend: str, *cases: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+# Each where its backend is tested: `make test` and `make test-jax`.
+@pytest.mark.parametrize("backend", [keras.backend.backend()])
 def test_two_replicas_are_as_one_device(backend) -> None:
     run(backend, "devices", "quick")
 
