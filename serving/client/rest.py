@@ -102,6 +102,11 @@ class RestClient:
         raise ServerError("UNAVAILABLE", f"{self._model} broke off amid a text")
 
     def close(self) -> None:
+        # `clear` alone lets go of what closes once nobody holds it, and an error may;
+        # a server with TLS waits half a minute for a client that says no goodbye.
+        pools = self._pool.pools
+        for key in pools.keys():  # noqa: SIM118 - it cannot be iterated over
+            pools[key].close()
         self._pool.clear()
 
     def __enter__(self) -> Self:

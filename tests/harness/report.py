@@ -155,3 +155,21 @@ def _count_exports() -> None:
 
     archive.write_out = counted
     module._counted = True
+
+
+def main() -> None:
+    """Prints what reports add up to: `python -m tests.harness.report FILE...`."""
+    skipped: Counter[str] = Counter()
+    for name in sys.argv[1:]:
+        report = json.loads(Path(name).read_text("utf-8"))
+        minutes = sum(report["phases"].values()) / 60
+        tests = len(report["tests"])
+        print(f"{Path(name).stem}: {tests:,} tests, {minutes:.1f} minutes of them")
+        skipped.update(report["skipped"])
+    # A promise whose test was skipped is not held here.
+    for reason, count in skipped.most_common():
+        print(f"SKIPPED {count}: {reason}")
+
+
+if __name__ == "__main__":
+    main()

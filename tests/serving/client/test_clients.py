@@ -1,5 +1,8 @@
 """Both clients get the same from a server, and tell in the same way what goes wrong."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -115,3 +118,29 @@ def test_nobody_there(scheme):
 def test_what_is_no_address(address):
     with pytest.raises(ConfigError, match="is not the address of a server"):
         connect(address, NAME)
+
+
+def test_who_was_refused_says_goodbye_while_the_error_is_still_held():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        ThreadPoolExecutor() as one,
+    ):
+
+        def refuse():
+            there, _ = listening.accept()
+            with there:
+                there.settimeout(10.0)
+                there.recv(65536)
+                body = b'{"error": "no"}'
+                there.sendall(b"HTTP/1.1 401 No\r\nContent-Length: 15\r\n\r\n" + body)
+                return there.recv(1)
+
+        heard = one.submit(refuse)
+        host, port = listening.getsockname()
+        with (
+            connect(f"http://{host}:{port}", NAME) as client,
+            pytest.raises(ServerError, match="no") as error,
+        ):
+            client.signatures()
+        assert heard.result() == b""
+        assert error.value.code == "UNAUTHENTICATED"

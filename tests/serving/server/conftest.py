@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -62,6 +63,17 @@ class Client:
         """Status and JSON."""
         status, _, answer = self.send("GET", path)
         return status, json.loads(answer)
+
+
+@pytest.fixture(autouse=True)
+def a_log_as_it_was():
+    """The command sets up the log of its process, which here is that of all tests."""
+    log = logging.getLogger("transbeam.serve")
+    handlers, level, propagate = [*log.handlers], log.level, log.propagate
+    yield
+    log.handlers[:] = handlers
+    log.setLevel(level)
+    log.propagate = propagate
 
 
 @contextmanager
