@@ -192,6 +192,7 @@ SLOW = {
     "sst2_born_again",
     "sst2_student",
     "tinyshakespeare",
+    "wnut17",
 }
 THOROUGH = pytest.mark.thorough(
     instead="test_twin, test_every_file_is_right, "

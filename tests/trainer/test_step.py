@@ -13,6 +13,7 @@ from configs.training import TrainingConfig
 from model.layers.block import TransformerBlock
 from tests.model.conftest import fewer_on_jax, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from tests.trainer.conftest import eagerly
 from trainer.asks import asks_of
 from trainer.losses import Loss
 from trainer.step import batch as batches
@@ -82,6 +83,7 @@ def test_accumulated_is_the_whole_batch(kind) -> None:
         )
 
 
+@eagerly
 @pytest.mark.parametrize("kind", ["masked", pytest.param("seq2seq", marks=without_jax)])
 def test_scores_by_and_by_are_all_scores_at_once(kind, monkeypatch) -> None:
     """Of a head with a bias, and of a table that is also read, with all of the loss."""
@@ -183,6 +185,7 @@ def test_the_loss_by_hand() -> None:
     assert float(sums["correct"]) == hits[asked].sum()
 
 
+@eagerly
 def test_padding_has_no_say() -> None:
     batch = random_batch(OBJECTIVES["causal"], 4)
     other = dict(batch)
@@ -212,6 +215,7 @@ def test_smoothing_and_z_loss_by_hand() -> None:
     assert float(sums["logits"]["cost"]) == pytest.approx(log_sum - 3.0, rel=1e-6)
 
 
+@eagerly
 def test_clipped_after_it_is_added_up() -> None:
     batch = random_batch(OBJECTIVES["causal"], 8)
     before, _, numbers = after("causal", [batch], clip_norm=None)
@@ -295,6 +299,7 @@ def test_float16_scales_its_loss_and_finds_a_scale() -> None:
     assert int(state.since_skipped.value) == 0
 
 
+@eagerly
 def test_weights_like_float32_with_any_loss_scale() -> None:
     """The scale is divided out before clipping."""
     batch = random_batch(OBJECTIVES["causal"], 4)
