@@ -2,7 +2,9 @@
 
 import difflib
 import json
+import sqlite3
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 
 import coverage
@@ -77,12 +79,13 @@ class Recording:
     def breadth(self, test: str) -> int:
         """How many of the project's files a test executes by itself."""
         if not self._breadth:
-            counts: dict[str, int] = defaultdict(int)
-            for file in self._data.measured_files():
-                contexts = self._data.contexts_by_lineno(file).values()
-                for context in set().union(*contexts):
-                    counts[context] += 1
-            self._breadth = counts
+            # The API has no such question, and the schema is documented.
+            with closing(sqlite3.connect(self._data.data_filename())) as data:
+                counted = data.execute(
+                    "select context, count(distinct file_id) from line_bits "
+                    "join context on context.id = context_id group by context_id"
+                )
+                self._breadth = dict(counted.fetchall())
         return self._breadth.get(test, 0)
 
     def _tests_of(self, contexts: dict[int, list[str]], lines: set[int]) -> set[str]:
