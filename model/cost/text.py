@@ -123,4 +123,10 @@ def _attention(rows_by_length: list[dict[str, int]]) -> list[Row]:
 
 
 def _megabytes(size: int) -> str:
+    """Writes a size with more digits where it is below one megabyte.
+
+    Example:
+    >>> _megabytes(2_000), _megabytes(2_340_000)
+    ('0.002', '2.3')
+    """
     return f"{size / 1e6:,.3f}" if size < 1e6 else f"{size / 1e6:,.1f}"

@@ -106,6 +106,12 @@ def test_choosing_is_what_it_is_by_hand() -> None:
         assert (columns[row][len(found) :] == 40).all()
 
 
+def test_records_full_of_words_are_counted_apart() -> None:
+    units = np.array([[1, 2, 3, 4], [1, 2, 3, 4]], np.int32)
+    found = choose(units, bits(2, 4), np.array([4, 4]), 4)
+    assert found.tolist() == [[0, 1, 2, 3], [0, 1, 2, 3]]
+
+
 def test_a_word_longer_than_all_slots_is_never_chosen() -> None:
     units = np.array([[1, 1, 1, 1, 1, 2]], np.int32)
     for seed in range(20):
