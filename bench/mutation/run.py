@@ -47,7 +47,7 @@ def main() -> None:
                         results.write(json.dumps(answers[number]) + "\n")
                     print(row(mutant, answers[number]), flush=True)
     else:
-        print("\n".join(row(m, answers[n]) for n, m in enumerate(mutants)))
+        print("\n".join(row(mutants[n], answers[n]) for n in sorted(answers)))
     found = sum(answer["killed"] for answer in answers.values())
     print(f"{found} of {len(answers)} mutants are found")
 
