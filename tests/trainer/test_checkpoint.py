@@ -135,6 +135,9 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
         checkpoints.save(state, 2)
         with pytest.raises(ArtifactError, match="no space is left"):
             checkpoints.save(state, 3)
+        checkpoints.save(state, 4)
+        with pytest.raises(ArtifactError, match="no space is left"):
+            checkpoints.close()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
     full = shutil.disk_usage(tmp_path)._replace(free=1000)
