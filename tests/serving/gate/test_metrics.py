@@ -17,6 +17,7 @@ from configs.objective import (
     TokenClassificationConfig,
 )
 from serving.forms import PhoneModel
+from serving.gate import perplexity
 from serving.gate.labelled import Question, ask_keras, labelled
 from serving.gate.metrics import Accuracy, Explained, metric_of
 from serving.gate.parity import check_metric
@@ -544,3 +545,13 @@ def test_a_file_that_cannot_be_asked_is_a_failed_row(exported):
     assert [(row.form, row.check, row.passed) for row in rows] == [
         ("TFLite float32", "does not run (failed to prepare)", False)
     ]
+
+
+def test_texts_are_read_as_far_as_the_cache_and_all_of_them_go(monkeypatch):
+    texts = [perplexity._Text(np.arange(10)) for _ in range(3)]
+    monkeypatch.setattr(perplexity, "_texts", lambda *_: texts)
+    monkeypatch.setattr(perplexity, "_TOKENS", 6)
+    config = SimpleNamespace(export=SimpleNamespace(tflite_cache=4))
+    bounded = list(perplexity._bounded(SimpleNamespace(config=config), None))
+    # Four tokens are asked for where five are read; then two of six are left.
+    assert [text.ids.tolist() for text in bounded] == [[0, 1, 2, 3, 4], [0, 1, 2]]
