@@ -83,14 +83,14 @@ setup(
             *LANGUAGES,
             # The schema of docker-compose.yml.
             "check-jsonschema",
-            # What each test executes, for `make test-changed`: ADR 34.
+            # Records what each test executes, for `make test-changed`: ADR 34.
             "coverage>=7.10",
             # Certificates to serve with.
             "cryptography",
             # An S3 server for the tests; `moto[server]` would bring all of AWS.
             "flask",
             "flask-cors",
-            # Who imports whom, also behind import-linter.
+            # The import graph; import-linter brings it.
             "grimp",
             "moto[s3]",
             "hypothesis",

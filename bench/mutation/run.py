@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def read_answers(results: Path) -> dict[int, dict]:
-    """What is known already, by the mutant's number."""
+    """Reads the answers of earlier runs, by the mutant's number."""
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
     return {answer["mutant"]: answer for answer in map(json.loads, lines)}
 
@@ -74,7 +74,7 @@ def copy_of_commit(commit: str) -> Iterator[Path]:
 
 
 def ask(folder: Path, mutant: Mutant) -> dict:
-    """Whether the quick tests find a mutant, which did, and after how long."""
+    """Puts a mutant to the quick tests: found or not, by which, after how long."""
     file = folder / mutant.path
     clean = file.read_bytes()
     file.write_bytes(mutant.apply(clean))

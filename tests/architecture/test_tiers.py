@@ -1,4 +1,4 @@
-"""What only `make test-all` runs has a quick test that holds the same in smaller."""
+"""Thorough tests name the quick ones that hold the same in smaller."""
 
 import ast
 import re
