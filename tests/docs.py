@@ -29,7 +29,7 @@ DONE_BEFORE = {"make test"}
 # That it learns much is not what its commands are run for.
 DEMO_STEPS = ("steps: 1300", "steps: 150")
 READERS = 2
-# The run that a command works on: `configs/tiny/masked.yaml` and `runs/tiny_masked` are one.
+# The run of a command: `configs/tiny/masked.yaml` and `runs/tiny_masked` are one.
 RUN = re.compile(r"\b(?:configs/|runs/)((?:tiny[/_])?\w+)")
 
 
