@@ -36,7 +36,7 @@ def test_an_update_lowers_the_loss_and_moves_what_learns(kind):
         for weight in model.trainable_variables
         if (ops.convert_to_numpy(weight) != before[weight.path]).any()
     }
-    # What a key's bias adds to all scores of a query, softmax takes out again.
+    # Softmax takes out again what a key's bias adds to all scores of a query.
     assert {path for path in before if not path.endswith("bias")} <= moved
     for _ in range(5):
         last = float(update(batch)["loss"])

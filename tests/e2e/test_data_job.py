@@ -37,7 +37,7 @@ class Made:
     manifest: Manifest
 
 
-# What others have already: another label, or another task of the same pairs.
+# Kinds like one that is quick: another label, or another task of the same pairs.
 RARELY = ("sentence_order", "pair_regression", "text_to_text")
 CONTRACT = pytest.mark.thorough(instead="test_records_keep_the_contract")
 

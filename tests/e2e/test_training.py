@@ -49,7 +49,7 @@ class Killed(Exception):
     """The process is gone, as far as the test can play it."""
 
 
-# What differs in how it is read, masked or asked; the others are thorough.
+# One of each way to be read, masked or asked; the others are thorough.
 QUICK = ("masked_dynamic",)
 THOROUGH = pytest.mark.thorough(instead="test_trains_and_says_how_well")
 

@@ -1,4 +1,4 @@
-"""What has changed since a commit: files, and the functions in them."""
+"""Changes since a commit: files, and the functions in them."""
 
 import ast
 import subprocess
@@ -46,7 +46,7 @@ def changes_since(commit: str, root: Path = ROOT) -> list[Change]:
 
 
 def compare(path: str, before: bytes | None, after: bytes | None) -> Change:
-    """What differs between two versions of a file; None where there is no file.
+    """Compares two versions of a file; None where there is no file.
 
     Example:
     >>> compare("a.py", b"x = 1", b"x = 1  # said").elsewhere

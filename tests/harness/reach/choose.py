@@ -9,7 +9,7 @@ from tests.harness.reach.changes import ROOT, Change
 from tests.harness.reach.graph import PACKAGES, ImportGraph
 from tests.harness.reach.recording import Recording
 
-# How near a test is to a change; the lowest number runs first.
+# Nearness of a test to a change; the lowest number runs first.
 ITSELF, CHANGED_LINES_NEAR, CHANGED_LINES, SAME_CODE, IMPORTS, PERHAPS = range(6)
 REASONS = (
     "changed itself",

@@ -1,4 +1,4 @@
-"""Who imports whom, also by name at run time, from grimp's picture of the project."""
+"""The import graph of the project, with imports by name at run time."""
 
 import ast
 import re
@@ -51,7 +51,7 @@ class ImportGraph:
         return package if (self.root / package).exists() else f"{name}.py"
 
     def _named(self, module: str, known: set[str]) -> Iterator[str]:
-        """What a module imports beside its import statements."""
+        """Lists what a module imports beside its import statements."""
         source = (self.root / self.file(module)).read_bytes()
         if module == COMMAND:
             yield from _imports(source) & known
