@@ -1,6 +1,7 @@
 """The exported files as the programs that will use them see them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,14 @@ AskTexts = Callable[[str, Texts], Mapping[str, np.ndarray]]
 
 
 def ask_saved_model(folder: Path) -> AskTexts:
-    """A SavedModel, loaded as Python programs do."""
-    signatures = tf.saved_model.load(str(folder)).signatures
+    """A SavedModel, loaded as Python programs do, once and when it is first asked."""
+
+    @cache
+    def signatures() -> Any:
+        return tf.saved_model.load(str(folder)).signatures
 
     def ask(signature: str, texts: Texts) -> Mapping[str, np.ndarray]:
-        function = signatures[signature]
+        function = signatures()[signature]
         specs = function.structured_input_signature[1]
         inputs = {
             name: tf.constant(of, specs[name].dtype) for name, of in texts.items()

@@ -15,7 +15,7 @@ import tensorflow as tf
 from configs.errors import ArtifactError, UserError
 from configs.objective import ImageClassificationConfig
 from configs.run import RunConfig
-from serving.forms import PhoneModel, ask_saved_model
+from serving.forms import AskTexts, PhoneModel
 from serving.gate.attention import attention_rows
 from serving.gate.judge import Judge
 from serving.gate.metrics import Metric
@@ -34,7 +34,11 @@ _ON_PHONES: dict[str, dict[str, bool]] = {
 
 
 def check_parity(
-    trained: Trained, judge: Judge, saved_model: Path, tflite: Mapping[str, Path]
+    trained: Trained,
+    judge: Judge,
+    saved_model: Path,
+    in_python: AskTexts,
+    tflite: Mapping[str, Path],
 ) -> list[Row]:
     """Compares each exported form with Keras, as the programs that use it run it.
 
@@ -42,6 +46,7 @@ def check_parity(
         trained: The Keras model.
         judge: Knows its answers.
         saved_model: The version folder.
+        in_python: Asks the same, loaded in Python.
         tflite: The file of each variant.
 
     Returns:
@@ -49,9 +54,8 @@ def check_parity(
     """
     rows: list[Row] = []
     with _failing_as_row("SavedModel in Python", rows) as form:
-        ask = ask_saved_model(saved_model)
-        rows += judge.saved_model_rows(form, ask)
-        rows += attention_rows(form, ask, trained)
+        rows += judge.saved_model_rows(form, in_python)
+        rows += attention_rows(form, in_python, trained)
     for server in (our_server, stock_server):
         # It loads the model as C++ does, without what Python makes good, and runs the
         # requests of its warm-up before it lets anybody in.

@@ -61,13 +61,8 @@ def test_each_record_is_tf_serving_s(exported):
 
 
 @pytest.mark.parametrize(("token", "failed"), [(1, 0), (10**6, 1)])
-def test_a_request_that_fails_is_found(
-    trained, exported, tmp_path, monkeypatch, token, failed
-):
+def test_a_request_that_fails_is_found(trained, exported, tmp_path, token, failed):
     # A server runs these requests, and nobody else.
-    monkeypatch.setattr(
-        "serving.gate.parity.ask_saved_model", lambda folder: asking(trained)
-    )
     folder = tmp_path / "1"
     tf.io.gfile.makedirs(str(folder / "assets.extra"))
     for part in ("saved_model.pb", "variables", "assets"):
@@ -86,7 +81,8 @@ def test_a_request_that_fails_is_found(
         log.predict_log.request.inputs[name].CopyFrom(value)
     with tf.io.TFRecordWriter(str(folder / FILE)) as writer:
         writer.write(log.SerializeToString())
-    rows = check_parity(trained, MaskedJudge(trained, ["a [MASK]"]), folder, {})
+    judge = MaskedJudge(trained, ["a [MASK]"])
+    rows = check_parity(trained, judge, folder, asking(trained), {})
     not_passed = [row for row in rows if not row.passed]
     assert len(not_passed) == failed
     for row in not_passed:

@@ -130,12 +130,9 @@ def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch
 
     monkeypatch.setattr("serving.gate.parity.our_server", our_server)
     monkeypatch.setattr("serving.gate.parity.PhoneModel", no_variable)
-    monkeypatch.setattr(
-        "serving.gate.parity.ask_saved_model", lambda folder: asking(trained)
-    )
     files = {"float32": exported.tflite / FLOAT32}
     judge = MaskedJudge(trained, ["a [MASK]"])
-    rows = check_parity(trained, judge, exported.saved_model, files)
+    rows = check_parity(trained, judge, exported.saved_model, asking(trained), files)
     assert [(row.form, row.check) for row in rows if not row.passed] == [
         ("our server", "does not run (Could not find variable)"),
         *(
