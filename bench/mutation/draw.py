@@ -1,5 +1,8 @@
 """Draws mutants by a seed: `python -m bench.mutation.draw > FILE`.
 
+With `--files 20` it draws files instead, and one mutant in each: to see how soon
+`make test-changed` finds what is broken, wherever it is.
+
 A mutant is one small fault: an operator, a constant, a condition turned round, or a
 statement dropped. Half are drawn from the files of the README's promises, in equal
 parts for each promise; half from all other files, at least four for each room.
@@ -16,12 +19,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.harness.reach.graph import ImportGraph
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("configs", "pipeline", "model", "trainer", "serving")
 SEED = 34
 IN_PROMISES = 30
 ELSEWHERE = 30
 IN_EACH_ROOM = 4
+# Of files that are drawn.
+LOADED_BY_NAME = 4
 
 # Files of each promise, as patterns below the root.
 PROMISES = {
@@ -196,6 +203,20 @@ def draw(seed: int, root: Path = ROOT) -> list[Mutant]:
     return sorted(chosen, key=lambda mutant: (mutant.path, mutant.start))
 
 
+def draw_files(seed: int, count: int, root: Path = ROOT) -> list[Mutant]:
+    """One mutant in each of so many files, some of which are only loaded by name."""
+    generator = random.Random(seed)
+    files = [file for room in ROOMS for file in sorted((root / room).rglob("*.py"))]
+    mutants = {file: _read(file, root, file.parts[len(root.parts)]) for file in files}
+    able = [file for file in files if mutants[file]]
+    graph = ImportGraph(root)
+    by_name = {root / graph.file(module) for module in graph.loaded_by_name}
+    named = generator.sample([f for f in able if f in by_name], LOADED_BY_NAME)
+    others = [file for file in able if file not in named]
+    chosen = [*named, *generator.sample(others, count - len(named))]
+    return [generator.choice(mutants[file]) for file in sorted(chosen)]
+
+
 def _read(file: Path, root: Path, group: str) -> list[Mutant]:
     return [*mutants_of(file.relative_to(root).as_posix(), file.read_bytes(), group)]
 
@@ -225,7 +246,10 @@ def main() -> None:
     """Prints the list, a mutant a line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
-    for mutant in draw(parser.parse_args().seed):
+    parser.add_argument("--files", type=int, help="so many, with a mutant in each")
+    arguments = parser.parse_args()
+    seed, files = arguments.seed, arguments.files
+    for mutant in draw_files(seed, files) if files else draw(seed):
         print(json.dumps(asdict(mutant), ensure_ascii=False))
 
 

@@ -23,6 +23,7 @@ from bench.mutation.draw import ROOT, Mutant
 
 HERE = Path(__file__).parent
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+CHOSEN = re.compile(r"^ +(\d+) in \d+ files: ", re.MULTILINE)
 # A mutant that runs so many times as long as the clean code is one that was found.
 SLOWER = 3
 
@@ -95,6 +96,7 @@ def ask(folder: Path, mutant: Mutant) -> dict:
     return {
         "killed": done.returncode != 0,
         "seconds": seconds,
+        "chosen": sum(map(int, CHOSEN.findall(done.stdout))),
         "by": by[1] if by else f"exit code {done.returncode}" * (done.returncode != 0),
         "said": "" if by else done.stdout[-500:],
     }
@@ -107,7 +109,7 @@ def row(mutant: Mutant, answer: dict) -> str:
     where = f"{mutant.path}:{mutant.line}"
     return (
         f"| {mutant.group} | {where} | {mutant.kind} | {fault} | {verdict} "
-        f"| {answer['by']} | {answer['seconds']:.0f} s |"
+        f"| {answer.get('chosen', '')} | {answer['by']} | {answer['seconds']:.0f} s |"
     )
 
 

@@ -19,6 +19,9 @@ class ImportGraph:
 
     Args:
         root: The folder of the packages.
+
+    Attributes:
+        loaded_by_name: The modules that `import_module` loads.
     """
 
     def __init__(self, root: Path = ROOT) -> None:
@@ -27,6 +30,7 @@ class ImportGraph:
         self._graph = grimp.build_graph(first, *others, include_external_packages=True)
         if COMMAND not in self._graph.modules:
             self._graph.add_module(COMMAND)
+        self.loaded_by_name: set[str] = set()
         known = {m for m in self._graph.modules if m.split(".")[0] in PACKAGES}
         for module in [*known, COMMAND]:
             for imported in self._named(module, known):
@@ -63,7 +67,9 @@ class ImportGraph:
             yield COMMAND
         if b"import_module" in source:
             for pattern in _dynamic(source, module):
-                yield from (name for name in known if pattern.fullmatch(name))
+                found = {name for name in known if pattern.fullmatch(name)}
+                self.loaded_by_name |= found
+                yield from found
         # `conftest.py` is read for all tests below its folder.
         if module.startswith("tests."):
             above = module.split(".")[:-1]
