@@ -1,7 +1,8 @@
 """Puts each mutant to the quick tests: `python -m bench.mutation.run`.
 
 Needs a recording (`make test-record`), as each mutant is put to the tests that executed
-the mutated function, nearest first, until one fails. Mutants live in a copy of the
+the mutated function, nearest first, until one fails; one that none of them finds, where
+JAX runs what it changes, to the quick tests on JAX. Mutants live in a copy of the
 commit, never in the working tree. Each answer is a line of `--results` as soon as it is
 known; a second call goes on behind it. With `--table` the answers are printed.
 """
@@ -20,12 +21,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.mutation.draw import ROOT, Mutant
+from tests.harness.parts import PARTS
 
 HERE = Path(__file__).parent
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 CHOSEN = re.compile(r"^ +(\d+) in \d+ files: ", re.MULTILINE)
 # A mutant that runs so many times as long as the clean code is one that was found.
 SLOWER = 3
+# Rooms that run on JAX as well.
+ON_JAX = ("model/", "trainer/")
 
 
 def main() -> None:
@@ -81,25 +85,38 @@ def ask(folder: Path, mutant: Mutant) -> dict:
     file.write_bytes(mutant.apply(clean))
     began = time.monotonic()
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.harness.reach", f"--slower={SLOWER}"],
-            cwd=folder,
-            # The copy's code comes before what is installed, in child processes, too.
-            env={**os.environ, "PYTHONPATH": str(folder)},
-            capture_output=True,
-            text=True,
-        )
+        done = _run(folder, ["-m", "tests.harness.reach", f"--slower={SLOWER}"], {})
+        chosen = sum(map(int, CHOSEN.findall(done.stdout)))
+        if done.returncode == 0 and mutant.path.startswith(ON_JAX):
+            part = PARTS["jax"]
+            tests = ["-m", "pytest", "-x", "-n", "auto", "--dist", "loadfile"]
+            tests += ["-m", "not thorough", *part.paths]
+            done = _run(folder, tests, part.environment)
     finally:
         file.write_bytes(clean)
-    seconds = round(time.monotonic() - began, 1)
     by = FAILED.search(done.stdout)
+    killed = done.returncode != 0
     return {
-        "killed": done.returncode != 0,
-        "seconds": seconds,
-        "chosen": sum(map(int, CHOSEN.findall(done.stdout))),
-        "by": by[1] if by else f"exit code {done.returncode}" * (done.returncode != 0),
+        "killed": killed,
+        "seconds": round(time.monotonic() - began, 1),
+        "chosen": chosen,
+        "by": by[1] if by else f"exit code {done.returncode}" * killed,
         "said": "" if by else done.stdout[-500:],
     }
+
+
+def _run(
+    folder: Path, words: list[str], environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    # The copy's code comes before what is installed, in child processes, too.
+    variables = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
 
 
 def row(mutant: Mutant, answer: dict) -> str:
