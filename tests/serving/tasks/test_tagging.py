@@ -103,6 +103,9 @@ def test_the_gate_passes_true_tags_and_no_others(scene):
 
     first, *_, last = judge.labels
 
+    def blank(texts):
+        return np.full_like(texts, b"")
+
     def turned(tags):
         """Another tag for each word."""
         other = np.where(tags == first.encode(), last.encode(), first.encode())
@@ -110,6 +113,13 @@ def test_the_gate_passes_true_tags_and_no_others(scene):
 
     assert found("tokenize", "token_ids", lambda ids: ids + 1) == ["token ids"]
     assert found("serving_default", "words", lambda words: words[:, ::-1]) == ["words"]
+    # Who finds no words has no tags, and nothing of them to compare.
+    no_words, no_tags = (
+        partial(altered, signature="serving_default", output=output, change=blank)
+        for output in ("words", "tags")
+    )
+    rows = judge.saved_model_rows("altered", no_tags(no_words(ask)))
+    assert failed(rows) == ["words"]
     uneven = found("serving_default", "scores", lambda scores: scores * 0.999)
     assert uneven == ["log-probability"]
     assert found("serving_default", "tags", turned) == [
