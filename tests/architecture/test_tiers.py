@@ -6,6 +6,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 NAME = re.compile(r"\btest_\w+")
+PROMISES = "## Promises, and the tests that hold them"
 
 
 FILES = {file: ast.parse(file.read_text("utf-8")) for file in TESTS.rglob("test_*.py")}
@@ -58,3 +59,16 @@ def test_thorough_tests_name_quick_ones_that_exist():
         if not named(mark) or not named(mark) <= quick
     ]
     assert not wrong, "thorough(instead='test_x') must name tests that are quick"
+
+
+def test_every_promise_has_quick_tests():
+    readme = (TESTS.parent / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| .* \|$", readme.partition(PROMISES)[2], re.MULTILINE)[1:]
+    quick = {file for file, tree in FILES.items() if marked(tree)[0]}
+    assert rows
+    for row in rows:
+        paths = re.findall(r"`(tests/[\w/.]+)`", row)
+        assert paths, row
+        for path in paths:
+            place = TESTS.parent / path
+            assert place in quick or any(place in file.parents for file in quick), path
