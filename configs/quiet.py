@@ -8,6 +8,7 @@ every other library talk from then on.
 import contextlib
 import gc
 import importlib
+import json
 import logging
 import os
 import shutil
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator, Sequence
+from pathlib import Path
 
 from configs.processor import processor_environment
 
@@ -64,7 +66,7 @@ def _import_quietly(modules: Sequence[str]) -> None:
         _garbage_ignored(),
         _stderr_held_back(),
         _root_logger_untouched(),
-        _hidden("matplotlib", "sklearn"),
+        _hidden("matplotlib", "sklearn", *([] if _computes_with_jax() else ["jax"])),
     ):
         for module in modules:
             imported = importlib.import_module(module)
@@ -97,13 +99,24 @@ def _garbage_ignored() -> Generator[None, None, None]:
             gc.enable()
 
 
+def _computes_with_jax() -> bool:
+    """Whether Keras asks for JAX, by the environment or else by its own file."""
+    backend = os.environ.get("KERAS_BACKEND")
+    if not backend:
+        folder = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            backend = json.loads((folder / "keras.json").read_bytes()).get("backend")
+    return backend == "jax"
+
+
 @contextlib.contextmanager
 def _hidden(*modules: str) -> Generator[None, None, None]:
     """Makes modules look absent to those that can do without them.
 
     Keras, which TensorFlow imports, would load matplotlib for its image galleries, a
     fifth of the time that importing TensorFlow takes, and scikit-learn for its
-    wrappers, a quarter of the rest.
+    wrappers, a quarter of the rest. TensorFlow would load JAX, to convert functions of
+    it for phones: a seventh of what is left.
     """
     hidden = [module for module in modules if module not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]

@@ -111,7 +111,7 @@ def test_garbage_collector_skips_what_was_imported_and_works_on(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("library", ["matplotlib", "sklearn"])
+@pytest.mark.parametrize("library", ["matplotlib", "sklearn", "jax"])
 def test_optional_library_is_there_again_after_the_import(tmp_path, library):
     (tmp_path / f"{library}.py").touch()
     (tmp_path / "keras_like.py").write_text(
@@ -124,5 +124,21 @@ def test_optional_library_is_there_again_after_the_import(tmp_path, library):
         "assert keras_like.found is None\n"
         f"import {library}\n"
     )
-    done = python(program, tmp_path)
+    done = python(program, tmp_path, KERAS_BACKEND="tensorflow")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_jax_is_there_for_who_computes_with_it(tmp_path):
+    (tmp_path / "jax.py").touch()
+    (tmp_path / "keras_like.py").write_text("import jax")
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
+    program = "from configs.quiet import quiet_import; quiet_import('keras_like')"
+    codes = [
+        python(program, tmp_path, **environment).returncode
+        for environment in (
+            {"KERAS_BACKEND": "jax"},
+            {"KERAS_BACKEND": "", "KERAS_HOME": str(tmp_path)},
+            {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": str(tmp_path)},
+        )
+    ]
+    assert codes == [0, 0, 1]
