@@ -5,10 +5,11 @@ asks it, and the class that stands in for Android's interpreter.
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +90,8 @@ def _make(folder: Path) -> None:
 
 def maven(*arguments: str) -> None:
     """Asks Maven, which loads what it does not have yet."""
-    run(["mvn", "-q", "-B", "-f", str(_POM), *arguments])
+    options = {"MAVEN_OPTS": " ".join(JVM[1:])}
+    run(["mvn", "-q", "-B", "-f", str(_POM), *arguments], options)
 
 
 def compile_kotlin(sources: Sequence[Path], classes: Path, path: str) -> None:
@@ -104,8 +106,10 @@ def compile_kotlin(sources: Sequence[Path], classes: Path, path: str) -> None:
     run([*JVM, "-cp", path, _COMPILER, *options, *map(str, sources)])
 
 
-def run(command: Sequence[str]) -> str:
+def run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
     """What a program prints, which has to end well."""
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, env={**os.environ, **(variables or {})}, capture_output=True, text=True
+    )
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     return result.stdout
