@@ -97,7 +97,7 @@ def run(name: str, commit: str) -> None:
     report.unlink(missing_ok=True)
     print(f"\n=== {name}: {' '.join(part.paths)}", flush=True)
     began = time.monotonic()
-    spread = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    spread = ["-n", "auto", "--dist", "worksteal"]
     code = _pytest(part, [*spread, f"--report-file={report}"]).returncode
     found = json.loads(report.read_text("utf-8")) if report.exists() else {}
     found |= {

@@ -117,8 +117,11 @@ def test_what_is_asked_of_the_signatures_is_keras_s(run):
 
 
 @pytest.mark.thorough(instead="test_what_is_asked_of_the_signatures_is_keras_s")
-def test_it_is_exported_and_asked(run):
-    folder, config, trained = run
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_exported_and_asked(kind, tmp_path):
+    # Of two blocks, whose weights at random a file of int8 does not lose.
+    config = replace(TINY, tokenizer=KINDS[kind])
+    folder = make_run(tmp_path / "run", config)
     result = export(invocation_of(folder, config))
     assert all(row["passed"] for row in result["parity"])
     with LocalClient(folder / "export/saved_model") as client:
@@ -128,4 +131,4 @@ def test_it_is_exported_and_asked(run):
     assert filled.startswith("the")
     assert filled.endswith("of a list")
     best = found["masks"][0][0]["piece"].encode()
-    assert best in answer_pieces(trained.tokenizer)
+    assert best in answer_pieces(load_trained(folder).tokenizer)
