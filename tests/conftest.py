@@ -1,6 +1,7 @@
 """What all tests share: quiet libraries, patient hypothesis, small runs."""
 
 import gc
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -20,6 +21,10 @@ pytest_plugins = ["tests.harness.report", "tests.small_run"]
 # A traced graph is a million objects, nearly all of which stay: to look through them
 # after every 700 new ones takes a tenth of the time of all tests.
 gc.set_threshold(200_000, 50, 1000)
+
+# Bytes that a process may grow by before garbage is looked for within a file's tests.
+GROWTH = 1e9
+_after_last_look = [0.0]
 
 # Deadlines measure the machine, not the code.
 hypothesis.settings.register_profile("transbeam", deadline=None, max_examples=60)
@@ -108,3 +113,19 @@ def what_stays_is_left_alone():
     yield
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Looks for garbage where a file's tests leave much: each a graph of gigabytes."""
+    if _resident() > _after_last_look[0] + GROWTH:
+        gc.collect()
+        _after_last_look[0] = _resident()
+
+
+def _resident() -> float:
+    """Bytes of memory that this process takes; 0 where no file says it."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
