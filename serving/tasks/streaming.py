@@ -78,7 +78,10 @@ class Streaming:
         self.most = most
         self.prepare = prepare
         self.steps = example(1, 1).steps
-        self.form = _Form(_begun(example(1, 1)), _begun(example(2, 2)))
+        # A decoder beside an encoder begins with one column, whatever the text; but who
+        # joins later finds more.
+        others = _begun(example(2, 2))
+        self.form = _Form(_begun(example(1, 1)), continuous.join(others, others))
 
     def endpoints(self) -> dict[str, Endpoint]:
         state = self.form.specs(STATE)

@@ -125,7 +125,8 @@ def make_run(folder: Path, config: RunConfig) -> Path:
 def write_records(folder: Path, tokenizer_folder: Path) -> None:
     """Packed records: three documents, of which two have a mask, and padding.
 
-    The last word of each is of a second segment, which a pair would have.
+    The last word of each is of a second segment, which a pair would have, and the first
+    token of each is given, as that of a prefix.
     """
     documents = ("the [MASK] of a list", "a tensor", "[MASK] true , raise")
     tokenizer = load_tokenizer(tokenizer_folder)
@@ -148,9 +149,10 @@ def write_records(folder: Path, tokenizer_folder: Path) -> None:
     numbers = np.repeat([1, 2, 3], [len(d) for d in framed])[:LENGTH]
     document_ids[: len(row)] = numbers
     segment_ids[np.flatnonzero(np.diff(document_ids))] = 1
+    prefix_mask = (np.diff(document_ids, prepend=0) > 0).astype(np.int64)
     example = tf.train.Example()
-    names = ("token_ids", "document_ids", "segment_ids")
-    for name, values in zip(names, arrays, strict=True):
+    names = ("token_ids", "document_ids", "segment_ids", "prefix_mask")
+    for name, values in zip(names, (*arrays, prefix_mask), strict=True):
         for side in ("", "encoder_"):
             feature = example.features.feature[side + name]
             feature.int64_list.value.extend(values)

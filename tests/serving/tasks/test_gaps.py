@@ -21,6 +21,7 @@ from serving.gate.attention import attention_rows
 from serving.gate.gaps import GapsJudge
 from serving.gate.parity import require_passed
 from serving.predict import describe, predict
+from serving.tasks import task_of
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.session import AskingClient, asking, session_on
@@ -135,6 +136,23 @@ def by_chance(number):
     """Wishes for which each piece is as likely as any other, a sentinel, too."""
     seeds = [*range(number)]
     return wishes(number, temperature=1e4, max_new_tokens=24, seed=seeds)
+
+
+def test_states_that_were_put_together_fit_their_signature(run):
+    endpoints = task_of(run.trained).endpoints()
+    begin, step, join = (
+        endpoints[f"stream_{name}"] for name in ("begin", "step", "join")
+    )
+    asked = {"text": TEXTS[:1], **wishes(1)}
+    told = begin.function(
+        *(tf.constant(asked[spec.name], spec.dtype) for spec in begin.inputs)
+    )
+    state = [told[spec.name] for spec in step.inputs]
+    both = join.function(*state, *state)
+    columns = [one["state_token_ids"].shape[1] for one in (told, both)]
+    assert columns[1] > columns[0]
+    joined = [both[spec.name] for spec in step.inputs]
+    assert all(map(tf.TensorSpec.is_compatible_with, step.inputs, joined))
 
 
 def test_an_answer_is_what_generation_writes(run):

@@ -133,6 +133,8 @@ def test_it_passed_the_gate_and_has_files_for_phones(run):
     trained, result, _, path = run
     phones = ("XNNPACK", "builtin kernels")
     variants = trained.config.export.tflite
+    # The records have texts for one stack.
+    judged = variants if trained.config.model.kind == "decoder" else ()
     assert {row["form"] for row in result["parity"]} == {
         "SavedModel in Python",
         "our server, REST",
@@ -140,9 +142,9 @@ def test_it_passed_the_gate_and_has_files_for_phones(run):
         "our server, streamed over REST",
         "our server, streamed over gRPC",
         *(f"TFLite {variant}, {how}" for variant in variants for how in phones),
-        *(f"TFLite {variant}" for variant in variants),  # by its perplexity
+        *(f"TFLite {variant}" for variant in judged),  # by its perplexity
     }
-    assert len(result["parity"]) == 44
+    assert len(result["parity"]) == 42 + len(judged)
     assert list(result["tflite"]) == list(variants)
     for variant in variants:
         assert (path.parents[1] / f"tflite/model_{variant}.tflite").is_file()
