@@ -283,5 +283,5 @@ def test_a_text_longer_than_a_phone_reads(run) -> None:
         "masked_positions": np.array([[1]]),
         "masked_weights": np.ones((1, 1)),
     }
-    with pytest.raises(ArtifactError, match="holds 64 numbers, .* have a row of 65"):
+    with pytest.raises(ArtifactError, match=r"holds 64 numbers, .* have a row of 65"):
         forward(batch)
