@@ -62,11 +62,14 @@ def quiet_import(*modules: str) -> None:
 
 
 def _import_quietly(modules: Sequence[str]) -> None:
+    needless = ["matplotlib", "sklearn"]
+    if not _computes_with_jax():
+        needless.append("jax")
     with (
         _garbage_ignored(),
         _stderr_held_back(),
         _root_logger_untouched(),
-        _hidden("matplotlib", "sklearn", *([] if _computes_with_jax() else ["jax"])),
+        _hidden(*needless),
     ):
         for module in modules:
             imported = importlib.import_module(module)
@@ -100,7 +103,7 @@ def _garbage_ignored() -> Generator[None, None, None]:
 
 
 def _computes_with_jax() -> bool:
-    """Whether Keras asks for JAX, by the environment or else by its own file."""
+    """Reads from the environment, or else from Keras's own file, if it asks for JAX."""
     backend = os.environ.get("KERAS_BACKEND")
     if not backend:
         folder = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()

@@ -206,13 +206,16 @@ def draw(seed: int, root: Path = ROOT) -> list[Mutant]:
 def draw_files(seed: int, count: int, root: Path = ROOT) -> list[Mutant]:
     """One mutant in each of so many files, some of which are only loaded by name."""
     generator = random.Random(seed)
-    files = [file for room in ROOMS for file in sorted((root / room).rglob("*.py"))]
-    mutants = {file: _read(file, root, file.parts[len(root.parts)]) for file in files}
-    able = [file for file in files if mutants[file]]
+    mutants = {
+        file: found
+        for room in ROOMS
+        for file in sorted((root / room).rglob("*.py"))
+        if (found := _read(file, root, room))
+    }
     graph = ImportGraph(root)
     by_name = {root / graph.file(module) for module in graph.loaded_by_name}
-    named = generator.sample([f for f in able if f in by_name], LOADED_BY_NAME)
-    others = [file for file in able if file not in named]
+    named = generator.sample([f for f in mutants if f in by_name], LOADED_BY_NAME)
+    others = [file for file in mutants if file not in named]
     chosen = [*named, *generator.sample(others, count - len(named))]
     return [generator.choice(mutants[file]) for file in sorted(chosen)]
 

@@ -1,4 +1,4 @@
-"""What kinds of attention do for a sequence, by hand."""
+"""Counts of the work of kinds of attention, by hand."""
 
 import pytest
 

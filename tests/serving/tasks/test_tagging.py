@@ -113,7 +113,7 @@ def test_the_gate_passes_true_tags_and_no_others(scene):
 
     assert found("tokenize", "token_ids", lambda ids: ids + 1) == ["token ids"]
     assert found("serving_default", "words", lambda words: words[:, ::-1]) == ["words"]
-    # Who finds no words has no tags, and nothing of them to compare.
+    # A form that finds no words has no tags, so there is nothing of them to compare.
     no_words, no_tags = (
         partial(altered, signature="serving_default", output=output, change=blank)
         for output in ("words", "tags")
