@@ -21,7 +21,7 @@ from pipeline.features import Feature, differences
 from pipeline.manifest import FILE, Manifest
 from trainer.input.masking import DynamicMasking
 from trainer.input.streams import Stream, streams_of
-from trainer.input.turns import Turns
+from trainer.input.turns import Turns, as_written
 
 # Feature name -> (B, ...).
 Batch = dict[str, tf.Tensor]
@@ -240,6 +240,7 @@ class _View:
     def of(self, stream: Stream, batches: tf.data.Dataset) -> tf.data.Dataset:
         """Parses numbered batches of a stream, after cutting out the worker's rows."""
 
+        @as_written
         def parse(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
             # Of batches that are all of one size, rows are a number and not a tensor.
             rows = serialized.shape[0] or tf.size(serialized)

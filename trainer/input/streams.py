@@ -15,7 +15,7 @@ from configs.errors import ConfigError
 from pipeline.features import Feature
 from pipeline.manifest import Manifest
 from pipeline.shards import Shard
-from trainer.input.turns import FOREVER, stirred
+from trainer.input.turns import FOREVER, as_written, stirred
 
 _FILES_AT_ONCE = 8
 _BLOCK = 16  # records taken from one file before the next has its turn
@@ -79,6 +79,7 @@ class Stream:
         first_epoch, offset = divmod(records_read, self.records)
         first_piece, start = divmod(offset, shuffle_records)
 
+        @as_written
         def pieces(epoch: tf.Tensor) -> tf.data.Dataset:
             second_seed = epoch + self.number * _LARGE_POWER
             order = stirred(
@@ -87,6 +88,7 @@ class Stream:
             entered = epoch == first_epoch
             skipped = tf.where(entered, tf.constant(first_piece, tf.int64), 0)
 
+            @as_written
             def stir(piece: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
                 records = stirred(records, seed + piece * _LARGE_PRIME, second_seed)
                 return records[tf.where(entered & (piece == first_piece), start, 0) :]
@@ -114,7 +116,7 @@ class Stream:
         done = _FILES_AT_ONCE * tf.math.count_nonzero(ends <= record)
         groups = tf.data.Dataset.from_tensor_slices(files[done:]).batch(_FILES_AT_ONCE)
         return groups.flat_map(
-            lambda group: self._read(group, _FILES_AT_ONCE, _BLOCK)
+            as_written(lambda group: self._read(group, _FILES_AT_ONCE, _BLOCK))
         ).skip(record - tf.reduce_sum(sizes[:done]))
 
     def _read(self, files: tf.Tensor, at_once: int, block: int) -> tf.data.Dataset:
