@@ -360,10 +360,16 @@ READING = (
 )
 
 
-@pytest.mark.parametrize(
-    "text", ["", pytest.param(" ", marks=pytest.mark.thorough), TOO_LONG], ids=len
-)
-@pytest.mark.parametrize("name", READING)
+def each_in_turns():
+    """Each name and each text: quick is one of each name, of both texts in turns."""
+    for number, name in enumerate(READING):
+        quick = ("", TOO_LONG)[number % 2]
+        for text in ("", " ", TOO_LONG):
+            marks = () if text == quick else pytest.mark.thorough
+            yield pytest.param(name, text, marks=marks, id=f"{name}-{len(text)}")
+
+
+@pytest.mark.parametrize(("name", "text"), list(each_in_turns()))
 def test_a_text_of_nothing_and_one_that_is_too_long(asking, name, text):
     trained, folder = asking(name, text)
     check(trained, folder, python_prints(folder))
