@@ -104,12 +104,18 @@ class Mutant:
     after: str
 
     def apply(self, source: bytes) -> bytes:
-        """The source with the fault in it."""
-        before = self.before.encode()
-        end = self.start + len(before)
-        if source[self.start : end] != before:
-            raise ValueError(f"{self.path}:{self.line} is not {self.before!r}")
-        return source[: self.start] + self.after.encode() + source[end:]
+        """The source with the fault in it, also where the stretch has moved.
+
+        Raises:
+            ValueError: It is gone, or stands elsewhere more than once.
+        """
+        before, start = self.before.encode(), self.start
+        if source[start : start + len(before)] != before:
+            if source.count(before) != 1:
+                raise ValueError(f"{self.path}:{self.line} is not {self.before!r}")
+            start = source.index(before)
+        end = start + len(before)
+        return source[:start] + self.after.encode() + source[end:]
 
 
 def mutants_of(path: str, source: bytes, group: str) -> Iterator[Mutant]:
