@@ -163,7 +163,7 @@ def choose(
     is_unit = np.arange(length) < np.count_nonzero(starts, axis=1)[:, np.newaxis]
     row = np.arange(len(units))[:, np.newaxis]
     flat = units + row * (length + 1)
-    sizes = np.bincount(flat.reshape(-1), minlength=len(units) * (length + 1))
+    sizes = np.bincount(flat.reshape(-1))
     in_order = np.take_along_axis(flat, order, axis=1)
     taken = _that_fit(sizes[in_order] * is_unit, wanted, slots)
     is_chosen = np.zeros(sizes.shape, np.bool_)
