@@ -92,7 +92,9 @@ def run(
     """
     first = _first(ordered, choice, recording)
     others = [file for file in ordered if file not in first]
-    for files, how in ((first, ["-p", "no:xdist"]), (others, ["-n", "auto"])):
+    # A worker that dies has failed; xdist would start another one and wait for ever.
+    spread = ["-n", "auto", "--max-worker-restart=0"]
+    for files, how in ((first, ["-p", "no:xdist"]), (others, spread)):
         try:
             code = _pytest(files, choice, recording, how, seconds) if files else 0
         except subprocess.TimeoutExpired:
