@@ -27,6 +27,7 @@ ON_JAX = keras.backend.backend() == "jax"
 tensorflow_only = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="a test of TensorFlow's own"
 )
+jax_only = pytest.mark.skipif(not ON_JAX, reason="a test of JAX's own")
 # JAX compiles anew for every shape. `make test-jax` holds what the backend can get
 # wrong: layers one by one, an update for each objective. What is built of these is
 # asked of TensorFlow at each change, and of JAX where thorough tests run.

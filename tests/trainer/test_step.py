@@ -11,7 +11,7 @@ from configs.attention import GlobalWindowAttention
 from configs.sockets import DropPathResidual, RelativeBiasPosition
 from configs.training import TrainingConfig
 from model.layers.block import TransformerBlock
-from tests.model.conftest import fewer_on_jax, without_jax
+from tests.model.conftest import fewer_on_jax, jax_only, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from tests.trainer.conftest import eagerly
 from trainer.asks import asks_of
@@ -81,6 +81,18 @@ def test_accumulated_is_the_whole_batch(kind) -> None:
         np.testing.assert_allclose(
             ops.convert_to_numpy(x), ops.convert_to_numpy(y), rtol=2e-5
         )
+
+
+@jax_only
+def test_what_was_before_takes_no_memory() -> None:
+    """Neither of what is trained nor of what is not, often most of a model."""
+    config = training(batch_size=8)
+    state, _, update = make("masked", config, dropout=0.1)
+    variables = [*state.model.variables, *state.optimizer.variables]
+    before = [variable.value for variable in variables]
+    assert len(state.model.trainable_variables) < len(state.model.variables)
+    update(random_batch(OBJECTIVES["masked"], 8))
+    assert all(value.is_deleted() for value in before)
 
 
 @eagerly
