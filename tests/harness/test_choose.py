@@ -31,8 +31,11 @@ class Recorded:
 
     seconds = {f"{NEAR}::test_a": 0.5, f"{FAR}::test_b": 9.0, f"{FAR}::test_c": 1.0}
 
+    newer = ()
+
     def knows(self, path):
-        return path == PATH
+        recorded = path == PATH or path.startswith("tests/")
+        return recorded and path not in self.newer
 
     def executed(self, change):
         return {f"{NEAR}::test_a", f"{FAR}::test_b"}, {f"{FAR}::test_c"}
@@ -58,6 +61,13 @@ def test_a_function_reaches_what_executed_it(graph):
     assert choice.files[NEAR] == IMPORTS
     assert FAR not in choice.files  # imports it, and did not execute it
     assert in_order(choice, Recorded())[:2] == [NEAR, FAR]
+
+
+def test_a_new_file_of_tests_is_near_to_what_it_imports(graph):
+    recording = Recorded()
+    recording.newer = (NEAR,)
+    choice = choose([Change(PATH, frozenset({"features"}))], graph, recording)
+    assert choice.files[NEAR] == CHANGED_LINES_NEAR
 
 
 def test_what_runs_on_import_reaches_whoever_imports_it(graph):

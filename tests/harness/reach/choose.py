@@ -13,7 +13,7 @@ from tests.harness.reach.recording import Recording
 ITSELF, CHANGED_LINES_NEAR, CHANGED_LINES, SAME_CODE, IMPORTS, PERHAPS = range(6)
 REASONS = (
     "changed itself",
-    "executed the changed lines, and imports them",
+    "executed the changed lines, or may have as it is new, and imports them",
     "executed the changed lines",
     "executed code beside them",
     "imports the file",
@@ -101,6 +101,9 @@ def _choose_python(
     choice.add(inside - near, CHANGED_LINES)
     choice.add(beside, SAME_CODE)
     choice.add_files(direct, IMPORTS)
+    # Likely written with this change, or for it.
+    newer = [file for file in direct if not recording.knows(file)]
+    choice.add_files(newer, CHANGED_LINES_NEAR)
     if change.elsewhere:
         choice.add_files(_tests_among(graph.reaching(change.module), graph), PERHAPS)
 
