@@ -40,6 +40,16 @@ class Made:
 # Kinds like one that is quick: another label, or another task of the same pairs.
 RARELY = ("sentence_order", "pair_regression", "text_to_text")
 CONTRACT = pytest.mark.thorough(instead="test_records_keep_the_contract")
+# Each kind of tokenizer, and images.
+QUICK = ("masked", "sentence_pairs", "causal", "image_classification")
+some_quick = pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
+        for name in CASES
+    ],
+    indirect=True,
+)
 
 
 @pytest.fixture(
@@ -82,6 +92,7 @@ def test_records_keep_the_contract(made: Made) -> None:
                 assert np.isfinite(array).all()
 
 
+@some_quick
 def test_books_balance(made: Made) -> None:
     counts = made.result["counts"]
     read = {"span_qa": 30, "image_classification": 40}.get(made.case, 80)
@@ -133,6 +144,7 @@ def test_provenance_leads_back_to_the_documents(made: Made) -> None:
     assert len(used) == sum(made.result["counts"]["documents"].values())
 
 
+@some_quick
 def test_inspection(made: Made, tmp_path: Path, capsys) -> None:
     run = copy_of(made.invocation.run_folder, tmp_path / made.case)
     arguments = ["data", str(made.invocation.config_file), "--inspect", "40"]
@@ -148,16 +160,7 @@ def test_inspection(made: Made, tmp_path: Path, capsys) -> None:
     assert capsys.readouterr().out == said.partition("\n")[2]
 
 
-# Each kind of tokenizer, and images; the other objectives are thorough.
-THREADED = ("masked", "sentence_pairs", "causal", "image_classification")
-THOROUGH = pytest.mark.thorough(instead="test_same_bytes_with_threads")
-
-
-@pytest.mark.parametrize(
-    "made",
-    [pytest.param(name, marks=() if name in THREADED else THOROUGH) for name in CASES],
-    indirect=True,
-)
+@some_quick
 def test_same_bytes_with_threads(made: Made, tmp_path: Path) -> None:
     threads = ("--direct_running_mode=multi_threading", "--direct_num_workers=2")
     other = invocation(tmp_path, made.case, *threads)

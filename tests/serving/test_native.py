@@ -21,6 +21,7 @@ def test_every_signature_answers_the_same_without_python(native, exported):
         native(exported.saved_model, ask)
 
 
+@pytest.mark.thorough(instead="test_every_signature_answers_the_same_without_python")
 def test_texts_of_any_kind_and_length(program, exported):
     texts = ["", "the [MASK]", "[MASK] " * LENGTH, "ünknown 漢字 👩‍👩‍👧‍👦!", "a\x00b"]
     requests = [

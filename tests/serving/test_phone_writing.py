@@ -47,7 +47,8 @@ CASES = {
     "none-multi_query": (NoPosition(), FullAttention(num_key_value_heads=1, **FULL)),
 }
 # Alibi's has one head for all, too; and positions that say nothing are the fewest ops.
-THOROUGH = ("none-multi_query",)
+# A pair's scores are unscaled, too, and learned positions are added as sinusoids are.
+THOROUGH = ("none-multi_query", "sinusoidal-unscaled")
 # Of two blocks each has its own cache; relative biases are of the first and for all.
 BLOCKS = {"relative_bias-window": 2}
 CLOSE = {"rtol": 0, "atol": 2e-5}

@@ -41,6 +41,11 @@ print(json.dumps({{
 """
 
 
+# To import TensorFlow takes such a process longer than all else.
+@pytest.mark.thorough(
+    instead="test_every_signature_answers_the_same_without_python, "
+    "test_a_session_gets_the_same_answers"
+)
 def test_a_process_without_transbeam_gets_the_same_answers(exported, ask, tmp_path):
     rooms = {"configs", "pipeline", "model", "trainer", "serving", "transbeam"}
     done = subprocess.run(
