@@ -16,8 +16,7 @@ IN_MEMORY, THREADS, PROCESSES = "in_memory", "multi_threading", "multi_processin
     ("mode", "workers"),
     [
         (THREADS, 1),
-        # `test_same_bytes_with_threads` has two of other corpora, too.
-        pytest.param(THREADS, 2, marks=pytest.mark.thorough),
+        (THREADS, 2),
         (THREADS, 3),
         (PROCESSES, 2),
         pytest.param(PROCESSES, 3, marks=pytest.mark.thorough),
