@@ -13,7 +13,7 @@ from tests.harness.reach.recording import Recording
 ITSELF, CHANGED_LINES_NEAR, CHANGED_LINES, SAME_CODE, IMPORTS, PERHAPS = range(6)
 REASONS = (
     "changed itself",
-    "executed the changed lines, or may have as it is new, and imports them",
+    "executed the changed lines, or is new, and imports them",
     "executed the changed lines",
     "executed code beside them",
     "imports the file",

@@ -1,4 +1,4 @@
-"""What may be asked of a text that is to be written, before anything is written."""
+"""Limits of the wishes for a text, checked before anything is written."""
 
 import numpy as np
 import pytest
