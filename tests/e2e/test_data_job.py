@@ -24,6 +24,7 @@ from pipeline.stage import data, data_stage
 from tests.docs import ROOT
 from tests.e2e.cases import CASES, corpora, finished, invocation
 from tests.harness.stages import copy_of
+from tests.model.conftest import others_thorough
 from trainer.input.batches import validation_batches
 
 
@@ -43,12 +44,7 @@ CONTRACT = pytest.mark.thorough(instead="test_records_keep_the_contract")
 # Each kind of tokenizer, and images.
 QUICK = ("masked", "sentence_pairs", "causal", "image_classification")
 some_quick = pytest.mark.parametrize(
-    "made",
-    [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
-        for name in CASES
-    ],
-    indirect=True,
+    "made", others_thorough(CASES, QUICK), indirect=True
 )
 
 

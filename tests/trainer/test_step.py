@@ -1,7 +1,5 @@
 """An update: what it computes, and what must not make a difference."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from configs.attention import GlobalWindowAttention
 from configs.sockets import DropPathResidual, RelativeBiasPosition
 from configs.training import TrainingConfig
 from model.layers.block import TransformerBlock
-from tests.model.conftest import fewer_on_jax, jax_only, without_jax
+from tests.model.conftest import ON_JAX, jax_only, others_thorough, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from tests.trainer.conftest import eagerly
 from trainer.asks import asks_of
@@ -23,15 +21,6 @@ from trainer.step.state import TrainState
 # What is asked in other ways: choices at masks and of a record, at every token, ends of
 # a span, a number, and of an image.
 OFTEN = ("sentence_pairs", "seq2seq", "span_qa", "regression", "image_classification")
-
-
-def often(on_jax: str, thorough: pytest.MarkDecorator) -> list[Any]:
-    """Every kind; but for `OFTEN`, in `make test-all` alone. JAX takes one."""
-    rarely = [kind for kind in OBJECTIVES if kind not in OFTEN]
-    return [
-        *fewer_on_jax(OFTEN, [on_jax]),
-        *(pytest.param(kind, marks=[without_jax, thorough]) for kind in rarely),
-    ]
 
 
 def training(**keys) -> TrainingConfig:
@@ -62,11 +51,7 @@ def after(kind: str, batches, *, dropout=0.0, **keys):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    often(
-        "sentence_pairs",
-        pytest.mark.thorough(instead="test_accumulated_is_the_whole_batch"),
-    ),
+    "kind", others_thorough(OBJECTIVES, ("sentence_pairs",) if ON_JAX else OFTEN)
 )
 def test_accumulated_is_the_whole_batch(kind) -> None:
     batches = [random_batch(OBJECTIVES[kind], 8, seed) for seed in range(2)]
@@ -161,13 +146,7 @@ def test_computed_again_is_what_was_kept(kind, attention) -> None:
 
 
 # `test_accumulated_is_the_whole_batch` holds an update of each; it learns, if one does.
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=() if kind == "seq2seq" else pytest.mark.thorough)
-        for kind in OBJECTIVES
-    ],
-)
+@pytest.mark.parametrize("kind", others_thorough(OBJECTIVES, ("seq2seq",)))
 def test_learns_one_batch_by_heart(kind) -> None:
     config = training(batch_size=8)
     state, loss, update = make(kind, config, rate=0.5)
