@@ -103,19 +103,15 @@ class Mutant:
     before: str
     after: str
 
-    def apply(self, source: bytes) -> bytes:
-        """The source with the fault in it, also where the stretch has moved.
+    def fits(self, root: Path) -> bool:
+        """Whether the file below a root still has the code, and in its place."""
+        file, before = root / self.path, self.before.encode()
+        return file.is_file() and file.read_bytes().startswith(before, self.start)
 
-        Raises:
-            ValueError: It is gone, or stands elsewhere more than once.
-        """
-        before, start = self.before.encode(), self.start
-        if source[start : start + len(before)] != before:
-            if source.count(before) != 1:
-                raise ValueError(f"{self.path}:{self.line} is not {self.before!r}")
-            start = source.index(before)
-        end = start + len(before)
-        return source[:start] + self.after.encode() + source[end:]
+    def apply(self, source: bytes) -> bytes:
+        """The source, which the mutant fits, with the fault in it."""
+        end = self.start + len(self.before.encode())
+        return source[: self.start] + self.after.encode() + source[end:]
 
 
 def mutants_of(path: str, source: bytes, group: str) -> Iterator[Mutant]:

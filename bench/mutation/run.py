@@ -46,11 +46,16 @@ def main() -> None:
     if not arguments.table:
         with copy_of_commit(arguments.commit) as folder:
             for number, mutant in enumerate(mutants):
-                if number not in answers:
+                if number in answers:
+                    continue
+                if mutant.fits(folder):
                     answers[number] = ask(folder, mutant) | {"mutant": number}
                     with arguments.results.open("a", encoding="utf-8") as results:
                         results.write(json.dumps(answers[number]) + "\n")
                     print(row(mutant, answers[number]), flush=True)
+                else:
+                    place = f"{mutant.path}:{mutant.line}"
+                    print(f"{place}: not asked, the code is another now", flush=True)
     else:
         print("\n".join(row(mutants[n], answers[n]) for n in sorted(answers)))
     found = sum(answer["killed"] for answer in answers.values())
