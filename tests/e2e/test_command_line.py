@@ -225,7 +225,6 @@ sys.exit(sum(main(["tokenize", kind, "lines.txt"]) for kind in sys.argv[1:]))
 """
 
 
-@pytest.mark.thorough(instead="test_imported_once_and_quietly, test_ctrl_c_and_on")
 def test_no_kind_of_tokenizer_makes_tensorflow_talk(tmp_path: Path) -> None:
     pieces = (*ALPHABET, "<|endoftext|>")
     save_tokenizer(tmp_path / "byte_bpe", ByteBPEModel(pieces=pieces, merges=()))

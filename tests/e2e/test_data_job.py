@@ -88,7 +88,6 @@ def test_records_keep_the_contract(made: Made) -> None:
                 assert np.isfinite(array).all()
 
 
-@some_quick
 def test_books_balance(made: Made) -> None:
     counts = made.result["counts"]
     read = {"span_qa": 30, "image_classification": 40}.get(made.case, 80)

@@ -72,15 +72,6 @@ def test_a_student_from_yaml(run, teacher, monkeypatch) -> None:
     model = build_trainable(whole.config, 120)
     assert {w.path for w in model.weights} == {p for p in saved if "seed" not in p}
 
-
-@eagerly
-@pytest.mark.thorough(
-    instead="test_a_student_from_yaml, test_a_stop_and_going_on_give_the_same_weights"
-)
-def test_a_student_that_stopped_goes_on(run, teacher, monkeypatch) -> None:
-    keys = (*STEPS, "training.accumulation=2", learning_from(teacher.run_folder))
-    whole = run(*keys, folder="whole")
-    train(whole)
     add = TrainingLog.add
 
     def interrupted(self, numbers, input_seconds):

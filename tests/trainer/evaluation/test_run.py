@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from configs.command import Invocation
 from configs.errors import ConfigError, DataError
 from pipeline.held_out import make_evaluation_set, read_held_out
 from pipeline.manifest import read_manifest
@@ -23,7 +24,9 @@ def parallel(folder: Path, name: str = "test") -> str:
     )
 
 
-def test_answers_to_every_validation_text(translator) -> None:
+def test_answers_to_every_validation_text_and_those_of_an_export(
+    translator, tmp_path
+) -> None:
     run = translator("evaluation.max_new_tokens=6")
     result = evaluate_run(run)
     evaluations = run.run_folder / "evaluation"
@@ -36,24 +39,28 @@ def test_answers_to_every_validation_text(translator) -> None:
     assert result["signatures"].keys() == {"bleu", "chrf"}
     stored = evaluations / "validation/scores.json"
     assert json.loads(stored.read_text()) == result
+    check_export(run, tmp_path)
 
 
 @pytest.mark.thorough(
-    instead="test_answers_to_every_validation_text, "
-    "test_an_export_scores_as_the_model_it_is_of, "
-    "test_an_export_that_writes_says_of_packed_records_what_the_model_says"
+    instead="test_answers_to_every_validation_text_and_those_of_an_export, "
+    "test_an_answer_does_not_depend_on_its_neighbours"
 )
-@pytest.mark.parametrize("method", ["{kind: greedy}", "{kind: beam, num_beams: 2}"])
-def test_an_export_answers_and_scores_as_the_model(
-    translator, tmp_path, method
-) -> None:
-    run = translator("evaluation.max_new_tokens=6", f"evaluation.method={method}")
+def test_an_export_that_searches_with_beams(translator, tmp_path) -> None:
+    run = translator(
+        "evaluation.max_new_tokens=6", "evaluation.method={kind: beam, num_beams: 2}"
+    )
     evaluate_run(run)
+    check_export(run, tmp_path)
+
+
+def check_export(run: Invocation, folder: Path) -> None:
+    """It answers and scores as the model that it is of, which is evaluated."""
     evaluations = run.run_folder / "evaluation"
     trained = load_trained(run.run_folder, run.config)
     asked = ("serving_default", "logits_ids")
-    write_signatures(trained, tmp_path / "saved_model/1", *asked)
-    found = evaluate_run(run, model=tmp_path / "saved_model")
+    write_signatures(trained, folder / "saved_model/1", *asked)
+    found = evaluate_run(run, model=folder / "saved_model")
     answers = (evaluations / "validation/answers.jsonl").read_bytes()
     theirs = evaluations / "of-saved_model-1/validation/answers.jsonl"
     assert theirs.read_bytes() == answers

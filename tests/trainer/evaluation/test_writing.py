@@ -65,7 +65,7 @@ def test_a_model_that_copies_gets_the_full_score(
             "greedy",
             marks=pytest.mark.thorough(
                 instead="test_an_answer_does_not_depend_on_its_neighbours, "
-                "test_answers_to_every_validation_text"
+                "test_answers_to_every_validation_text_and_those_of_an_export"
             ),
         ),
         "beam",
