@@ -11,6 +11,13 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.ragged_rows import (
+    kept_of_each,
+    place_of_each,
+    row_of_each,
+    with_piece_before,
+    with_piece_behind,
+)
 from serving.buckets import bucket
 
 
@@ -62,14 +69,8 @@ class TextEncoder:
         """
         room = self.max_length - 2
         special = self.tokenizer.special
-        framed = tf.concat(
-            [
-                _each(tokens, special.begin),
-                tokens[:, :room],
-                _each(tokens, special.end),
-            ],
-            axis=1,
-        )
+        ended = with_piece_behind(tokens[:, :room], special.end)
+        framed = with_piece_before(ended, special.begin)
         lengths = framed.row_lengths()
         return self._padded(framed, lengths, tokens.row_lengths() > room)
 
@@ -89,15 +90,10 @@ class TextEncoder:
         of_first = tf.minimum(lengths[0], at_least)
         of_second = tf.minimum(lengths[1], room - of_first)
         special = self.tokenizer.special
-        framed = tf.concat(
-            [
-                _each(first, special.begin),
-                _heads(first, of_first),
-                _each(first, special.end),
-                _heads(second, of_second),
-                _each(second, special.end),
-            ],
-            axis=1,
+        begun = with_piece_before(_heads(first, of_first), special.begin)
+        parts = begun, _heads(second, of_second)
+        framed: Any = tf.concat(
+            [with_piece_behind(part, special.end) for part in parts], axis=1
         )
         return self._padded(framed, of_first + 2, lengths[0] + lengths[1] > room)
 
@@ -132,13 +128,7 @@ def right_padded(
     return tokens.to_tensor(pad, shape=shape), kept, lengths > kept
 
 
-def _each(tokens: tf.RaggedTensor, piece: int | None) -> Any:
-    """A piece for each row, (B, 1)."""
-    return tf.fill([tokens.nrows(tf.int32), 1], piece)
-
-
 def _heads(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     """The first tokens of each row."""
-    place = tf.ragged.range(tokens.row_lengths())
-    kept = place < tf.expand_dims(tf.cast(lengths, place.dtype), 1)
-    return tf.ragged.boolean_mask(tokens, kept)
+    most = tf.gather(tf.cast(lengths, tf.int64), row_of_each(tokens))
+    return kept_of_each(tokens, place_of_each(tokens) < most)

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.ragged_rows import chosen_in_rows
 from serving.marks import tokenize_with_marks
 from serving.prompts import as_utf8
 
@@ -86,14 +87,14 @@ def fills_of(
     size = tf.shape(inside)
     flat = tf.stack([size[0] * size[1], size[2]])
     ids = tf.reshape(tf.repeat(token_ids, size[1], axis=0), flat)
-    tokens = tf.ragged.boolean_mask(ids, tf.reshape(inside, flat))
+    tokens = chosen_in_rows(ids, tf.reshape(inside, flat))
     texts = as_utf8(tokenizer.detokenize(tokens))
     return tf.reshape(tf.strings.regex_replace(texts, "^ +| +$", ""), size[:2])
 
 
 def _gaps(tokenizer: Tokenizer, asked: tf.Tensor) -> Any:
     """The sentinels of texts, int32 (B, G)."""
-    gaps = tf.ragged.boolean_mask(asked, _is_sentinel(tokenizer, asked))
+    gaps = chosen_in_rows(asked, _is_sentinel(tokenizer, asked))
     return gaps.to_tensor(_NO_GAP)
 
 

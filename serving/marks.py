@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.ragged_rows import place_of_each, rows_in_one
 
 _Ragged: Any = tf.RaggedTensor
 
@@ -32,7 +33,7 @@ def tokenize_with_marks(
     # A mark in front, so that a text without anything has a part, too.
     texts_of_one = tf.strings.regex_replace(texts, any_mark, one)
     parts: Any = tf.strings.split(tf.strings.join([one, texts_of_one]), one)[:, 1:]
-    place = tf.ragged.range(parts.row_lengths()).values
+    place = place_of_each(parts)
     is_last = place == tf.repeat(parts.row_lengths() - 1, parts.row_lengths())
     stripped = tf.strings.regex_replace(parts.values, r" +$", "")
     tokens = tokenizer.tokenize(tf.where(is_last, parts.values, stripped))
@@ -43,4 +44,4 @@ def tokenize_with_marks(
     ids = tf.gather(list(marks.values()), which)
     marked = _Ragged.from_row_lengths(ids, tf.cast(place > 0, tf.int64))
     framed = tf.concat([marked, tokens], axis=1)
-    return parts.with_values(framed).merge_dims(1, 2)
+    return rows_in_one(parts.with_values(framed))

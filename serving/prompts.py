@@ -5,9 +5,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.ragged_rows import (
+    kept_of_each,
+    place_of_each,
+    row_of_each,
+    with_piece_before,
+)
 from serving.buckets import bucket
-
-_Ragged: Any = tf.RaggedTensor
 
 
 class Prompts(NamedTuple):
@@ -45,10 +49,9 @@ class Prompts(NamedTuple):
         real: Any = place >= 0
         flat = tf.pad(tokens.values, [[0, 1]])  # also where there is nothing
         ids = tf.gather(flat, tf.where(real, starts[:, None] + place, 0))
-        first = tf.cast(lengths - kept, tf.int64)[:, None]
-        inside = tf.ragged.range(tokens.row_lengths()) >= first
+        first = tf.gather(tf.cast(lengths - kept, tf.int64), row_of_each(tokens))
         return cls(
-            tf.ragged.boolean_mask(tokens, inside),
+            kept_of_each(tokens, place_of_each(tokens) >= first),
             tf.where(real, ids, pad),
             tf.cast(real, tf.int32),
             kept < lengths,
@@ -63,10 +66,8 @@ def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor
     """
     special = tokenizer.special
     if special.begin is not None and special.begin != special.end:
-        return tf.concat([tf.fill([tokens.nrows(), 1], special.begin), tokens], axis=1)
-    is_empty = tf.cast(tokens.row_lengths() == 0, tf.int64)
-    stand_in = tf.fill(tf.reduce_sum(is_empty)[None], special.end)
-    return tf.concat([_Ragged.from_row_lengths(stand_in, is_empty), tokens], axis=1)
+        return with_piece_before(tokens, special.begin)
+    return with_piece_before(tokens, special.end, tokens.row_lengths() == 0)
 
 
 def without_special(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
@@ -78,7 +79,7 @@ def without_special(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedT
         if piece is not None
     ]
     told = tf.reduce_all(tf.expand_dims(tokens.values, 1) != silent, axis=1)
-    return tf.ragged.boolean_mask(tokens, tokens.with_values(told))
+    return kept_of_each(tokens, told)
 
 
 def as_utf8(texts: tf.Tensor) -> tf.Tensor:

@@ -14,6 +14,7 @@ import tensorflow_text as tf_text
 
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.piece_bytes import piece_bytes
+from pipeline.tokenizers.ragged_rows import place_of_each, rows_in_one
 
 _Ragged: Any = tf.RaggedTensor
 # What Python calls white space.
@@ -97,7 +98,7 @@ def _by_words(
     alone = tokenizer.tokenize(_inside_texts(words, tokenizer))  # (N, None)
     per_word = words.with_values(tf.cast(alone.row_lengths(), tf.int32))
     behind = tf.cumsum(per_word, axis=1)  # tokens up to each word's end
-    whole = words.with_values(alone).merge_dims(1, 2)
+    whole = rows_in_one(words.with_values(alone))
 
     def edge(token: tf.Tensor, *, is_end: bool) -> tf.Tensor:
         number = tf.reduce_sum(tf.cast(behind <= token[:, None], tf.int32), axis=1)
@@ -119,7 +120,7 @@ def _inside_texts(words: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.Tensor:
     """All words (N,) with what makes each the tokens that it is in its text."""
     if not tokenizer.word_prefix:
         return words.values
-    first = tf.ragged.range(words.row_lengths()).values == 0
+    first = place_of_each(words) == 0
     prefixed = tf.strings.join([tokenizer.word_prefix, words.values])
     return tf.where(first, words.values, prefixed)
 

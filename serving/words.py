@@ -12,6 +12,8 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from pipeline.tokenizers.ragged_rows import row_of_each
+
 _LETTER = r"[\p{L}\p{M}\p{N}_]"
 _SPACE = r"[\s\p{Z}\p{C}]"
 _RUNS = "|".join(f"{re.escape(mark)}{{2,}}" for mark in string.punctuation)
@@ -74,7 +76,7 @@ def split_words(texts: tf.Tensor) -> Words:
     before = tf.concat([tf.zeros_like(ends[:, :1]), ends[:, :-1]], axis=1)
     gaps = words.with_values(
         tf.strings.substr(
-            tf.gather(texts, words.value_rowids()),
+            tf.gather(texts, row_of_each(words)),
             before.values,
             begins.values - before.values,
         )

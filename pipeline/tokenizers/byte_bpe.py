@@ -23,6 +23,7 @@ from pipeline.tokenizers.byte_bpe_vocabulary import (
     from_alphabet,
 )
 from pipeline.tokenizers.interface import SpecialIds
+from pipeline.tokenizers.ragged_rows import joined, rows_in_one
 from pipeline.tokenizers.vocabulary import byte_bpe_special_ids
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
@@ -165,7 +166,7 @@ class ByteBPETokenizer(tf.Module):
         unique, per_text = self._unique_words(texts)
         ids = self._merger(unique.values, unique.owners, unique.count)
         rows = tf.gather(ids, unique.index)
-        return rows_of(rows, per_text).merge_dims(1, -1)
+        return rows_in_one(rows_of(rows, per_text))
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -178,7 +179,7 @@ class ByteBPETokenizer(tf.Module):
     @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         pieces = ids.with_values(tf.gather(self._contents, ids.values))
-        return tf.strings.reduce_join(pieces, axis=-1)
+        return joined(pieces)
 
     def _unique_words(self, texts: tf.Tensor) -> tuple[UniqueWords, tf.Tensor]:
         if self.add_prefix_space:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
@@ -146,24 +147,21 @@ class SentencePieceTokenizer(tf.Module):
         # A row is cut into stretches: each special piece is one, and what is between
         # two of them. The kernel knows neither sentinels nor how to show the others.
         alone = tf.gather(self._stands_alone, ids.values)
-        rows = ids.value_rowids()
+        rows = row_of_each(ids)
         is_first = tf.concat([[True], (rows[1:] != rows[:-1]) | alone[:-1]], axis=0)
         is_first = is_first[: tf.size(rows)] | alone
-        stretch = tf.cumsum(tf.cast(is_first, tf.int64)) - 1
         first = tf.where(is_first)[:, 0]
-        group = tf.RaggedTensor.from_value_rowids  # pyright: ignore
-        between = group(
-            tf.boolean_mask(ids.values, ~alone),
-            tf.boolean_mask(stretch, ~alone),
-            nrows=tf.size(first, tf.int64),
+        stretches = tf.RaggedTensor.from_row_splits(  # pyright: ignore
+            ids.values, tf.concat([first, ids.row_splits[-1:]], axis=0), validate=False
         )
         texts = tf.where(
             tf.gather(alone, first),
             tf.gather(self._pieces, tf.gather(ids.values, first)),
-            self._decode(between),
+            self._decode(kept_of_each(stretches, ~alone)),
         )
-        texts = group(texts, tf.gather(rows, first), nrows=ids.nrows())
-        return tf.strings.reduce_join(texts, axis=-1, separator=" ")
+        return tf.strings.unsorted_segment_join(
+            texts, tf.gather(rows, first), ids.nrows(), " "
+        )
 
     def _sentencepiece(self) -> tf_text.SentencepieceTokenizer:
         # Made anew in each compiled function that uses it. The model is held by the

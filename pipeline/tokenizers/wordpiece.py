@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipeline.tokenizers import normalization
+from pipeline.tokenizers.ragged_rows import joined, rows_in_one, with_piece_before
 from pipeline.tokenizers.vocabulary import (
     CONTINUATION,
     MASK,
@@ -186,10 +187,7 @@ class WordPieceTokenizer(tf.Module):
         unique, index = tf.unique(chunks.values)
         is_mask = tf.equal(unique, MASK)
         others = self._look_up(self._words(tf.where(is_mask, "", unique)))
-        # One column, of which only the rows that are a mask are kept.
-        masks = tf.fill(tf.shape(unique), self.mask_id)[:, tf.newaxis]
-        masks = tf.ragged.boolean_mask(masks, is_mask[:, tf.newaxis])
-        return _spread(tf.concat([masks, others], axis=1), index, chunks)
+        return _spread(with_piece_before(others, self.mask_id, is_mask), index, chunks)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -201,8 +199,7 @@ class WordPieceTokenizer(tf.Module):
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         # FastWordpieceTokenizer.detokenize kills the process on an unknown id.
         pieces = ids.with_values(tf.gather(self._pieces, ids.values))
-        joined = tf.strings.reduce_join(pieces, axis=-1, separator=" ")
-        return tf.strings.regex_replace(joined, f" {CONTINUATION}", "")
+        return tf.strings.regex_replace(joined(pieces, " "), f" {CONTINUATION}", "")
 
     def _words(self, chunks: tf.Tensor) -> tf.RaggedTensor:
         normalized = normalization.normalize(
@@ -215,11 +212,11 @@ class WordPieceTokenizer(tf.Module):
         too_long = characters > MAXIMUM_WORD_CHARACTERS
         allowed = tf.where(too_long, _TOO_LONG, words.values)
         pieces = words.with_values(self._wordpiece.tokenize(allowed))
-        return pieces.merge_dims(1, -1)
+        return rows_in_one(pieces)
 
 
 def _spread(
-    unique_rows: tf.Tensor | tf.RaggedTensor, index: tf.Tensor, chunks: tf.RaggedTensor
+    unique_rows: tf.RaggedTensor, index: tf.Tensor, chunks: tf.RaggedTensor
 ) -> tf.RaggedTensor:
     """From one row per different chunk to one row per text."""
-    return chunks.with_values(tf.gather(unique_rows, index)).merge_dims(1, -1)
+    return rows_in_one(chunks.with_values(tf.gather(unique_rows, index)))

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from model.generation.interface import Steps
 from model.generation.steps import decoder_steps
+from pipeline.tokenizers.ragged_rows import first_in_rows, with_piece_behind
 from serving.encoding import right_padded
 from serving.prompts import Prompts, beginnings
 from serving.tasks.attention import LONGEST, attention_endpoint
@@ -83,8 +84,7 @@ class Continuation(Generating):
     def from_ids(
         self, token_ids: tf.Tensor, length: tf.Tensor, number: tf.Tensor
     ) -> Given:
-        tokens = _Ragged.from_tensor(token_ids, lengths=tf.cast(length, tf.int64))
-        return self._prompts(tokens, number)[0]
+        return self._prompts(first_in_rows(token_ids, length), number)[0]
 
     def example(self, rows: int, width: int) -> Given:
         ids = tf.ones([rows, width], tf.int32)
@@ -105,9 +105,8 @@ class Continuation(Generating):
 
     def score(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `score`."""
-        begun = self._beginnings(text)
-        end = tf.fill([begun.nrows(), 1], self.tokenizer.special.end)
-        whole = tf.concat([begun, end], axis=1)
+        end = self.tokenizer.special.end
+        whole = with_piece_behind(self._beginnings(text), end)
         token_ids, length, truncated = right_padded(
             whole, self.max_length, self.tokenizer.special.pad
         )

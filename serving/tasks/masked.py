@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from pipeline.tokenizers.ragged_rows import chosen_in_rows
 from serving.encoding import TextEncoder
 from serving.masks import answer_pieces, tokenize_with_masks
 from serving.tasks.attention import LONGEST, attention_endpoint
@@ -186,4 +187,4 @@ def body_of(model: keras.Model) -> keras.Model:
 def _positions(chosen: tf.Tensor) -> tf.RaggedTensor:
     """Where each row of a boolean (B, T) is true, int32 (B, None)."""
     shape = tf.shape(chosen)
-    return tf.ragged.boolean_mask(tf.broadcast_to(tf.range(shape[1]), shape), chosen)
+    return chosen_in_rows(tf.broadcast_to(tf.range(shape[1]), shape), chosen)

@@ -4,6 +4,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from pipeline.tokenizers.ragged_rows import (
+    kept_of_each,
+    place_of_each,
+    row_of_each,
+    with_piece_behind,
+)
 from serving.encoding import right_padded
 from serving.prompts import Prompts, beginnings
 from serving.tasks.continuation import Continuation
@@ -63,15 +69,9 @@ class PrefixContinuation(Continuation):
         special = self.tokenizer.special
         both: Any = self.tokenizer.tokenize(tf.strings.join([text, target]))
         given = _common(both, self.tokenizer.tokenize(text))
-        is_given = tf.ragged.range(both.row_lengths()) < given[:, tf.newaxis]
-        before = beginnings(tf.ragged.boolean_mask(both, is_given), self.tokenizer)
-        after: Any = tf.concat(
-            [
-                tf.ragged.boolean_mask(both, ~is_given),
-                tf.fill([both.nrows(), 1], special.end),
-            ],
-            axis=1,
-        )
+        is_given = place_of_each(both) < tf.gather(given, row_of_each(both))
+        before = beginnings(kept_of_each(both, is_given), self.tokenizer)
+        after = with_piece_behind(kept_of_each(both, ~is_given), special.end)
         cut = after.row_lengths() > self.most
         after = after[:, : self.most]
         room = self.max_length - tf.cast(after.row_lengths(), tf.int32)

@@ -18,6 +18,7 @@ from model.generation.continuous import Running
 from model.generation.interface import Steps
 from model.generation.requests import Requests
 from model.kernels.cache_update import updating_in_place
+from pipeline.tokenizers.ragged_rows import chosen_in_rows
 from serving.tasks.interface import Endpoint
 from serving.tasks.wishes import SPECS, Wishes
 from serving.tasks.writing import Prompted, Writer
@@ -127,7 +128,7 @@ class Streaming:
         first = (running.length - running.num_tokens)[:, None]
         new = (running.length - running.num_new)[:, None]
         parts = [
-            tf.ragged.boolean_mask(running.token_ids, (columns >= low) & (columns < up))
+            chosen_in_rows(running.token_ids, (columns >= low) & (columns < up))
             for low, up in ((first, new), (new, running.length))
         ]
         ended, finished = running.ended(self.writer.stop_ids)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from configs.objective import TokenClassificationConfig
 from configs.tags import EntityTags, marks_entities
+from pipeline.tokenizers.ragged_rows import place_of_each, row_of_each, rows_in_one
 from serving.encoding import TextEncoder
 from serving.tasks.attention import LONGEST, attention_endpoint
 from serving.tasks.interface import TEXT, Endpoint, ids_spec
@@ -127,9 +128,9 @@ class Tagging:
         """The signature `tokenize`."""
         words = split_words(text).texts
         pieces = self._pieces_of_words(words)
-        numbers = tf.ragged.range(words.row_lengths()).values  # of words in their texts
+        numbers = place_of_each(words)  # of words in their texts
         word_ids = tf.repeat(numbers, pieces.row_lengths())
-        of_texts = words.with_values(pieces).merge_dims(1, 2)
+        of_texts = rows_in_one(words.with_values(pieces))
         return {
             "token_ids": of_texts.to_tensor(self.tokenizer.special.pad),
             "word_ids": of_texts.with_values(tf.cast(word_ids, tf.int32)).to_tensor(),
@@ -138,7 +139,7 @@ class Tagging:
 
     def _looked_at(self, text: tf.Tensor) -> Any:
         words = split_words(text).texts
-        of_texts = words.with_values(self._pieces_of_words(words)).merge_dims(1, 2)
+        of_texts = rows_in_one(words.with_values(self._pieces_of_words(words)))
         encoded = self.encoder.shorter(LONGEST).text(of_texts)
         return {name: getattr(encoded, name) for name in _INPUTS}, encoded.truncated
 
@@ -161,7 +162,7 @@ class Tagging:
         room, longest = self.room, self.longest_word
         step = room - longest + 1
         pieces = self._pieces_of_words(words)
-        lengths, text_of = pieces.row_lengths(), words.value_rowids()
+        lengths, text_of = pieces.row_lengths(), row_of_each(words)
         of_texts = words.with_values(lengths)
         fits = tf.gather(tf.reduce_sum(of_texts, axis=1) <= room, text_of)
         last = tf.maximum(tf.cumsum(of_texts, axis=1).values - 1, 0)
@@ -182,7 +183,7 @@ class Tagging:
         texts = words.values
         if self.tokenizer.word_prefix:
             prefixed = tf.strings.join([self.tokenizer.word_prefix, texts])
-            texts = tf.where(_differs(words.value_rowids()), texts, prefixed)
+            texts = tf.where(_differs(row_of_each(words)), texts, prefixed)
         pieces = self.tokenizer.tokenize(texts)[:, : self.longest_word]
         unknown = self.tokenizer.special.unknown
         if unknown is None:
@@ -210,7 +211,7 @@ def entities(
     """
     types = tf.gather(tags.type_of, tag_ids)
     opens, closes = (tf.gather(each, tag_ids) for each in (tags.opens, tags.closes))
-    text_of = words.texts.value_rowids()
+    text_of = row_of_each(words.texts)
     first = _differs(text_of)
     after_close = tf.concat([closes[:1], closes[:-1]], axis=0)
     inside: Any = types >= 0

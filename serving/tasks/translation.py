@@ -10,6 +10,7 @@ from configs.objective import TextToTextConfig
 from configs.templates import template_parts
 from model.generation.interface import Steps
 from model.generation.steps import seq2seq_steps
+from pipeline.tokenizers.ragged_rows import with_piece_behind
 from serving.encoding import right_padded
 from serving.tasks.attention import LONGEST, attention_endpoint
 from serving.tasks.generating import Generating, Given
@@ -198,8 +199,7 @@ class Translation(Generating):
             parts += [plain] if field is None else [plain, named[field]]
         tokens = self.read(tf.strings.join(parts))
         special, room = self.tokenizer.special, longest - 1
-        end = tf.fill([tokens.nrows(), 1], special.end)
-        framed = tf.concat([tokens[:, :room], end], axis=1)
+        framed = with_piece_behind(tokens[:, :room], special.end)
         ids, length, _ = right_padded(framed, longest, special.pad)
         return ids, length, tokens.row_lengths() > room
 

@@ -13,6 +13,7 @@ from model.generation.history import History
 from model.generation.interface import Steps
 from model.generation.requests import write_requests
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.ragged_rows import first_in_rows
 from serving.prompts import as_utf8, without_special
 from serving.stops import Stops
 from serving.tasks.searching import Search
@@ -204,4 +205,4 @@ class Writer:
 
 def _rows(ids: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     """int32 (B, N) without what fills rows up."""
-    return _Ragged.from_tensor(ids, lengths=tf.cast(lengths, tf.int64))
+    return first_in_rows(ids, lengths)
