@@ -55,7 +55,7 @@ def kept_of_each(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
     """
     before = tf.concat([[0], tf.cumsum(tf.cast(kept, tf.int64))], axis=0)
     return _Ragged.from_row_splits(
-        tf.gather(tokens.values, tf.where(kept)[:, 0]),
+        tf.gather_nd(tokens.values, tf.where(kept)),
         tf.gather(before, tokens.row_splits),
         validate=False,
     )

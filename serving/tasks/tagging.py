@@ -170,12 +170,10 @@ class Tagging:
         begins = _differs(text_of) | _differs(stretch)
         rows = tf.cumsum(tf.cast(begins, tf.int64)) - 1
         starts = tf.cumsum(lengths, exclusive=True)  # among the pieces of all words
-        in_row = starts - tf.gather(tf.boolean_mask(starts, begins), rows)
-        tokens = _Ragged.from_value_rowids(
-            pieces.values,
-            tf.repeat(rows, lengths),
-            nrows=tf.reduce_sum(tf.cast(begins, tf.int64)),
-        )
+        in_row = starts - tf.gather(tf.gather_nd(starts, tf.where(begins)), rows)
+        count = tf.reduce_sum(tf.cast(begins, tf.int64))
+        of_rows = tf.math.unsorted_segment_sum(lengths, rows, count)
+        tokens = _Ragged.from_row_lengths(pieces.values, of_rows, validate=False)
         return Pieces(tokens, rows, in_row + 1)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -218,19 +216,23 @@ def entities(
     begin = inside & (first | opens | after_close | _differs(types))
     goes_on: Any = tf.concat([(inside & ~begin)[1:], tf.zeros_like(first[:1])], axis=0)
     end = inside & ~goes_on
-    starts = tf.boolean_mask(words.starts.values, begin)
-    ends = tf.boolean_mask(words.ends.values, end)
-    of = tf.boolean_mask(text_of, begin)
+    first_words, last_words = tf.where(begin), tf.where(end)
+    starts = tf.gather_nd(words.starts.values, first_words)
+    ends = tf.gather_nd(words.ends.values, last_words)
+    of = tf.gather_nd(text_of, first_words)
+    lengths = tf.math.unsorted_segment_sum(tf.ones_like(of), of, words.texts.nrows())
 
     def per_text(values: Any) -> tf.RaggedTensor:
-        return _Ragged.from_value_rowids(values, of, nrows=words.texts.nrows())
+        return _Ragged.from_row_lengths(values, lengths, validate=False)
 
     spans = tf.strings.substr(
         tf.gather(text, of), starts, ends - starts, unit="UTF8_CHAR"
     )
     return {
         "entities": per_text(spans),
-        "entity_types": per_text(tf.gather(tags.types, tf.boolean_mask(types, begin))),
+        "entity_types": per_text(
+            tf.gather(tags.types, tf.gather_nd(types, first_words))
+        ),
         "entity_starts": per_text(starts),
         "entity_ends": per_text(ends),
     }
