@@ -360,3 +360,19 @@ def test_many_threads_lose_nothing():
         list(pool.map(ask, range(8)))
     assert sum(map(len, seen)) == 8 * sum(i % 7 + 1 for i in range(500))
     assert max(map(len, seen)) <= 5
+
+
+def test_a_batch_is_observed_before_its_answers_are_out():
+    """Who has an answer and asks for the metrics then is to find it counted."""
+    was_out, submitted = [], threading.Event()
+
+    def observe(timing):
+        assert submitted.wait(PATIENCE)
+        was_out.append(future.done())
+
+    batcher = Batcher(double, BatchingParameters(), observe)
+    future = batcher.submit(KIND, numbers(1))
+    submitted.set()
+    assert found(future) == [2]
+    assert was_out == [False]
+    batcher.close()
