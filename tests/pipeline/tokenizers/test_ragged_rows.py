@@ -27,9 +27,10 @@ def ragged(rows, rank=1):
 @given(ROWS)
 def test_each_value_has_its_row_and_its_place(rows):
     tokens = ragged(rows)
-    assert row_of_each(tokens).numpy().tolist() == tokens.value_rowids().numpy().tolist()
-    places = tf.ragged.range(tokens.row_lengths()).values
-    assert place_of_each(tokens).numpy().tolist() == places.numpy().tolist()
+    expected = tokens.value_rowids(), tf.ragged.range(tokens.row_lengths()).values
+    found = row_of_each(tokens), place_of_each(tokens)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.numpy().tolist() == theirs.numpy().tolist()
 
 
 @given(ROWS)
