@@ -6,7 +6,6 @@ The frames are those of the training records.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
@@ -15,6 +14,7 @@ from pipeline.tokenizers.ragged_rows import (
     kept_of_each,
     place_of_each,
     row_of_each,
+    side_by_side,
     with_piece_before,
     with_piece_behind,
 )
@@ -92,9 +92,7 @@ class TextEncoder:
         special = self.tokenizer.special
         begun = with_piece_before(_heads(first, of_first), special.begin)
         parts = begun, _heads(second, of_second)
-        framed: Any = tf.concat(
-            [with_piece_behind(part, special.end) for part in parts], axis=1
-        )
+        framed = side_by_side(*(with_piece_behind(part, special.end) for part in parts))
         return self._padded(framed, of_first + 2, lengths[0] + lengths[1] > room)
 
     def _padded(

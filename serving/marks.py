@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import place_of_each, rows_in_one
+from pipeline.tokenizers.ragged_rows import place_of_each, rows_in_one, side_by_side
 
 _Ragged: Any = tf.RaggedTensor
 
@@ -43,5 +43,5 @@ def tokenize_with_marks(
     which = tf.where(written == list(marks))[:, 1]
     ids = tf.gather(list(marks.values()), which)
     marked = _Ragged.from_row_lengths(ids, tf.cast(place > 0, tf.int64))
-    framed = tf.concat([marked, tokens], axis=1)
+    framed = side_by_side(marked, tokens)
     return rows_in_one(parts.with_values(framed))

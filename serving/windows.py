@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import SpecialIds
+from pipeline.tokenizers.ragged_rows import (
+    side_by_side,
+    with_piece_before,
+    with_piece_behind,
+)
 from serving.encoding import right_padded
 
 _Ragged: Any = tf.RaggedTensor
@@ -56,12 +61,10 @@ class Windows(NamedTuple):
         first = tf.gather(tf.cast(texts.row_starts(), tf.int32), of_text) + start
         cells = tf.ragged.range(first, first + size)
         window = cells.with_values(tf.gather(texts.values, cells.values))
-        rows = tf.shape(of_text)[0]
-        begin, end = (
-            tf.fill([rows, 1], piece) for piece in (special.begin, special.end)
-        )
-        framed: Any = tf.concat(
-            [begin, tf.gather(questions, of_text), end, window, end], axis=1
+        begun = with_piece_before(tf.gather(questions, of_text), special.begin)
+        framed = side_by_side(
+            with_piece_behind(begun, special.end),
+            with_piece_behind(window, special.end),
         )
         token_ids, lengths, _ = right_padded(framed, length, special.pad)
         width = tf.shape(token_ids)[1]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.ragged_rows import row_of_each
+from pipeline.tokenizers.ragged_rows import place_of_each, row_of_each
 
 _LETTER = r"[\p{L}\p{M}\p{N}_]"
 _SPACE = r"[\s\p{Z}\p{C}]"
@@ -73,12 +73,14 @@ def split_words(texts: tf.Tensor) -> Words:
     words, begins, ends = tf_text.regex_split_with_offsets(
         texts, f"{_WORD}|{_SPACE}+", _WORD
     )
-    before = tf.concat([tf.zeros_like(ends[:, :1]), ends[:, :-1]], axis=1)
+    nothing = tf.zeros_like(ends.values)
+    last_end = tf.concat([nothing[:1], ends.values[:-1]], axis=0)
+    before = tf.where(place_of_each(words) == 0, nothing, last_end)
     gaps = words.with_values(
         tf.strings.substr(
             tf.gather(texts, row_of_each(words)),
-            before.values,
-            begins.values - before.values,
+            before,
+            begins.values - before,
         )
     )
     gaps = gaps.with_values(tf.strings.regex_replace(gaps.values, _CUT, ""))

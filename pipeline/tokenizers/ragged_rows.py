@@ -130,6 +130,29 @@ def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
     return _filled_up(tokens.values, places, piece, splits)
 
 
+def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
+    """Rows of one kind, each with a row of another behind it.
+
+    Args:
+        first: `(B, None)`.
+        second: `(B, None)`, of the same dtype.
+
+    Example:
+    >>> one, other = tf.ragged.constant([[7], []]), tf.ragged.constant([[8], [9]])
+    >>> side_by_side(one, other).to_list()
+    [[7, 8], [9]]
+    """
+    # Behind those of its own kind stand all of the other's rows before it.
+    of_first = _numbers(first) + tf.gather(second.row_splits, row_of_each(first))
+    of_second = _numbers(second) + tf.gather(first.row_splits, row_of_each(second) + 1)
+    places = [tf.cast(places, tf.int32) for places in (of_first, of_second)]
+    return _Ragged.from_row_splits(
+        tf.dynamic_stitch(places, [first.values, second.values]),
+        first.row_splits + second.row_splits,
+        validate=False,
+    )
+
+
 def rows_in_one(tokens: tf.RaggedTensor) -> Any:
     """Rows of rows `(B, None, None)`, those of each put together: `(B, None)`.
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each
+from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each, with_piece_before
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
@@ -178,8 +178,7 @@ class SentencePieceTokenizer(tf.Module):
             return self._sentencepiece().detokenize(ids)
         # Of the spaces a text begins with the kernel drops several, the library one.
         # Behind a letter the kernel drops none.
-        anchors = tf.fill([ids.nrows(), 1], self._anchor)
-        texts = self._sentencepiece().detokenize(tf.concat([anchors, ids], axis=1))
+        texts = self._sentencepiece().detokenize(with_piece_before(ids, self._anchor))
         has_space = ids.with_values(tf.gather(self._has_space, ids.values))
         drop = tf.cast(tf.reduce_any(has_space[:, :1], axis=1), tf.int32)
         drop += len(self.pieces[self._anchor].encode())

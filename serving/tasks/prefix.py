@@ -8,6 +8,7 @@ from pipeline.tokenizers.ragged_rows import (
     kept_of_each,
     place_of_each,
     row_of_each,
+    side_by_side,
     with_piece_behind,
 )
 from serving.encoding import right_padded
@@ -76,7 +77,7 @@ class PrefixContinuation(Continuation):
         after = after[:, : self.most]
         room = self.max_length - tf.cast(after.row_lengths(), tf.int32)
         prompts = Prompts.of(before, room, self.max_length, special.pad)
-        whole = tf.concat([prompts.tokens, after], axis=1)
+        whole = side_by_side(prompts.tokens, after)
         token_ids, length, _ = right_padded(whole, self.max_length, special.pad)
         prefix_length = tf.cast(prompts.tokens.row_lengths(), tf.int32)
         return {

@@ -6,7 +6,12 @@ import tensorflow as tf
 
 from configs.objective import TokenClassificationConfig
 from configs.tags import EntityTags, marks_entities
-from pipeline.tokenizers.ragged_rows import place_of_each, row_of_each, rows_in_one
+from pipeline.tokenizers.ragged_rows import (
+    place_of_each,
+    row_of_each,
+    rows_in_one,
+    with_piece_before,
+)
 from serving.encoding import TextEncoder
 from serving.tasks.attention import LONGEST, attention_endpoint
 from serving.tasks.interface import TEXT, Endpoint, ids_spec
@@ -186,11 +191,7 @@ class Tagging:
         unknown = self.tokenizer.special.unknown
         if unknown is None:
             return pieces
-        is_empty = tf.cast(pieces.row_lengths() == 0, tf.int64)
-        stand_in = _Ragged.from_row_lengths(
-            tf.repeat(unknown, tf.reduce_sum(is_empty)), is_empty
-        )
-        return tf.concat([pieces, stand_in], axis=1)
+        return with_piece_before(pieces, unknown, pieces.row_lengths() == 0)
 
 
 def entities(

@@ -10,7 +10,7 @@ from configs.objective import TextToTextConfig
 from configs.templates import template_parts
 from model.generation.interface import Steps
 from model.generation.steps import seq2seq_steps
-from pipeline.tokenizers.ragged_rows import with_piece_behind
+from pipeline.tokenizers.ragged_rows import with_piece_before, with_piece_behind
 from serving.encoding import right_padded
 from serving.tasks.attention import LONGEST, attention_endpoint
 from serving.tasks.generating import Generating, Given
@@ -181,10 +181,8 @@ class Translation(Generating):
         """
         special = self.tokenizer.special
         answers = self.read(target)
-        begins, ends = (
-            tf.fill([answers.nrows(), 1], p) for p in (self._first, special.end)
-        )
-        rows = tf.concat([begins, answers[:, : longest - 1], ends], axis=1)
+        begun = with_piece_before(answers[:, : longest - 1], self._first)
+        rows = with_piece_behind(begun, special.end)
         ids, length, _ = right_padded(rows, longest + 1, special.pad)
         return ids, length, answers.row_lengths() > longest - 1
 

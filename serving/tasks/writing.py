@@ -13,7 +13,7 @@ from model.generation.history import History
 from model.generation.interface import Steps
 from model.generation.requests import write_requests
 from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import first_in_rows
+from pipeline.tokenizers.ragged_rows import first_in_rows, side_by_side
 from serving.prompts import as_utf8, without_special
 from serving.stops import Stops
 from serving.tasks.searching import Search
@@ -181,7 +181,7 @@ class Writer:
         """
         before = without_special(before, self.tokenizer)[:, -_CONTEXT:]
         new = without_special(new, self.tokenizer)
-        whole = self.tokenizer.detokenize(tf.concat([before, new], axis=1))
+        whole = self.tokenizer.detokenize(side_by_side(before, new))
         beginning = tf.strings.length(self.tokenizer.detokenize(before))
         # Of a character that was not whole yet the beginning may have had more bytes.
         beginning = tf.minimum(beginning, tf.strings.length(whole))

@@ -51,3 +51,16 @@ def test_texts_lose_their_end(lengths):
         assert bool(found.truncated[row]) == (length > 6)
         assert not found.segment_ids[row].numpy().any()
     assert found.token_ids.shape[1] == 8  # the only width of so short a model
+
+
+def test_whole_numbers_are_not_transposed():
+    # oneDNN prints a line about it on processors without AVX-512.
+    encoder = TextEncoder(WordPieceTokenizer(PIECES), 8)
+
+    @tf.function(autograph=False)
+    def framed(first, second):
+        return encoder.text(first).token_ids, encoder.pair(first, second).token_ids
+
+    rows = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
+    operations = framed.get_concrete_function(rows, rows).graph.get_operations()
+    assert "Transpose" not in {operation.type for operation in operations}

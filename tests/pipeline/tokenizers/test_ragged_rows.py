@@ -12,6 +12,7 @@ from pipeline.tokenizers.ragged_rows import (
     place_of_each,
     row_of_each,
     rows_in_one,
+    side_by_side,
     with_piece_before,
     with_piece_behind,
 )
@@ -58,6 +59,12 @@ def test_pieces_at_both_ends(rows):
     assert with_piece_behind(tokens, 9).to_list() == [[*row, 9] for row in rows]
     where_empty = with_piece_before(tokens, 9, empty)
     assert where_empty.to_list() == [row or [9] for row in rows]
+
+
+@given(st.lists(st.tuples(st.lists(IDS), st.lists(IDS)), max_size=4))
+def test_rows_beside_rows(pairs):
+    one, other = (ragged([pair[place] for pair in pairs]) for place in (0, 1))
+    assert side_by_side(one, other).to_list() == [[*a, *b] for a, b in pairs]
 
 
 @given(st.lists(ROWS, max_size=4))
