@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.ragged_rows import (
+    is_before,
     kept_of_each,
-    place_of_each,
-    row_of_each,
     side_by_side,
     with_piece_before,
     with_piece_behind,
@@ -128,5 +127,4 @@ def right_padded(
 
 def _heads(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     """The first tokens of each row."""
-    most = tf.gather(tf.cast(lengths, tf.int64), row_of_each(tokens))
-    return kept_of_each(tokens, place_of_each(tokens) < most)
+    return kept_of_each(tokens, is_before(tokens, lengths))

@@ -5,12 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import (
-    kept_of_each,
-    place_of_each,
-    row_of_each,
-    with_piece_before,
-)
+from pipeline.tokenizers.ragged_rows import is_before, kept_of_each, with_piece_before
 from serving.buckets import bucket
 
 
@@ -49,9 +44,8 @@ class Prompts(NamedTuple):
         real: Any = place >= 0
         flat = tf.pad(tokens.values, [[0, 1]])  # also where there is nothing
         ids = tf.gather(flat, tf.where(real, starts[:, None] + place, 0))
-        first = tf.gather(tf.cast(lengths - kept, tf.int64), row_of_each(tokens))
         return cls(
-            kept_of_each(tokens, place_of_each(tokens) >= first),
+            kept_of_each(tokens, tf.logical_not(is_before(tokens, lengths - kept))),
             tf.where(real, ids, pad),
             tf.cast(real, tf.int32),
             kept < lengths,

@@ -7,7 +7,6 @@ import tensorflow as tf
 # Stands between the strings of one row: ASCII's "unit separator", made for this.
 SEPARATOR = "\x1f"
 _NOTHING = -1
-_Ragged: Any = tf.RaggedTensor
 
 
 class Stops(NamedTuple):

@@ -15,8 +15,6 @@ from pipeline.tokenizers.ragged_rows import (
 )
 from serving.encoding import right_padded
 
-_Ragged: Any = tf.RaggedTensor
-
 
 class Windows(NamedTuple):
     """R windows of B texts.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.byte_bpe_merging import PairMerger, rows_of
+from pipeline.tokenizers.byte_bpe_merging import PairMerger
 from pipeline.tokenizers.byte_bpe_splitting import (
     UniqueWords,
     split_into_words,
@@ -23,7 +23,7 @@ from pipeline.tokenizers.byte_bpe_vocabulary import (
     from_alphabet,
 )
 from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.ragged_rows import joined, rows_in_one
+from pipeline.tokenizers.ragged_rows import joined, rows_in_one, rows_of
 from pipeline.tokenizers.vocabulary import byte_bpe_special_ids
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from pipeline.tokenizers.ragged_rows import rows_of
 
 # Three ranks are packed into one int64.
 _SHIFTS = (42, 21, 0)
@@ -168,13 +169,6 @@ class PairMerger(tf.Module):
         is_first = is_lowest & tf.equal(place, tf.gather(first, owner))
         last_rank = tf.size(self._waiting) - 1
         return is_first | ~tf.gather(self._waiting, tf.minimum(rank, last_rank))
-
-
-def rows_of(values: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Rows of the given lengths, which together are the values."""
-    return tf.RaggedTensor.from_row_lengths(  # pyright: ignore
-        values, lengths, validate=False
-    )
 
 
 def _can_be_joined(

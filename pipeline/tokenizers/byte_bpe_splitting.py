@@ -177,7 +177,7 @@ def _long_characters(values: tf.Tensor) -> Iterator[_LongCharacters]:
     leading = tf.gather_nd(values, first_bytes)
     for size, first, last in ((2, 0xC0, 0xDF), (3, 0xE0, 0xEF), (4, 0xF0, 0xF7)):
         is_of_size = (leading >= first) & (leading <= last)
-        place = _where(first_bytes, is_of_size)
+        place = _chosen(first_bytes, is_of_size)
         code_points = tf.cast(tf.gather_nd(values, place), tf.int32) & (
             0xFF >> size + 1
         )
@@ -226,7 +226,7 @@ def _is_start(values: tf.Tensor) -> tf.Tensor:
     return starts & tf.not_equal(kinds, _END)
 
 
-def _where(places: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
+def _chosen(places: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
     """`tf.boolean_mask` in two operations instead of thirty."""
     return tf.gather_nd(places, tf.where(chosen))
 
@@ -239,12 +239,12 @@ def _long_white_space(
     starts: tf.Tensor, long: Sequence[_LongCharacters]
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The last bytes where a word was seen to begin, and the first, where it does."""
-    white = [_where(one.place, tf.equal(one.kind, _WHITE)) for one in long]
+    white = [_chosen(one.place, tf.equal(one.kind, _WHITE)) for one in long]
     first = tf.concat(white, axis=0)
     last = [place + one.size - 1 for place, one in zip(white, long, strict=True)]
     last = tf.concat(last, axis=0)
     found = tf.gather_nd(starts, last)
-    return _where(last, found), _where(first, found)
+    return _chosen(last, found), _chosen(first, found)
 
 
 def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -253,14 +253,14 @@ def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.T
     # After a symbol or a space an apostrophe belongs to a word of symbols.
     kind = tf.gather_nd(before, apostrophe)
     alone = tf.not_equal(kind, _SYMBOL) & tf.not_equal(kind, _SPACE)
-    place = _where(apostrophe, alone)
+    place = _chosen(apostrophe, alone)
     one, two = tf.gather_nd(values, place + 1), tf.gather_nd(values, place + 2)
     short = tf.reduce_any([tf.equal(one, letter) for letter in b"stmd"], axis=0)
     long = tf.reduce_any(
         [tf.equal(one, a) & tf.equal(two, b) for a, b in (b"re", b"ve", b"ll")], axis=0
     )
-    behind = tf.concat([_where(place, short) + 2, _where(place, long) + 3], axis=0)
-    return _where(place, short | long) + 1, behind
+    behind = tf.concat([_chosen(place, short) + 2, _chosen(place, long) + 3], axis=0)
+    return _chosen(place, short | long) + 1, behind
 
 
 def _keys(words: Words) -> tf.Tensor:

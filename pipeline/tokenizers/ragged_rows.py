@@ -2,8 +2,7 @@
 
 `tf.ragged` serves any number of dimensions, and takes 70 to 380 operations for what a
 row or two of arithmetic on the splits of rows (B, None) says. A graph that tokenizes
-and writes has dozens of these: they were a third of the nodes that an export traces,
-a server optimizes and a request runs.
+and writes has dozens of these: they were a third of the nodes of a decoder's export.
 """
 
 from typing import Any
@@ -11,6 +10,16 @@ from typing import Any
 import tensorflow as tf
 
 _Ragged: Any = tf.RaggedTensor
+
+
+def rows_of(values: tf.Tensor, lengths: tf.Tensor) -> Any:
+    """Rows `(B, None)` of the given lengths `(B,)`, which together are the values.
+
+    Example:
+    >>> rows_of([7, 8, 9], [1, 0, 2]).to_list()
+    [[7], [], [8, 9]]
+    """
+    return _Ragged.from_row_lengths(values, lengths, validate=False)
 
 
 def row_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
@@ -39,6 +48,22 @@ def place_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
     """
     starts = tf.gather(tokens.row_splits, row_of_each(tokens))
     return _numbers(tokens) - starts
+
+
+def is_before(tokens: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
+    """Whether each value stands before a place in its row, bool `(N,)`.
+
+    Args:
+        tokens: `(B, None)`, N values in all.
+        places: `(B,)`, integers.
+
+    Example:
+    >>> rows = tf.ragged.constant([[7], [], [8, 9]])
+    >>> is_before(rows, [0, 1, 1]).numpy().tolist()
+    [False, True, False]
+    """
+    ends = tokens.row_starts() + tf.cast(places, tf.int64)
+    return _numbers(tokens) < tf.gather(ends, row_of_each(tokens))
 
 
 def kept_of_each(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
@@ -73,9 +98,7 @@ def chosen_in_rows(values: tf.Tensor, chosen: tf.Tensor) -> Any:
     [[7], []]
     """
     lengths = tf.reduce_sum(tf.cast(chosen, tf.int64), axis=1)
-    return _Ragged.from_row_lengths(
-        tf.gather_nd(values, tf.where(chosen)), lengths, validate=False
-    )
+    return rows_of(tf.gather_nd(values, tf.where(chosen)), lengths)
 
 
 def first_in_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:
@@ -83,7 +106,7 @@ def first_in_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:
 
     Args:
         values: `(B, T)`.
-        lengths: `(B,)`, integers from 0 to T.
+        lengths: `(B,)`, integers; below 0 is 0, above T is T.
 
     Example:
     >>> first_in_rows([[7, 6], [8, 9]], [1, 2]).to_list()
@@ -99,7 +122,7 @@ def with_piece_before(
 
     Args:
         tokens: int32 `(B, None)`.
-        piece: Its id.
+        piece: Its id, which may not be none.
         where: bool `(B,)`, the rows that it is put in front of; else, of all.
 
     Example:
@@ -119,7 +142,7 @@ def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
 
     Args:
         tokens: int32 `(B, None)`.
-        piece: Its id.
+        piece: Its id, which may not be none.
 
     Example:
     >>> with_piece_behind(tf.ragged.constant([[7], []], tf.int32), 0).to_list()

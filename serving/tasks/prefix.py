@@ -5,9 +5,8 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.tokenizers.ragged_rows import (
+    is_before,
     kept_of_each,
-    place_of_each,
-    row_of_each,
     side_by_side,
     with_piece_behind,
 )
@@ -70,9 +69,11 @@ class PrefixContinuation(Continuation):
         special = self.tokenizer.special
         both: Any = self.tokenizer.tokenize(tf.strings.join([text, target]))
         given = _common(both, self.tokenizer.tokenize(text))
-        is_given = place_of_each(both) < tf.gather(given, row_of_each(both))
+        is_given = is_before(both, given)
         before = beginnings(kept_of_each(both, is_given), self.tokenizer)
-        after = with_piece_behind(kept_of_each(both, ~is_given), special.end)
+        after = with_piece_behind(
+            kept_of_each(both, tf.logical_not(is_given)), special.end
+        )
         cut = after.row_lengths() > self.most
         after = after[:, : self.most]
         room = self.max_length - tf.cast(after.row_lengths(), tf.int32)

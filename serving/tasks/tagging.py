@@ -10,6 +10,7 @@ from pipeline.tokenizers.ragged_rows import (
     place_of_each,
     row_of_each,
     rows_in_one,
+    rows_of,
     with_piece_before,
 )
 from serving.encoding import TextEncoder
@@ -178,7 +179,7 @@ class Tagging:
         in_row = starts - tf.gather(tf.gather_nd(starts, tf.where(begins)), rows)
         count = tf.reduce_sum(tf.cast(begins, tf.int64))
         of_rows = tf.math.unsorted_segment_sum(lengths, rows, count)
-        tokens = _Ragged.from_row_lengths(pieces.values, of_rows, validate=False)
+        tokens = rows_of(pieces.values, of_rows)
         return Pieces(tokens, rows, in_row + 1)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -224,7 +225,7 @@ def entities(
     lengths = tf.math.unsorted_segment_sum(tf.ones_like(of), of, words.texts.nrows())
 
     def per_text(values: Any) -> tf.RaggedTensor:
-        return _Ragged.from_row_lengths(values, lengths, validate=False)
+        return rows_of(values, lengths)
 
     spans = tf.strings.substr(
         tf.gather(text, of), starts, ends - starts, unit="UTF8_CHAR"

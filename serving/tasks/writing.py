@@ -1,7 +1,7 @@
 """What tasks that write have in common: requests, ends, and the text that comes out."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
@@ -19,7 +19,6 @@ from serving.stops import Stops
 from serving.tasks.searching import Search
 from serving.tasks.wishes import Wishes
 
-_Ragged: Any = tf.RaggedTensor
 # Pieces before new ones that decide how these are read; a character has four bytes.
 _CONTEXT = 4
 
@@ -162,7 +161,7 @@ class Writer:
             start = history.prompt_length + first
             new = history.token_ids[:, start : history.length]
             lengths = tf.fill(tf.shape(new)[:1], history.length - start)
-            return stops.are_in(self.text(prompts.tokens, _rows(new, lengths)))
+            return stops.are_in(self.text(prompts.tokens, first_in_rows(new, lengths)))
 
         def ends(history: History) -> tf.Tensor:
             nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
@@ -196,13 +195,8 @@ class Writer:
         finished: tf.Tensor,
         stops: Stops | None,
     ) -> Texts:
-        text = self.text(prompts.tokens, _rows(ids, lengths))
+        text = self.text(prompts.tokens, first_in_rows(ids, lengths))
         if stops is not None:
             place = stops.find(text)
             text = tf.strings.substr(text, tf.zeros_like(place), place)
         return Texts(as_utf8(text), ids, lengths, finished)
-
-
-def _rows(ids: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """int32 (B, N) without what fills rows up."""
-    return first_in_rows(ids, lengths)

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from pipeline.tokenizers.ragged_rows import (
     chosen_in_rows,
     first_in_rows,
+    is_before,
     joined,
     kept_of_each,
     place_of_each,
     row_of_each,
     rows_in_one,
+    rows_of,
     side_by_side,
     with_piece_before,
     with_piece_behind,
@@ -32,6 +34,15 @@ def test_each_value_has_its_row_and_its_place(rows):
     found = row_of_each(tokens), place_of_each(tokens)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.numpy().tolist() == theirs.numpy().tolist()
+    assert rows_of(tokens.values, tokens.row_lengths()).to_list() == rows
+
+
+@given(st.lists(st.tuples(st.lists(IDS, max_size=4), IDS), max_size=5))
+def test_who_stands_before_a_place(pairs):
+    tokens = ragged([row for row, _ in pairs])
+    found = is_before(tokens, tf.constant([place for _, place in pairs], tf.int32))
+    expected = [number < place for row, place in pairs for number in range(len(row))]
+    assert found.numpy().tolist() == expected
 
 
 @given(ROWS)
@@ -47,7 +58,7 @@ def test_what_is_chosen_in_rows_of_one_length(rows):
     values = tf.constant(rows)
     chosen = tf.ragged.boolean_mask(values, values > 2)
     assert chosen_in_rows(values, values > 2).to_list() == chosen.to_list()
-    lengths = tf.minimum(values[:, 0], 3)
+    lengths = values[:, 0] - 1  # from one less than nothing to one more than all
     first = tf.RaggedTensor.from_tensor(values, lengths=lengths)
     assert first_in_rows(values, lengths).to_list() == first.to_list()
 

@@ -363,7 +363,7 @@ def test_many_threads_lose_nothing():
 
 
 def test_a_batch_is_observed_before_its_answers_are_out():
-    """Who has an answer and asks for the metrics then is to find it counted."""
+    """Metrics that are asked for with an answer in hand have it counted."""
     was_out, submitted = [], threading.Event()
 
     def observe(timing):
