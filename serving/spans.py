@@ -14,7 +14,12 @@ import tensorflow_text as tf_text
 
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.piece_bytes import piece_bytes
-from pipeline.tokenizers.ragged_rows import place_of_each, rows_in_one
+from pipeline.tokenizers.ragged_rows import (
+    kept_of_each,
+    place_of_each,
+    row_of_each,
+    rows_in_one,
+)
 
 _Ragged: Any = tf.RaggedTensor
 # What Python calls white space.
@@ -225,7 +230,11 @@ def _row(rows: tf.RaggedTensor, place: tf.Tensor) -> tf.RaggedTensor:
 
 def _equal_rows(one: tf.RaggedTensor, other: tf.RaggedTensor) -> tf.Tensor:
     """Bool (B,)."""
-    lengths = tf.concat([one.row_lengths(), other.row_lengths(), [0]], axis=0)
-    shape = tf.stack([-1, tf.reduce_max(lengths)])
-    padded = [x.to_tensor(_NOTHING, shape=shape) for x in (one, other)]
-    return tf.reduce_all(padded[0] == padded[1], axis=1)
+    alike = one.row_lengths() == other.row_lengths()
+    # Those alone, so that their values stand side by side.
+    left, right = (
+        kept_of_each(x, tf.gather(alike, row_of_each(x))) for x in (one, other)
+    )
+    differs = tf.cast(left.values != right.values, tf.int32)
+    count = tf.math.unsorted_segment_sum(differs, row_of_each(left), left.nrows())
+    return alike & (count == 0)

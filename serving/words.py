@@ -12,7 +12,8 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.ragged_rows import place_of_each, row_of_each
+from pipeline.tokenizers.ragged_rows import row_of_each
+from serving.characters import Characters
 
 _LETTER = r"[\p{L}\p{M}\p{N}_]"
 _SPACE = r"[\s\p{Z}\p{C}]"
@@ -73,21 +74,8 @@ def split_words(texts: tf.Tensor) -> Words:
     words, begins, ends = tf_text.regex_split_with_offsets(
         texts, f"{_WORD}|{_SPACE}+", _WORD
     )
-    nothing = tf.zeros_like(ends.values)
-    last_end = tf.concat([nothing[:1], ends.values[:-1]], axis=0)
-    before = tf.where(place_of_each(words) == 0, nothing, last_end)
-    gaps = words.with_values(
-        tf.strings.substr(
-            tf.gather(texts, row_of_each(words)),
-            before,
-            begins.values - before,
-        )
-    )
-    gaps = gaps.with_values(tf.strings.regex_replace(gaps.values, _CUT, ""))
-    lengths, gap_lengths = _characters(words), _characters(gaps)
-    last = tf.cumsum(gap_lengths + lengths, axis=1)
-    return Words(words, last - lengths, last)
-
-
-def _characters(texts: tf.RaggedTensor) -> tf.RaggedTensor:
-    return texts.with_values(tf.strings.length(texts.values, unit="UTF8_CHAR"))
+    characters = Characters.of(texts, silent=ord(_CUT))
+    text = row_of_each(words)
+    edges = [begins.values, ends.values]
+    starts, ends = (words.with_values(characters.places(text, at)) for at in edges)
+    return Words(words, starts, ends)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from configs.objective import SpanQAConfig
+from serving.blocks import in_blocks
 from serving.encoding import TextEncoder
 from serving.spans import Stretch, character_spans
 from serving.tasks.attention import LONGEST, attention_endpoint
@@ -31,6 +32,22 @@ class Spans(NamedTuple):
     first: tf.Tensor
     last: tf.Tensor
     score: tf.Tensor
+
+
+class Found(NamedTuple):
+    """The best answers of R windows.
+
+    Attributes:
+        first: int32 (R,), the first token in the text.
+        last: int32 (R,), the last one.
+        score: float32 (R,), what speaks for the two, added.
+        none: float32 (R,), what speaks for there being no answer.
+    """
+
+    first: tf.Tensor
+    last: tf.Tensor
+    score: tf.Tensor
+    none: tf.Tensor
 
 
 class Answering:
@@ -101,27 +118,18 @@ class Answering:
             self.tokenizer.tokenize(question),
             self.tokenizer.tokenize(context),
         )
-        windows = self._windows(questions, texts)
-        logits = self.read_ids(*(getattr(windows, name) for name in self.id_inputs))
-        start, end = logits["start_logits"], logits["end_logits"]
-        found = best_spans(start, end, windows.inside, self.longest_answer)
         batch = tf.shape(context)[0]
-        none = tf.math.unsorted_segment_min(
-            start[:, 0] + end[:, 0], windows.text, batch
-        )
-        score = tf.math.unsorted_segment_max(found.score, windows.text, batch)
-        # Of equally good windows the first.
-        rows = tf.range(tf.shape(start)[0])
-        is_best = found.score >= tf.gather(score, windows.text)
-        last_row = tf.shape(start)[0]
+        found, text = self._best_in_windows(self._windows(questions, texts))
+        # The least that speaks for there being no answer, and of equally good windows
+        # the first.
+        none = tf.math.unsorted_segment_min(found.none, text, batch)
+        score = tf.math.unsorted_segment_max(found.score, text, batch)
+        rows = tf.range(tf.size(found.score))
+        is_best = found.score >= tf.gather(score, text)
         best = tf.math.unsorted_segment_min(
-            tf.where(is_best, rows, last_row), windows.text, batch
+            tf.where(is_best, rows, tf.size(rows)), text, batch
         )
-        to_text = windows.to_text
-        stretch = Stretch(
-            tf.gather(found.first + to_text, best),
-            tf.gather(found.last + to_text, best) + 1,
-        )
+        stretch = Stretch(tf.gather(found.first, best), tf.gather(found.last, best) + 1)
         some = score > NEVER / 2
         nothing = tf.zeros([batch], tf.int32)
         stretch = Stretch(*(tf.where(some, edge, nothing) for edge in stretch))
@@ -160,6 +168,22 @@ class Answering:
         encoded = encoder.pair(*map(self.tokenizer.tokenize, (question, context)))
         inputs = {name: getattr(encoded, name) for name in self.id_inputs}
         return inputs, encoded.truncated
+
+    def _best_in_windows(self, windows: Windows) -> tuple[Found, tf.Tensor]:
+        """The best answer in each window, and the text that the window is of."""
+
+        def read(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
+            rows = windows.rows(begin, end)
+            logits = self.read_ids(*(getattr(rows, name) for name in self.id_inputs))
+            start, end = logits["start_logits"], logits["end_logits"]
+            best = best_spans(start, end, rows.inside, self.longest_answer)
+            edges = best.first + rows.to_text, best.last + rows.to_text
+            return [*edges, best.score, start[:, 0] + end[:, 0]]
+
+        count = tf.size(windows.text)
+        dtypes = [tf.int32, tf.int32, tf.float32, tf.float32]
+        found = in_blocks(count, windows.longest, read, dtypes)
+        return Found(*found), windows.text
 
     def _windows(self, questions: tf.RaggedTensor, texts: tf.RaggedTensor) -> Windows:
         return Windows.of(

@@ -13,6 +13,8 @@ from pipeline.tokenizers.ragged_rows import (
     rows_of,
     with_piece_before,
 )
+from serving.blocks import in_blocks
+from serving.characters import Characters
 from serving.encoding import TextEncoder
 from serving.tasks.attention import LONGEST, attention_endpoint
 from serving.tasks.interface import TEXT, Endpoint, ids_spec
@@ -152,11 +154,25 @@ class Tagging:
     def _choose(self, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The most probable tag of all words (N,), and its probability."""
         pieces = self._pieces(words)
-        encoded = self.encoder.text(pieces.tokens)
-        logits = self.tag_ids(encoded.token_ids, encoded.padding_mask)["logits"]
-        at = tf.stack([pieces.rows, pieces.places], axis=1)
-        probabilities = tf.nn.softmax(tf.gather_nd(logits, at))  # (N, C)
-        return tf.argmax(probabilities, axis=1), tf.reduce_max(probabilities, axis=1)
+        # Words are in the order of their rows.
+        first_words = tf.searchsorted(
+            pieces.rows, tf.range(pieces.tokens.nrows() + 1), out_type=tf.int64
+        )
+
+        def choose(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
+            encoded = self.encoder.text(pieces.tokens[begin:end])
+            logits = self.tag_ids(encoded.token_ids, encoded.padding_mask)["logits"]
+            some = slice(first_words[begin], first_words[end])
+            row = pieces.rows[some] - tf.cast(begin, tf.int64)
+            at = tf.stack([row, pieces.places[some]], axis=1)
+            probabilities = tf.nn.softmax(tf.gather_nd(logits, at))  # (N, C)
+            best = tf.argmax(probabilities, axis=1)
+            return [best, tf.reduce_max(probabilities, axis=1)]
+
+        count, lengths = pieces.tokens.nrows(tf.int32), pieces.tokens.row_lengths()
+        width = tf.reduce_max(tf.pad(tf.cast(lengths, tf.int32), [[0, 1]])) + 2
+        best, scores = in_blocks(count, width, choose, [tf.int64, tf.float32])
+        return best, scores
 
     def _pieces(self, words: tf.RaggedTensor) -> Pieces:
         """Puts the words of texts into rows, several where a text is too long for one.
@@ -227,9 +243,7 @@ def entities(
     def per_text(values: Any) -> tf.RaggedTensor:
         return rows_of(values, lengths)
 
-    spans = tf.strings.substr(
-        tf.gather(text, of), starts, ends - starts, unit="UTF8_CHAR"
-    )
+    spans = Characters.of(text).stretches(of, starts, ends)
     return {
         "entities": per_text(spans),
         "entity_types": per_text(

@@ -47,15 +47,17 @@ def test_windows_overlap_and_reach_the_end(rows, stride):
                 break
             start += min(stride, room)
     assert found.text.numpy().tolist() == [number for number, *_ in expected]
-    columns = (found.token_ids, found.padding_mask, found.segment_ids, found.inside)
-    arrays = [column.numpy() for column in columns]
+    longest = max(len(head) + len(window) + 1 for _, head, window, _ in expected)
+    assert int(found.longest) == longest
+    rows_found = found.rows(0, len(expected))
+    arrays = [column.numpy() for column in rows_found]
     for row, (_, head, window, start) in enumerate(expected):
         size = len(head) + len(window) + 1
-        ids, mask, segments, inside = (array[row] for array in arrays)
+        ids, mask, segments, inside, to_text = (array[row] for array in arrays)
         assert ids[:size].tolist() == [*head, *window, 2]
         assert not ids[size:].any()
         assert mask.tolist() == [1] * size + [0] * (LENGTH - size)
         at = np.arange(LENGTH)
         assert segments.tolist() == ((at >= len(head)) & (at < size)).tolist()
         assert inside.tolist() == ((at >= len(head)) & (at < size - 1)).tolist()
-        assert found.to_text[row] == start - len(head)
+        assert to_text == start - len(head)

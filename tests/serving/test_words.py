@@ -7,6 +7,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from configs.memory import peak_memory
 from serving.words import split_words
 from tests.data.hostile_strings import HOSTILE_TEXTS
 
@@ -73,3 +74,13 @@ def test_hostile_texts() -> None:
 def test_bytes_that_are_no_text() -> None:
     found = split(tf.constant([b"ab\xff\xfe cd", b"\xe2\x82"]))
     assert found.texts.to_list() == [[b"ab", b"\xff\xfe", b"cd"], [b"\xe2\x82"]]
+
+
+def test_a_text_is_not_copied_for_each_word():
+    text = tf.constant(["ab " * 20_000])
+    split(text[:1])  # what is made once
+    with peak_memory() as before:
+        pass
+    with peak_memory() as peak:
+        split(text)
+    assert peak.megabytes - before.megabytes < 100  # copies would be 1,200

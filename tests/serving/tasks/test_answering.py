@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from configs.errors import ArtifactError
 from configs.objective import SpanQAConfig
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
+from serving import blocks
 from serving.gate.answering import AnsweringJudge
 from serving.gate.attention import attention_rows
 from serving.gate.parity import require_passed
@@ -190,6 +191,19 @@ def test_a_question_does_not_depend_on_its_neighbours(scene):
         for name in ("answer", "start", "end", "truncated"):
             assert alone[name][0] == together[name][row]
         assert alone["score"][0] == pytest.approx(together["score"][row], abs=1e-4)
+
+
+def test_windows_are_read_in_blocks_as_at_once(scene, monkeypatch):
+    contexts = ["the list of a tensor. " * 20, "", "a dog", "it's a list " * 15]
+    texts = {"question": ["the list?", "a", "", "what is it"], "context": contexts}
+    at_once = scene.ask("serving_default", texts)
+    monkeypatch.setattr(blocks, "_TOKENS", 2 * LENGTH)
+    found = scene.ask("serving_default", texts)
+    for name, expected in at_once.items():
+        if expected.dtype == np.float32:
+            np.testing.assert_allclose(found[name], expected, atol=2e-5)
+        else:
+            assert found[name].tolist() == expected.tolist()
 
 
 def test_hostile_texts_and_an_empty_batch(scene):

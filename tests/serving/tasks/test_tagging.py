@@ -11,6 +11,7 @@ from configs.objective import TokenClassificationConfig
 from configs.tags import EntityTags
 from configs.tokenizer import ByteBPEConfig, UnigramConfig
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving import blocks
 from serving.gate.attention import attention_rows
 from serving.gate.parity import require_passed
 from serving.predict import describe, predict
@@ -205,6 +206,18 @@ def test_a_text_of_several_rows_has_a_tag_for_each_word(scene):
     rows = [keras_answer(trained, words[i : i + 16]) for i in (0, 16, 32)]
     best = np.concatenate(rows).max(axis=1)
     np.testing.assert_allclose(found["scores"][0], best, atol=2e-6)
+
+
+def test_rows_are_read_in_blocks_as_at_once(scene, monkeypatch):
+    texts = ["the list of a tensor. " * 20, "", "a dog", "it's a list " * 15]
+    at_once = scene.ask("serving_default", {"text": texts})
+    monkeypatch.setattr(blocks, "_TOKENS", 2 * LENGTH)
+    found = scene.ask("serving_default", {"text": texts})
+    for name, expected in at_once.items():
+        if name == "scores":
+            np.testing.assert_allclose(found[name], expected, atol=2e-6)
+        else:
+            assert found[name].tolist() == expected.tolist()
 
 
 def test_what_a_phone_has_to_reproduce(scene):

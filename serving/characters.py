@@ -1,0 +1,92 @@
+"""Places of characters in texts and of their bytes, in the graph.
+
+`tf.strings.substr` and `tf.strings.length` want a copy of its text for each stretch
+that is asked about, which for all words of a long text is its length squared. Here all
+texts lie side by side once, as bytes.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+_SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
+# As signed numbers, the bytes that go on with a character are those below this one.
+_FIRST_BYTE = -64
+
+
+class Characters(NamedTuple):
+    """The characters of B texts.
+
+    Attributes:
+        values: uint8 (N,), the bytes of all texts.
+        starts: int64 (B,), where each text begins among them.
+        before: int32 (N + 1,), how many characters begin before each byte.
+    """
+
+    values: tf.Tensor
+    starts: tf.Tensor
+    before: tf.Tensor
+
+    @classmethod
+    def of(cls, texts: tf.Tensor, silent: int | None = None) -> "Characters":
+        """Counts the characters of texts.
+
+        A byte that goes on with a character is none, as in TensorFlow, also where it
+        goes on with nothing.
+
+        Args:
+            texts: string (B,), any bytes.
+            silent: A byte that is not counted either.
+        """
+        lengths = tf.cast(tf.strings.length(texts), tf.int64)
+        values = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
+        begins = tf.bitcast(values, tf.int8) >= _FIRST_BYTE
+        if silent is not None:
+            begins &= values != silent
+        before = tf.cumsum(tf.cast(begins, tf.int32))
+        starts = tf.cumsum(lengths, exclusive=True)
+        return cls(values, starts, tf.concat([[0], before], axis=0))
+
+    def places(self, text: tf.Tensor, bytes_before: tf.Tensor) -> tf.Tensor:
+        """Characters before bytes of texts, int32 (P,).
+
+        Args:
+            text: int64 (P,), which text.
+            bytes_before: int64 (P,), the number of the byte in it.
+
+        Example:
+        >>> characters = Characters.of(tf.constant(["a", "éa"]))
+        >>> characters.places([1, 1], [0, 2]).numpy().tolist()
+        [0, 1]
+        """
+        start = tf.gather(self.starts, text)
+        first = tf.gather(self.before, start)
+        return tf.gather(self.before, start + bytes_before) - first
+
+    def stretches(
+        self, text: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor
+    ) -> tf.Tensor:
+        r"""Stretches of texts, string (P,).
+
+        Args:
+            text: int64 (P,), which text.
+            begins: int32 (P,), the number of the first character.
+            ends: int32 (P,), of the one behind the last.
+
+        Example:
+        >>> characters = Characters.of(tf.constant(["a", "éa"]))
+        >>> characters.stretches([1, 1], [0, 1], [1, 2]).numpy().tolist()
+        [b'\xc3\xa9', b'a']
+        """
+        first = tf.gather(self.before, tf.gather(self.starts, text))
+        # The last byte that as many characters begin before: a character's first.
+        edges = tf.searchsorted(
+            self.before, tf.concat([first + begins, first + ends], 0), side="right"
+        )
+        begin, end = tf.split(edges - 1, 2)
+        places = tf.ragged.range(begin, end)
+        letters = tf.gather(
+            _SINGLE_BYTES, tf.cast(tf.gather(self.values, places.values), tf.int32)
+        )
+        owners = tf.repeat(tf.range(tf.size(begin)), end - begin)
+        return tf.strings.unsorted_segment_join(letters, owners, tf.size(begin))
