@@ -33,6 +33,7 @@ from serving.server.contract.json_answers import (
 from serving.server.contract.json_requests import read_predict
 from serving.server.contract.json_text import error_text
 from serving.server.contract.paths import Look, Question, Target, malformed, parse
+from serving.server.deadlines import Deadline
 from serving.server.description import document
 from serving.server.events import EventStream
 from serving.server.failures import Failure
@@ -141,7 +142,10 @@ class RestApi:
                     question.target.name, question.method.title(), "REST"
                 ):
                     body = await self._body(request)
-                    return await _unless_gone(request, self._answer(question, body))
+                    # For all that follows: reading, waiting, running and writing.
+                    deadline = self._service.deadline()
+                    answer = deadline.wait(self._answer(question, body, deadline))
+                    return await _unless_gone(request, answer)
         raise malformed(request.method, path)
 
     async def _body(self, request: Request) -> bytes:
@@ -177,7 +181,9 @@ class RestApi:
             return _json(_metadata_text(self._service.metadata(target)))
         return _json(_as_json(self._service.status(target)))
 
-    async def _answer(self, question: Question, body: bytes) -> Response:
+    async def _answer(
+        self, question: Question, body: bytes, deadline: Deadline
+    ) -> Response:
         target = question.target
         match question.method:
             case "predict":
@@ -188,7 +194,7 @@ class RestApi:
                     ),
                 )
                 predicted = await self._service.predict(
-                    target, asked.signature, asked.inputs
+                    target, asked.signature, asked.inputs, deadline=deadline
                 )
                 numbers = sum(values.size for values in predicted.outputs.values())
                 return _json(
@@ -199,11 +205,15 @@ class RestApi:
                 )
             case "classify":
                 signature, examples = await self._examples(body)
-                classes = await self._service.classify(target, signature, examples)
+                classes = await self._service.classify(
+                    target, signature, examples, deadline
+                )
                 return _json(classification_text(classes.result))
             case _:
                 signature, examples = await self._examples(body)
-                values = await self._service.regress(target, signature, examples)
+                values = await self._service.regress(
+                    target, signature, examples, deadline
+                )
                 return _json(regression_text(values.result))
 
     async def _examples(self, body: bytes) -> tuple[str, Any]:

@@ -27,6 +27,7 @@ from configs.errors import ConfigError
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import model_spec, target_of
 from serving.server.contract.tensors import to_array, to_proto
+from serving.server.deadlines import Deadline
 from serving.server.failures import Failure, invalid
 from serving.server.health import add_health
 from serving.server.models.config_files import models_of
@@ -62,7 +63,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 name: to_array(name, proto) for name, proto in request.inputs.items()
             }
             predicted = await self._service.predict(
-                target, spec.signature_name, inputs, request.output_filter
+                target,
+                spec.signature_name,
+                inputs,
+                request.output_filter,
+                self._deadline(context),
             )
             response = predict_pb2.PredictResponse(
                 model_spec=model_spec(spec.name, predicted.version, predicted.signature)
@@ -80,7 +85,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             "Classify",
             spec.name,
             lambda: self._service.classify(
-                _target(request), spec.signature_name, request.input
+                _target(request),
+                spec.signature_name,
+                request.input,
+                self._deadline(context),
             ),
         )
 
@@ -91,7 +99,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             "Regress",
             spec.name,
             lambda: self._service.regress(
-                _target(request), spec.signature_name, request.input
+                _target(request),
+                spec.signature_name,
+                request.input,
+                self._deadline(context),
             ),
         )
 
@@ -101,7 +112,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             context,
             "MultiInference",
             name,
-            lambda: self._service.multi_inference(request),
+            lambda: self._service.multi_inference(request, self._deadline(context)),
         )
 
     async def GetModelMetadata(self, request: Any, context: Any) -> Any:
@@ -135,6 +146,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
             while part := await answered(context, self._token, following):
                 yield _response(answering, part)
+
+    def _deadline(self, context: Any) -> Deadline:
+        """Until when a call is answered: not after its client has given up."""
+        return self._service.deadline(context.time_remaining())
 
     async def _ask(
         self, context: Any, api: str, name: str, answer: Callable[[], Awaitable[Any]]

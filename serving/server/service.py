@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 from grpc import StatusCode
@@ -22,6 +22,7 @@ from serving.server import inference
 from serving.server.contract.examples import serialized_examples
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import asked_spec, model_spec, target_of
+from serving.server.deadlines import Deadline
 from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
@@ -101,6 +102,15 @@ class Service:
             seconds = time.perf_counter() - began
             self.metrics.request(known, api, entrypoint, status, seconds)
 
+    def deadline(self, seconds: float | None = None) -> Deadline:
+        """Until when a request is answered that comes now.
+
+        Args:
+            seconds: That its client waits, if it says so.
+        """
+        most = self._timeout if seconds is None else min(seconds, self._timeout)
+        return Deadline.after(max(0.0, most))
+
     def dtypes(self, target: Target, signature: str) -> dict[str, int]:
         """The types of a signature's inputs, for the reader of JSON.
 
@@ -122,6 +132,7 @@ class Service:
         signature: str,
         inputs: Arrays,
         output_filter: Sequence[str] = (),
+        deadline: Deadline | None = None,
     ) -> Predicted:
         """Runs a signature.
 
@@ -130,6 +141,7 @@ class Service:
             signature: Empty for the default one.
             inputs: All that it takes.
             output_filter: The outputs that are wanted; all if empty.
+            deadline: Until when; the server's time from now if left out.
 
         Raises:
             Failure: There is no such thing, the inputs do not fit, or it takes long.
@@ -141,7 +153,7 @@ class Service:
                 raise Failure(StatusCode.FAILED_PRECONDITION, message)
             found.check_inputs(inputs)
             names = found.choose_outputs(output_filter)
-            outputs = await self._run(loaded, found, inputs, names)
+            outputs = await self._run(loaded, found, inputs, names, deadline)
         self._offer(
             target,
             lambda: predict_entry(
@@ -190,7 +202,9 @@ class Service:
             loaded.write(stream)
             try:
                 while True:
-                    item: Part | Whole | Failure = await self._waited_for(told.get())
+                    item: Part | Whole | Failure = await self.deadline().wait(
+                        told.get()
+                    )
                     if isinstance(item, Failure):
                         raise item
                     yield item
@@ -200,7 +214,11 @@ class Service:
                 stream.cancel()
 
     async def classify(
-        self, target: Target, signature: str, examples: input_pb2.Input
+        self,
+        target: Target,
+        signature: str,
+        examples: input_pb2.Input,
+        deadline: Deadline | None = None,
     ) -> classification_pb2.ClassificationResponse:
         """Classes and scores of `tf.Example`s.
 
@@ -208,12 +226,13 @@ class Service:
             target: The model.
             signature: Empty for the default one.
             examples: What to classify.
+            deadline: Until when; the server's time from now if left out.
 
         Raises:
             Failure: As `predict`, or the signature is not for this.
         """
         predicted, count = await self._ask_examples(
-            target, signature, examples, inference.CLASSIFY
+            target, signature, examples, inference.CLASSIFY, deadline
         )
         response = classification_pb2.ClassificationResponse(
             model_spec=model_spec(target.name, predicted.version, predicted.signature),
@@ -226,11 +245,15 @@ class Service:
         return response
 
     async def regress(
-        self, target: Target, signature: str, examples: input_pb2.Input
+        self,
+        target: Target,
+        signature: str,
+        examples: input_pb2.Input,
+        deadline: Deadline | None = None,
     ) -> regression_pb2.RegressionResponse:
         """Numbers for `tf.Example`s; see `classify`."""
         predicted, count = await self._ask_examples(
-            target, signature, examples, inference.REGRESS
+            target, signature, examples, inference.REGRESS, deadline
         )
         response = regression_pb2.RegressionResponse(
             model_spec=model_spec(target.name, predicted.version, predicted.signature),
@@ -243,7 +266,9 @@ class Service:
         return response
 
     async def multi_inference(
-        self, request: inference_pb2.MultiInferenceRequest
+        self,
+        request: inference_pb2.MultiInferenceRequest,
+        deadline: Deadline | None = None,
     ) -> inference_pb2.MultiInferenceResponse:
         """Several Classify and Regress signatures of one model on the same examples.
 
@@ -252,11 +277,11 @@ class Service:
         """
         check_tasks(request.tasks)
         target = target_of(request.tasks[0].model_spec)
+        deadline = deadline or self.deadline()
         with self.catalog.use(target) as (version, loaded):
-            response = await self._waited_for(
-                asyncio.to_thread(
-                    multi_inference, request, loaded.signatures, loaded.run_tensors
-                )
+            run = partial(loaded.run_tensors, deadline=deadline)
+            response = await deadline.wait(
+                asyncio.to_thread(multi_inference, request, loaded.signatures, run)
             )
         for result in response.results:
             result.model_spec.version.value = version
@@ -320,14 +345,18 @@ class Service:
             self.log.offer(target.name, entry)
 
     async def _ask_examples(
-        self, target: Target, name: str, examples: input_pb2.Input, method: str
+        self,
+        target: Target,
+        name: str,
+        examples: input_pb2.Input,
+        method: str,
+        deadline: Deadline | None,
     ) -> tuple[Predicted, int]:
         with self.catalog.use(target) as (version, loaded):
             signature = inference.example_signature(loaded.signatures, name, method)
             inputs = {inference.INPUTS: serialized_examples(examples)}
-            outputs = await self._run(
-                loaded, signature, inputs, inference.outputs_of(signature, method)
-            )
+            names = inference.outputs_of(signature, method)
+            outputs = await self._run(loaded, signature, inputs, names, deadline)
             found = Predicted(version, signature.name, outputs)
             return found, len(inputs[inference.INPUTS])
 
@@ -337,18 +366,11 @@ class Service:
         signature: Signature,
         inputs: Arrays,
         outputs: Sequence[str],
+        deadline: Deadline | None,
     ) -> dict[str, np.ndarray]:
-        future = loaded.submit(signature, inputs, outputs)
-        return await self._waited_for(asyncio.wrap_future(future))
-
-    async def _waited_for(self, answer: Any) -> Any:
-        try:
-            return await asyncio.wait_for(answer, self._timeout)
-        except TimeoutError:
-            raise Failure(
-                StatusCode.DEADLINE_EXCEEDED,
-                f"Timed out: no answer within {self._timeout:g} s",
-            ) from None
+        deadline = deadline or self.deadline()
+        future = loaded.submit(signature, inputs, outputs, deadline)
+        return await deadline.wait(asyncio.wrap_future(future))
 
 
 def _add_status(

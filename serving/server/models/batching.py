@@ -2,15 +2,17 @@
 
 The names of the parameters are TF Serving's
 (https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md).
-Three things are ours:
+Four things are ours:
 
 - Nobody is padded by a neighbour. TF Serving refuses a batch of unequal shapes, or
   fills it up with whatever stands first, masks included. Here unequal shapes never
   meet, and texts meet those of about their length, because the graph fills up to the
   longest.
-- A request that fails does not take its neighbours along: the batch is run again, each
-  request alone.
-- A request of more rows than a batch holds is cut up, its rows sorted by length.
+- A request that fails or takes too long does not take its neighbours along: the batch
+  is run again, each request alone.
+- A request of more rows than a batch holds is cut up, its rows sorted by length. Its
+  parts wait in turns with the requests of others.
+- Nothing is run for who does not wait for it anymore.
 """
 
 import threading
@@ -23,6 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from grpc import StatusCode
 
+from serving.server.deadlines import Deadline
 from serving.server.failures import Failure
 from serving.server.models.rows import (
     Answer,
@@ -34,7 +37,7 @@ from serving.server.models.rows import (
     row_lengths,
 )
 
-Run = Callable[[tuple[str, ...], Arrays], dict[str, np.ndarray]]
+Run = Callable[[tuple[str, ...], Arrays, float], dict[str, np.ndarray]]
 _Key = tuple[tuple[str, ...], tuple[object, ...]]
 
 _FULL = (
@@ -74,11 +77,23 @@ class BatchingParameters:
 
 @dataclass
 class _Task:
-    """Some rows that are to be run."""
+    """Some rows that are to be run.
+
+    Attributes:
+        inputs: The rows.
+        rows: How many.
+        deadline: Until when they are wanted.
+        alone: Whether they share a batch with nobody.
+        counted: How many of them take room in the queue from others.
+        future: Will hold the outputs.
+        since: When they began to wait.
+    """
 
     inputs: Arrays
     rows: int
+    deadline: Deadline
     alone: bool = False
+    counted: int = 0
     future: Answer = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
 
@@ -102,12 +117,13 @@ class Batcher:
     """Threads that run what is submitted, in batches.
 
     Args:
-        run: Runs a kind of request: the names of what is asked, and the inputs.
+        run: Runs a kind of request: the names of what is asked, the inputs, and the
+            seconds that it may take.
         parameters: How.
         observe: Is told of each batch.
 
     Example:
-    >>> double = lambda kind, inputs: {"y": 2 * inputs["x"]}
+    >>> double = lambda kind, inputs, seconds: {"y": 2 * inputs["x"]}
     >>> batcher = Batcher(double, BatchingParameters())
     >>> futures = [batcher.submit(("y",), {"x": np.array([n])}) for n in (1, 2)]
     >>> [int(future.result()["y"][0]) for future in futures]
@@ -127,6 +143,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._waiting: dict[_Key, deque[_Task]] = {}
         self._rows = 0
+        self._in_parts = 0  # rows of all requests that are run in parts
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True)
@@ -135,12 +152,15 @@ class Batcher:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, kind: tuple[str, ...], inputs: Arrays) -> Answer:
+    def submit(
+        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline | None = None
+    ) -> Answer:
         """Lets rows wait for their turn.
 
         Args:
             kind: What is asked; only requests of one kind share a batch.
             inputs: Arrays with a row for each thing to predict, as many in each.
+            deadline: Until when the answer is wanted; never mind if left out.
 
         Returns:
             Will hold the outputs. Cancelled before it runs, it is never run.
@@ -148,18 +168,21 @@ class Batcher:
         Raises:
             Failure: Too many wait already.
         """
+        deadline = deadline or Deadline.never()
         rows = len(next(iter(inputs.values())))
         if not self._parameters.enabled:
-            return self.submit_alone(kind, inputs)
+            return self.submit_alone(kind, inputs, deadline)
         if rows > self._parameters.max_batch_size:
-            return self._submit_parts(kind, inputs, rows)
-        task = _Task(inputs, rows)
-        self._enqueue(kind, [task])
+            return self._submit_parts(kind, inputs, deadline)
+        task = _Task(inputs, rows, deadline)
+        self._enqueue(kind, task)
         return task.future
 
-    def submit_alone(self, kind: tuple[str, ...], inputs: Arrays) -> Answer:
+    def submit_alone(
+        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline | None = None
+    ) -> Answer:
         """The same for inputs that are not in rows: they share a batch with nobody."""
-        return self._submit_whole(kind, inputs)
+        return self._submit_whole(kind, inputs, deadline or Deadline.never())
 
     def close(self) -> None:
         """Runs what waits, and ends."""
@@ -170,58 +193,110 @@ class Batcher:
             thread.join()
 
     def _submit_whole(
-        self, kind: tuple[str, ...], inputs: Arrays, *, admitted: bool = False
-    ) -> Answer:
-        task = _Task(inputs, rows=1, alone=True)
-        self._enqueue(kind, [task], admitted=admitted)
-        return task.future
-
-    def _submit_parts(self, kind: tuple[str, ...], inputs: Arrays, rows: int) -> Answer:
-        order = np.argsort(row_lengths(inputs), kind="stable")
-        size = self._parameters.max_batch_size
-        places = [order[start : start + size] for start in range(0, rows, size)]
-        tasks = [
-            _Task({name: values[part] for name, values in inputs.items()}, len(part))
-            for part in places
-        ]
-        self._enqueue(kind, tasks)
-        return joined(
-            [task.future for task in tasks],
-            places,
-            lambda: self._submit_whole(kind, inputs, admitted=True),
-        )
-
-    def _enqueue(
         self,
         kind: tuple[str, ...],
-        tasks: Sequence[_Task],
+        inputs: Arrays,
+        deadline: Deadline,
         *,
         admitted: bool = False,
+    ) -> Answer:
+        task = _Task(inputs, rows=1, deadline=deadline, alone=True)
+        self._enqueue(kind, task, admitted=admitted)
+        return task.future
+
+    def _submit_parts(
+        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline
+    ) -> Answer:
+        lengths = row_lengths(inputs)
+        rows, size = len(lengths), self._parameters.max_batch_size
+        with self._changed:
+            self._admit(rows, self._in_parts)
+            self._in_parts += rows
+        order = np.argsort(lengths, kind="stable")
+        places = [order[start : start + size] for start in range(0, rows, size)]
+        tasks = [
+            _Task(
+                {name: values[part] for name, values in inputs.items()},
+                len(part),
+                deadline,
+            )
+            for part in places
+        ]
+        answer = joined(
+            [task.future for task in tasks],
+            places,
+            lambda: self._submit_whole(kind, inputs, deadline, admitted=True),
+        )
+        answer.add_done_callback(lambda _: self._leave(rows))
+        # As many of its parts wait as can be run at once, each behind the others' that
+        # have come meanwhile; so it takes no more of the time than anybody else does.
+        coming = iter(tasks)
+
+        def next_part(_: Answer | None = None) -> None:
+            with self._changed:
+                task = next((t for t in coming if not t.future.done()), None)
+            if task is not None:
+                task.future.add_done_callback(next_part)
+                self._enqueue(kind, task, admitted=True)
+
+        for _ in range(self._parameters.num_batch_threads):
+            next_part()
+        return answer
+
+    def _leave(self, rows: int) -> None:
+        with self._changed:
+            self._in_parts -= rows
+
+    def _enqueue(
+        self, kind: tuple[str, ...], task: _Task, *, admitted: bool = False
     ) -> None:
-        """Lets them wait.
+        """Lets some rows wait.
 
         Args:
-            kind: Of all of them.
-            tasks: Parts of one request.
-            admitted: They belong to a request that has been accepted before.
+            kind: What is asked.
+            task: The rows.
+            admitted: They belong to a request that has been accepted before, and take
+                no room from others.
 
         Raises:
             Failure: Too many wait already, or the end has come.
         """
-        rows = sum(task.rows for task in tasks)
-        most = self._parameters.most_rows
         with self._changed:
-            if self._closed and not admitted:
-                raise Failure(StatusCode.UNAVAILABLE, "The server is shutting down")
-            # One that is alone larger than the queue is let into an empty one.
-            if self._rows and self._rows + rows > most and not admitted:
-                message = _FULL.format(found=self._rows, most=most)
-                raise Failure(StatusCode.RESOURCE_EXHAUSTED, message)
-            self._rows += rows
-            for task in tasks:
-                group = (id(task),) if task.alone else group_of(task.inputs)
-                self._waiting.setdefault((kind, group), deque()).append(task)
-            self._changed.notify(len(tasks))
+            if not admitted:
+                if self._rows + task.rows > self._parameters.most_rows:
+                    self._forget_cancelled()
+                self._admit(task.rows, self._rows)
+                task.counted = task.rows
+            self._rows += task.counted
+            task.since = time.monotonic()
+            group = (id(task),) if task.alone else group_of(task.inputs)
+            self._waiting.setdefault((kind, group), deque()).append(task)
+            self._changed.notify()
+
+    def _admit(self, rows: int, waiting: int) -> None:
+        """Refuses rows that would be too many with those that wait.
+
+        One request that is alone larger than the queue is let into an empty one.
+
+        Raises:
+            Failure: They are, or the end has come.
+        """
+        if self._closed:
+            raise Failure(StatusCode.UNAVAILABLE, "The server is shutting down")
+        most = self._parameters.most_rows
+        if waiting and waiting + rows > most:
+            message = _FULL.format(found=waiting, most=most)
+            raise Failure(StatusCode.RESOURCE_EXHAUSTED, message)
+
+    def _forget_cancelled(self) -> None:
+        """Lets go of rows that nobody waits for anymore."""
+        for key, queue in list(self._waiting.items()):
+            left = deque(task for task in queue if not task.future.cancelled())
+            self._rows -= sum(t.counted for t in queue if t.future.cancelled())
+            if left:
+                self._waiting[key] = left
+            else:
+                del self._waiting[key]
 
     def _work(self) -> None:
         while batch := self._next_batch():
@@ -249,7 +324,7 @@ class Batcher:
                 tasks.append(queue.popleft())
             if not queue:
                 del self._waiting[key]
-            self._rows -= rows
+            self._rows -= sum(task.counted for task in tasks)
             return key[0], tasks
 
     def _ready(self) -> tuple[_Key | None, float]:
@@ -273,39 +348,64 @@ class Batcher:
         return key, remaining(key)
 
     def _run_together(self, kind: tuple[str, ...], tasks: list[_Task]) -> None:
+        together = len(tasks) > 1
+        seconds = max(task.deadline.left() for task in tasks)
+        # Should one of them take all the time, there is half of it for the others.
+        error = self._answer(kind, tasks, seconds / 2 if together else seconds)
+        if error is not None and together:
+            self._run_one_by_one(kind, tasks)
+        elif error is not None:
+            tasks[0].future.set_exception(error)
+
+    def _run_one_by_one(self, kind: tuple[str, ...], tasks: list[_Task]) -> None:
+        """Runs each without its neighbours, and those that take long after the rest."""
+        slow = []
+        for task in tasks:
+            error = self._answer(kind, [task], task.deadline.left() / 2)
+            if getattr(error, "code", None) is StatusCode.DEADLINE_EXCEEDED:
+                slow.append(task)
+            elif error is not None:
+                task.future.set_exception(error)
+        for task in slow:
+            error = self._answer(kind, [task], task.deadline.left())
+            if error is not None:
+                task.future.set_exception(error)
+
+    def _answer(
+        self, kind: tuple[str, ...], tasks: list[_Task], seconds: float
+    ) -> Exception | None:
+        """Answers all of them, or none and tells why."""
         began = time.monotonic()
         try:
-            answers = self._answers(kind, tasks)
+            answers = self._answers(kind, tasks, seconds)
         except Exception as error:
-            # Who waited for one that took too long has no time to begin again.
-            too_late = getattr(error, "code", None) is StatusCode.DEADLINE_EXCEEDED
-            for task in tasks:
-                if too_late or len(tasks) == 1:
-                    task.future.set_exception(error)
-                else:
-                    self._run_together(kind, [task])
-            return
+            return error
         ended = time.monotonic()
         rows = sum(task.rows for task in tasks)
         # Before anybody has an answer: who then reads the metrics finds it counted.
         self._observe(Timing(rows, began - tasks[0].since, ended - began))
         for task, answer in zip(tasks, answers, strict=True):
             task.future.set_result(answer)
+        return None
 
     def _answers(
-        self, kind: tuple[str, ...], tasks: list[_Task]
+        self, kind: tuple[str, ...], tasks: list[_Task], seconds: float
     ) -> list[dict[str, np.ndarray]]:
+        if seconds <= 0:
+            raise tasks[0].deadline.missed()
         if tasks[0].alone:
-            return [self._run(kind, tasks[0].inputs)]
+            return [self._run(kind, tasks[0].inputs, seconds)]
         rows = [task.rows for task in tasks]
         filled = self._filled(sum(rows))
-        outputs = self._run(kind, _put_together(tasks, filled - sum(rows)))
+        outputs = self._run(kind, _put_together(tasks, filled - sum(rows)), seconds)
         if in_rows(outputs, filled):
             return cut(outputs, rows)
         if len(tasks) > 1:
             raise ValueError("outputs that are not in rows are nobody's")
         # Whatever they are, they are this one's; but not what the filling made of them.
-        return [outputs if filled == rows[0] else self._run(kind, tasks[0].inputs)]
+        if filled == rows[0]:
+            return [outputs]
+        return [self._run(kind, tasks[0].inputs, seconds)]
 
     def _filled(self, rows: int) -> int:
         sizes = self._parameters.allowed_batch_sizes

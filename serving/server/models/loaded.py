@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from serving.server.deadlines import Deadline
 from serving.server.models.batching import Batcher, BatchingParameters, Timing
 from serving.server.models.readiness import Observe, check_answers, warm_up
 from serving.server.models.rows import Answer, Arrays
@@ -22,7 +23,8 @@ class Loaded:
     Args:
         folder: The version folder.
         batching: How requests are put together.
-        seconds: That a batch may take.
+        seconds: That what nobody waits for may take: getting warm, a token of a
+            stream.
         observe: Is told of each batch.
         observe_warm_up: Is told of getting warm.
         observe_written: Is told of each token of streams.
@@ -65,7 +67,11 @@ class Loaded:
         return self._servable.signatures
 
     def submit(
-        self, signature: Signature, inputs: Arrays, outputs: Sequence[str]
+        self,
+        signature: Signature,
+        inputs: Arrays,
+        outputs: Sequence[str],
+        deadline: Deadline,
     ) -> Answer:
         """Asks a signature; see `Batcher.submit`.
 
@@ -73,11 +79,12 @@ class Loaded:
             signature: One of `signatures`.
             inputs: All it takes, by its names.
             outputs: Which of its outputs to compute.
+            deadline: Until when the answer is wanted.
         """
         kind = (signature.name, *outputs)
         if _in_rows(signature, inputs):
-            return self._batcher.submit(kind, inputs)
-        return self._batcher.submit_alone(kind, inputs)
+            return self._batcher.submit(kind, inputs, deadline)
+        return self._batcher.submit_alone(kind, inputs, deadline)
 
     def write(self, stream: Stream) -> None:
         """Begins to write a text; see `ContinuousBatch.submit`."""
@@ -88,10 +95,15 @@ class Loaded:
         self._streams.submit(stream)
 
     def run_tensors(
-        self, fed: tuple[str, ...], values: Sequence[np.ndarray], fetched: Sequence[str]
+        self,
+        fed: tuple[str, ...],
+        values: Sequence[np.ndarray],
+        fetched: Sequence[str],
+        deadline: Deadline | None = None,
     ) -> list[np.ndarray]:
         """Runs the graph itself; see `Servable.run_tensors`."""
-        return self._servable.run_tensors(fed, values, tuple(fetched), self._seconds)
+        seconds = self._seconds if deadline is None else deadline.left()
+        return self._servable.run_tensors(fed, values, tuple(fetched), seconds)
 
     @contextmanager
     def used(self) -> Iterator["Loaded"]:
@@ -120,14 +132,15 @@ class Loaded:
             self._streams.close()
         self._servable.close()
 
-    def _run_kind(self, kind: tuple[str, ...], inputs: Arrays) -> dict[str, np.ndarray]:
+    def _run_kind(
+        self, kind: tuple[str, ...], inputs: Arrays, seconds: float
+    ) -> dict[str, np.ndarray]:
         name, *outputs = kind
-        signature = self.signatures[name]
-        return self._servable.run(signature, inputs, outputs, self._seconds)
+        return self._servable.run(self.signatures[name], inputs, outputs, seconds)
 
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
         outputs = sorted(self.signatures[name].definition.outputs)
-        return self._run_kind((name, *outputs), inputs)
+        return self._run_kind((name, *outputs), inputs, self._seconds)
 
 
 def _in_rows(signature: Signature, inputs: Arrays) -> bool:

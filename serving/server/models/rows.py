@@ -86,38 +86,57 @@ def joined(
         places: The rows of the request that each part has.
         whole: Asks for all rows together.
     """
-    answer: Answer = Future()
-    left = len(parts)
-    lock = threading.Lock()
+    return _Joined(parts, places, whole).answer
 
-    def finish(part: Answer) -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            if left:
-                return
+
+class _Joined:
+    """See `joined`."""
+
+    def __init__(
+        self,
+        parts: Sequence[Answer],
+        places: Sequence[np.ndarray],
+        whole: Callable[[], Answer],
+    ):
+        self.answer: Answer = Future()
+        self._parts, self._places, self._whole = parts, places, whole
+        self._left, self._failed = len(parts), False
+        self._lock = threading.Lock()
+        self.answer.add_done_callback(self._cancel)
+        for part in parts:
+            part.add_done_callback(self._finish)
+
+    def _finish(self, part: Answer) -> None:
+        error = None if part.cancelled() else part.exception()
+        with self._lock:
+            self._left -= 1
+            had_failed, self._failed = self._failed, self._failed or error is not None
+            is_last = not self._left
+        if had_failed:
+            return
+        if error is not None:
+            settle(self.answer, error)
+        elif is_last:
+            self._put_together()
+
+    def _put_together(self) -> None:
         try:
-            answers = [part.result() for part in parts]
-            if _fit_together(answers, places):
-                settle(answer, _in_order(answers, places))
+            answers = [part.result() for part in self._parts]
+            if _fit_together(answers, self._places):
+                settle(self.answer, _in_order(answers, self._places))
             else:
-                whole().add_done_callback(pass_on)
+                self._whole().add_done_callback(self._pass_on)
         except BaseException as error:
-            settle(answer, error)
+            settle(self.answer, error)
 
-    def pass_on(found: Answer) -> None:
+    def _pass_on(self, found: Answer) -> None:
         error = found.exception()
-        settle(answer, found.result() if error is None else error)
+        settle(self.answer, found.result() if error is None else error)
 
-    def cancel(given_up: Answer) -> None:
-        if given_up.cancelled():
-            for part in parts:
-                part.cancel()
-
-    answer.add_done_callback(cancel)
-    for part in parts:
-        part.add_done_callback(finish)
-    return answer
+    def _cancel(self, _: Answer) -> None:
+        # From behind: when one that waits is given up, the next one would come.
+        for part in reversed(self._parts):
+            part.cancel()
 
 
 def settle(answer: Answer, result: dict[str, np.ndarray] | BaseException) -> None:

@@ -14,6 +14,7 @@ from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving.server.deadlines import Deadline
 from serving.server.failures import Failure
 from serving.server.models.batching import Batcher, BatchingParameters
 
@@ -23,27 +24,27 @@ HOLD = ("hold",)
 KIND = ("y",)
 
 
-def double(kind, inputs):
+def double(kind, inputs, seconds=0.0):
     if "poison" in inputs["x"]:
         raise ValueError("poison")
     return {"y": inputs["x"] + inputs["x"]}
 
 
-def lengths(kind, inputs):
+def lengths(kind, inputs, seconds=0.0):
     return {"y": np.array([len(text) for text in inputs["x"]])}
 
 
-def codes(kind, inputs):
+def codes(kind, inputs, seconds=0.0):
     """As wide as the longest text of the batch."""
     widest = max(map(len, inputs["x"]))
     return {"y": np.array([list(text.ljust(widest)) for text in inputs["x"]])}
 
 
-def total(kind, inputs):
+def total(kind, inputs, seconds=0.0):
     return {"y": np.asarray(np.sum(inputs["x"])), "x": inputs["x"]}
 
 
-def three(kind, inputs):
+def three(kind, inputs, seconds=0.0):
     return {"y": np.array([7, 8, 9]), "x": inputs["x"]}
 
 
@@ -64,9 +65,9 @@ def batching(run=double, **parameters):
     """A batcher, and the inputs of all that it ran."""
     seen = []
 
-    def seeing(kind, inputs):
+    def seeing(kind, inputs, seconds):
         seen.append(inputs["x"].tolist())
-        return run(kind, inputs)
+        return run(kind, inputs, seconds)
 
     batcher = Batcher(seeing, BatchingParameters(**parameters))
     try:
@@ -80,9 +81,9 @@ def held(run=double, **parameters):
     """The same, held until `go` is called."""
     busy, free = threading.Event(), threading.Event()
 
-    def holding(kind, inputs):
+    def holding(kind, inputs, seconds):
         if kind != HOLD:
-            return run(kind, inputs)
+            return run(kind, inputs, seconds)
         busy.set()
         assert free.wait(PATIENCE)
         return {}
@@ -177,17 +178,35 @@ def test_a_request_that_fails_fails_alone():
     assert seen == [["a", "poison", "b"], ["a"], ["poison"], ["b"]]
 
 
-def test_a_batch_that_took_too_long_is_not_run_again():
-    def run(kind, inputs):
-        raise Failure(StatusCode.DEADLINE_EXCEEDED, "late")
+def test_who_takes_too_long_does_not_take_its_neighbours_along():
+    given = []
+
+    def run(kind, inputs, seconds):
+        given.append(round(seconds))
+        if 2 in inputs["x"]:
+            raise Failure(StatusCode.DEADLINE_EXCEEDED, "late")
+        return double(kind, inputs)
 
     with held(run) as (batcher, seen, go):
-        futures = [batcher.submit(KIND, numbers(x)) for x in (1, 2)]
+        deadline = Deadline.after(1000)
+        futures = [batcher.submit(KIND, numbers(x), deadline) for x in (1, 2, 3)]
         go()
-        for future in futures:
-            with pytest.raises(Failure, match="late"):
-                found(future)
-    assert seen == [[1, 2]]
+        assert (found(futures[0]), found(futures[2])) == ([2], [6])
+        with pytest.raises(Failure, match="late"):
+            found(futures[1])
+    # Together, each without the others, and last the slow one with all that is left.
+    assert seen == [[1, 2, 3], [1], [2], [3], [2]]
+    assert given == [500, 500, 500, 500, 1000]
+
+
+def test_what_nobody_waits_for_anymore_is_not_run():
+    with held() as (batcher, seen, go):
+        late = batcher.submit(KIND, texts("a"), Deadline(2.0, end=0.0))
+        go()
+        with pytest.raises(Failure, match="no answer within 2 s") as error:
+            found(late)
+        assert error.value.code is StatusCode.DEADLINE_EXCEEDED
+    assert seen == []
 
 
 def test_a_large_request_is_cut_up_by_length_and_answered_in_order():
@@ -237,14 +256,46 @@ def test_a_full_queue_refuses_and_recovers():
         assert found(batcher.submit(KIND, numbers(3))) == [6]
 
 
-def test_one_that_is_larger_than_the_queue_is_let_into_an_empty_one():
+def test_who_is_gone_takes_no_room():
+    with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, seen, go):
+        gone = [batcher.submit(KIND, numbers(x, x)) for x in (1, 2)]
+        assert all(future.cancel() for future in gone)
+        future = batcher.submit(KIND, numbers(3, 4))
+        go()
+        assert found(future) == [6, 8]
+    assert seen == [[3, 4]]
+
+
+def test_one_that_is_larger_than_the_queue_is_let_in_alone():
     rows = list(range(9))
     with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, _, go):
         future = batcher.submit(KIND, numbers(*rows))
-        with pytest.raises(Failure, match="RESOURCE_EXHAUSTED"):
-            batcher.submit(KIND, numbers(1))
+        with pytest.raises(Failure, match="currently 9 rows wait") as error:
+            batcher.submit(KIND, numbers(1, 2, 3))
+        assert error.value.code is StatusCode.RESOURCE_EXHAUSTED
         go()
         assert found(future) == [2 * row for row in rows]
+        assert found(batcher.submit(KIND, numbers(1, 2, 3))) == [2, 4, 6]
+
+
+def test_parts_of_a_large_request_wait_in_turns_with_others():
+    with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, seen, go):
+        large = batcher.submit(KIND, numbers(*[0] * 9))
+        small = [batcher.submit(KIND, numbers(x, x)) for x in (1, 2)]
+        go()
+        assert [found(future) for future in small] == [[2, 2], [4, 4]]
+        assert found(large) == [0] * 9
+    # One part at a time waits, as there is one thread.
+    assert seen == [[0, 0], [1, 1], [2, 2], *[[0, 0]] * 3, [0]]
+
+
+def test_the_parts_of_who_is_gone_are_never_run():
+    with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, seen, go):
+        large = batcher.submit(KIND, numbers(*range(9)))
+        assert large.cancel()
+        go()
+        assert found(batcher.submit(KIND, numbers(*range(3)))) == [0, 2, 4]
+    assert seen == [[0, 1], [2]]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +385,7 @@ def test_a_large_request_that_is_run_again_is_still_answered_at_the_end():
 def test_a_large_request_that_is_run_again_is_not_refused_by_a_full_queue():
     others = []
 
-    def run(kind, inputs):
+    def run(kind, inputs, seconds):
         if inputs["x"].tolist() == ["ccc"]:  # the last part: the queue is empty
             others.append(batcher.submit(KIND, texts("x", "y")))
         return codes(kind, inputs)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from grpc import StatusCode
 
 from serving.server.failures import Failure
+from serving.server.models import servable as servable_module
 from serving.server.models.servable import Servable
 from tests.harness.stages import copy_of
 
@@ -138,15 +139,24 @@ def test_inputs_in_any_order_are_prepared_once(copied):
     servable.close()
 
 
-def test_more_different_questions_than_are_prepared(servable):
-    signature = servable.signatures["serving_default"]
-    fed = (signature.definition.inputs["x"].name,)
-    fetched = signature.definition.outputs["y"].name
-    for count in [*range(1, 71), *range(1, 9)]:
-        values = [np.array([2.0], np.float32)]
-        found = servable.run_tensors(fed, values, (fetched,) * count)
-        assert [value.tolist() for value in found] == [[3.0]] * count
-    assert len(servable._prepared) == 64
+def test_beyond_some_choices_of_outputs_all_are_computed(servable, monkeypatch):
+    """Each choice is kept by TensorFlow, so a client must not make up ever more."""
+    monkeypatch.setattr(servable_module, "_PREPARED", 1)
+    monkeypatch.setattr(servable, "_prepared", set())
+    run, fetched = servable.run_tensors, []
+
+    def running(fed, values, names, seconds):
+        fetched.append(len(names))
+        return run(fed, values, names, seconds)
+
+    monkeypatch.setattr(servable, "run_tensors", running)
+    answers = [
+        ask(servable, "rows", texts("a", "bcd"), *outputs)
+        for outputs in (["length"], ["rows"], ["length"])
+    ]
+    assert fetched == [1, 2, 1]
+    assert [list(answer) for answer in answers] == [["length"], ["rows"], ["length"]]
+    assert answers[0]["length"].tolist() == answers[2]["length"].tolist() == [1, 3]
 
 
 def test_several_threads_ask_at_once(servable):
