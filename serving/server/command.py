@@ -111,6 +111,21 @@ def _add_ways(how: Any) -> None:
         help="larger requests are refused; 16 if left out",
     )
     how.add_argument(
+        "--max-text-bytes",
+        metavar="N",
+        type=at_least_one,
+        default=2**20,
+        help="of all texts of a request; 1,048,576 if left out, and a megabyte of text "
+        "takes a small tagger seconds and 300 MB",
+    )
+    how.add_argument(
+        "--max-rows",
+        metavar="N",
+        type=at_least_one,
+        default=4096,
+        help="of a request; 4,096 if left out",
+    )
+    how.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=at_least_one,
@@ -202,6 +217,8 @@ def serve(arguments: argparse.Namespace) -> None:
         batching=batching,
         limits=Limits(
             body_bytes=arguments.max_body_mb * 2**20,
+            text_bytes=arguments.max_text_bytes,
+            rows=arguments.max_rows,
             answer_seconds=float(arguments.timeout),
         ),
         poll_seconds=float(arguments.poll),

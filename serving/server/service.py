@@ -19,6 +19,7 @@ from tensorflow_serving.apis import (
 )
 
 from serving.server import inference
+from serving.server.amounts import check_amounts, check_examples
 from serving.server.contract.examples import serialized_examples
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import asked_spec, model_spec, target_of
@@ -38,6 +39,7 @@ from serving.server.recording.entries import (
     predict_entry,
 )
 from serving.server.recording.request_log import RequestLog
+from serving.server.settings import Limits
 from serving.server.streaming.batch import Stream
 from serving.server.streaming.requests import StreamRequest, begin_signature
 from serving.streamed import Part, Whole
@@ -60,7 +62,7 @@ class Service:
     Args:
         catalog: The models.
         metrics: Is told of each request.
-        timeout: Seconds that an answer may take, for clients that name no other.
+        limits: What a client may ask.
         log: Is offered what was answered, streams excepted.
     """
 
@@ -68,7 +70,7 @@ class Service:
         self,
         catalog: Catalog,
         metrics: Metrics,
-        timeout: float = 30.0,
+        limits: Limits | None = None,
         log: RequestLog | None = None,
     ):
         self.catalog = catalog
@@ -76,7 +78,7 @@ class Service:
         self.log = log
         # Set when the server is told to stop: who balances the load should know first.
         self.draining = False
-        self._timeout = timeout
+        self._limits = limits or Limits()
 
     @contextmanager
     def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
@@ -90,6 +92,8 @@ class Service:
             yield
         except Failure as failure:
             status = failure.code.name
+            if failure.reason is not None:
+                self.metrics.refused(failure.reason)
             raise
         except (asyncio.CancelledError, GeneratorExit):
             status = StatusCode.CANCELLED.name
@@ -108,8 +112,8 @@ class Service:
         Args:
             seconds: That its client waits, if it says so.
         """
-        most = self._timeout if seconds is None else min(seconds, self._timeout)
-        return Deadline.after(max(0.0, most))
+        most = self._limits.answer_seconds
+        return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
 
     def dtypes(self, target: Target, signature: str) -> dict[str, int]:
         """The types of a signature's inputs, for the reader of JSON.
@@ -152,6 +156,7 @@ class Service:
                 message = f'Serving signature key "{signature or DEFAULT}" not found.'
                 raise Failure(StatusCode.FAILED_PRECONDITION, message)
             found.check_inputs(inputs)
+            check_amounts(inputs, self._limits)
             names = found.choose_outputs(output_filter)
             outputs = await self._run(loaded, found, inputs, names, deadline)
         self._offer(
@@ -198,6 +203,7 @@ class Service:
             self.catalog.use(target) as (version, loaded),
         ):
             request = await read(version, begin_signature(loaded.signatures))
+            check_amounts(request.inputs, self._limits)
             stream = Stream(request, deliver)
             loaded.write(stream)
             try:
@@ -279,6 +285,7 @@ class Service:
         target = target_of(request.tasks[0].model_spec)
         deadline = deadline or self.deadline()
         with self.catalog.use(target) as (version, loaded):
+            check_examples(serialized_examples(request.input), self._limits)
             run = partial(loaded.run_tensors, deadline=deadline)
             response = await deadline.wait(
                 asyncio.to_thread(multi_inference, request, loaded.signatures, run)
@@ -355,6 +362,7 @@ class Service:
         with self.catalog.use(target) as (version, loaded):
             signature = inference.example_signature(loaded.signatures, name, method)
             inputs = {inference.INPUTS: serialized_examples(examples)}
+            check_examples(inputs[inference.INPUTS], self._limits)
             names = inference.outputs_of(signature, method)
             outputs = await self._run(loaded, signature, inputs, names, deadline)
             found = Predicted(version, signature.name, outputs)

@@ -14,12 +14,16 @@ class Limits:
 
     Attributes:
         body_bytes: Of a request, unpacked.
+        text_bytes: Of all texts of a request.
+        rows: Of a request.
         body_seconds: That a body may take to come.
         answer_seconds: That an answer may take.
         drain_seconds: That requests may still take when the server is told to stop.
     """
 
     body_bytes: int = 16 * 2**20
+    text_bytes: int = 2**20
+    rows: int = 4096
     body_seconds: float = 30.0
     answer_seconds: float = 30.0
     drain_seconds: float = 30.0

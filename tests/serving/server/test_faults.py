@@ -243,6 +243,45 @@ def test_an_answer_that_takes_too_long(half_plus_two, held):
         assert client.post(PREDICT, GOOD) == ANSWER
 
 
+def test_who_gives_up_is_not_worked_for(half_plus_two, held):
+    # The only thread would be held for the server's half minute.
+    batching = BatchingParameters(num_batch_threads=1, max_batch_size=1)
+    question = held[0]
+    with running(settings_for(half_plus_two, batching=batching)) as client:
+        request = predict_request(signature="held", **question.inputs)
+        with pytest.raises(grpc.RpcError) as caught:
+            client.prediction.Predict(request, 0.5)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        request = predict_request(x=np.ones(1, "f4"))
+        client.prediction.Predict(request, 10.0)
+        assert question.is_run
+
+
+def test_more_than_is_read_is_refused_at_both_doors(half_plus_two):
+    limits = Limits(text_bytes=6, rows=3)
+
+    def predict(*texts):
+        body = {"signature_name": "rows", "instances": [*texts]}
+        values = np.array([text.encode() for text in texts], object)
+        request = predict_request(signature="rows", text=values)
+        status = client.post(PREDICT, body)[0]
+        try:
+            client.prediction.Predict(request, 30.0)
+        except grpc.RpcError as error:
+            return status, error.code()
+        return status, grpc.StatusCode.OK
+
+    refused = 413, grpc.StatusCode.INVALID_ARGUMENT
+    with running(settings_for(half_plus_two, limits=limits)) as client:
+        assert predict("abc", "def") == (200, grpc.StatusCode.OK)
+        assert predict("abc", "def", "g") == refused
+        assert predict("", "", "") == (200, grpc.StatusCode.OK)
+        assert predict("", "", "", "") == refused
+        page = client.send("GET", metrics.PATH)[2].decode()
+    for reason in ("text_bytes", "rows"):
+        assert f'transbeam_refused_total{{reason="{reason}"}} 2.0\n' in page
+
+
 def test_a_damaged_version_does_not_take_over(tmp_path):
     folder = tmp_path / NAME
     save_half_plus(folder / "1")
