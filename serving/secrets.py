@@ -1,6 +1,7 @@
 """Tokens and keys, from files: arguments can be seen by everybody."""
 
 import ssl
+from collections.abc import Collection
 from pathlib import Path
 
 from configs.errors import ConfigError
@@ -15,15 +16,47 @@ def read_token(file: Path | None) -> str | None:
     Raises:
         ConfigError: It cannot be read, or is empty.
     """
-    if file is None:
-        return None
+    return None if file is None else _content(file)
+
+
+def read_tokens(file: Path, rights: Collection[str]) -> dict[str, frozenset[str]]:
+    """Reads the tokens of a server, and what each is for.
+
+    Args:
+        file: Has a token in each line, and behind it what its client may do: all if
+            nothing is said. Lines that begin with `#` are for readers.
+        rights: All that there are.
+
+    Raises:
+        ConfigError: It cannot be read, is empty, or names something else.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for number, line in enumerate(_content(file).splitlines(), 1):
+        token, *wanted = line.split() or ["#"]
+        if token.startswith("#"):
+            continue
+        # The token itself is not repeated: what is said here ends up in logs.
+        if unknown := [right for right in wanted if right not in rights]:
+            raise ConfigError(
+                f"{file}, line {number}: {unknown[0]!r} is nothing that a token can be "
+                f"for; expected some of {', '.join(rights)}, or nothing for all"
+            )
+        if token in found:
+            raise ConfigError(f"{file}, line {number}: the token is there twice")
+        found[token] = frozenset(wanted or rights)
+    if not found:
+        raise ConfigError(f"{file}: has no token; expected one in each line")
+    return found
+
+
+def _content(file: Path) -> str:
     try:
-        token = file.read_text("utf-8").strip()
+        content = file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read: {error}") from None
-    if not token:
+    if not content:
         raise ConfigError(f"{file}: is empty; expected the token, in one line")
-    return token
+    return content
 
 
 def check_pair(certificate: Path, key: Path) -> None:

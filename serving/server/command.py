@@ -12,7 +12,10 @@ from configs.console import Console
 from configs.errors import ConfigError
 from configs.quiet import quiet_import
 from configs.run_folder import Stage
-from serving.secrets import check_pair, read_token
+from serving.secrets import check_pair, read_tokens
+
+# What a token may be for; `serving.server.tokens` costs the help half a second.
+RIGHTS = ("predict", "metrics", "reload")
 
 DESCRIPTION = """\
 Answers questions about the exported model of a run, or about any SavedModels, over REST
@@ -74,7 +77,19 @@ def _add_doors(where: Any) -> None:
         "--token-file",
         metavar="FILE",
         type=Path,
-        help="has a secret that clients must show as `Authorization: Bearer SECRET`",
+        help="has secrets, one of which clients must show as `Authorization: Bearer "
+        "SECRET`; a line each, and behind it what it is for, if not for all: "
+        f"{', '.join(RIGHTS)}",
+    )
+    where.add_argument(
+        "--allow-reload-from",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="let clients change by HandleReloadConfigRequest which models there are; "
+        "new ones may lie below DIR alone. May be given several times. A SavedModel is "
+        "a program: whoever may write there may run one here",
     )
     where.add_argument(
         "--certificate", metavar="FILE", type=Path, help="PEM, for TLS; with --key"
@@ -188,7 +203,8 @@ def serve(arguments: argparse.Namespace) -> None:
         )
     invocation = read_invocation(arguments) if arguments.config else None
     folder = None if invocation is None else _exported(invocation)
-    token = read_token(arguments.token_file)
+    file = arguments.token_file
+    rights = {} if file is None else read_tokens(file, RIGHTS)
     _check_together(arguments)
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -198,6 +214,7 @@ def serve(arguments: argparse.Namespace) -> None:
     from serving.server.models.config_files import read_batching, read_models
     from serving.server.run import Addresses, run
     from serving.server.settings import Limits, Settings
+    from serving.server.tokens import Right, Tokens
 
     if arguments.model_config_file:
         models = tuple(read_models(arguments.model_config_file))
@@ -232,7 +249,10 @@ def serve(arguments: argparse.Namespace) -> None:
         enable_per_model_batching_parameters=(
             arguments.enable_per_model_batching_parameters
         ),
-        token=token,
+        tokens=Tokens(
+            {token: frozenset(map(Right, of)) for token, of in rights.items()}
+        ),
+        reload_roots=tuple(_folders(arguments.allow_reload_from)),
         certificate=arguments.certificate,
         key=arguments.key,
         cors=arguments.cors,
@@ -278,6 +298,13 @@ def _check_together(arguments: argparse.Namespace) -> None:
             raise ConfigError(
                 f"{flag} does nothing with --no-batching; give one of them"
             )
+
+
+def _folders(given: list[Path]) -> list[Path]:
+    for folder in given:
+        if not folder.is_dir():
+            raise ConfigError(f"--allow-reload-from {folder}: expected a folder")
+    return [folder.resolve() for folder in given]
 
 
 def _log_settings(arguments: argparse.Namespace) -> Any:

@@ -12,17 +12,17 @@ from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from serving.server.failures import Failure
 from serving.server.health import HEALTH
-from serving.server.tokens import check_token
+from serving.server.tokens import Tokens
 
 
 class Reflection(reflection.aio.ReflectionServicer):
     """Tells of all services.
 
     Args:
-        token: That clients must show.
+        tokens: That clients must show.
     """
 
-    def __init__(self, token: str | None):
+    def __init__(self, tokens: Tokens):
         files = (prediction_service_pb2, model_service_pb2)
         services = [
             service.full_name
@@ -30,14 +30,14 @@ class Reflection(reflection.aio.ReflectionServicer):
             for service in file.DESCRIPTOR.services_by_name.values()
         ]
         super().__init__([*services, HEALTH, reflection.SERVICE_NAME])
-        self._token = token
+        self._tokens = tokens
 
     async def ServerReflectionInfo(
         self, requests: Any, context: Any
     ) -> AsyncIterator[Any]:
         try:
             metadata = dict(context.invocation_metadata() or ())
-            check_token(self._token, metadata.get("authorization"))
+            self._tokens.check(metadata.get("authorization"))
         except Failure as failure:
             await context.abort(failure.code, failure.message)
         responses: Any = super().ServerReflectionInfo(requests, context)
@@ -45,12 +45,12 @@ class Reflection(reflection.aio.ReflectionServicer):
             yield response
 
 
-def add_reflection(server: Any, token: str | None) -> None:
+def add_reflection(server: Any, tokens: Tokens) -> None:
     """Lets a server tell what it can be asked.
 
     Args:
         server: Of `grpc.aio`, not started.
-        token: That clients must show.
+        tokens: That clients must show.
     """
-    servicer = Reflection(token)
+    servicer = Reflection(tokens)
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)

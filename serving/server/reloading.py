@@ -4,6 +4,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from grpc import StatusCode
+
 from configs.errors import ConfigError
 from serving.server.failures import Failure, invalid
 from serving.server.models.catalog import ModelSettings
@@ -32,6 +34,42 @@ def reload_models(service: Service, wanted: Sequence[ModelSettings]) -> None:
                 "server is started, in its model.config or by --log-requests"
             )
     service.catalog.configure(wanted)
+
+
+def reload_for_client(
+    service: Service, wanted: Sequence[ModelSettings], roots: Sequence[Path]
+) -> None:
+    """Does what a client asks for, if it may.
+
+    Args:
+        service: Has the models.
+        wanted: All of them.
+        roots: Folders, resolved, that models may be loaded from. What is served
+            already may stay where it is.
+
+    Raises:
+        Failure: A model lies elsewhere, or as `reload_models`.
+    """
+    if not roots:
+        raise Failure(
+            StatusCode.PERMISSION_DENIED,
+            "this server lets nobody change which models it has; it does when it is "
+            "started with --allow-reload-from DIR",
+        )
+    for model in wanted:
+        known = service.catalog.model(model.name)
+        if known is not None and known.folder == model.folder:
+            continue
+        # A link in the path leads where it leads.
+        folder = model.folder.resolve()
+        if not any(folder.is_relative_to(root) for root in roots):
+            raise Failure(
+                StatusCode.PERMISSION_DENIED,
+                f"{model.name}: base_path is {model.folder}, which is below none of "
+                "the folders that this server may load models from "
+                "(--allow-reload-from)",
+            )
+    reload_models(service, wanted)
 
 
 class FollowedFile:

@@ -41,7 +41,7 @@ from serving.server.models.signature import Signature
 from serving.server.service import Service
 from serving.server.settings import Limits
 from serving.server.streaming.requests import StreamRequest, read_stream
-from serving.server.tokens import check_token
+from serving.server.tokens import Right, Tokens
 
 # Reading or writing more than so many bytes or numbers would keep the others waiting.
 _LARGE_BODY = 2**18
@@ -58,14 +58,14 @@ _log = logging.getLogger("transbeam.serve")
 
 
 def rest_app(
-    service: Service, limits: Limits, token: str | None = None, *, cors: bool = False
+    service: Service, limits: Limits, tokens: Tokens, *, cors: bool = False
 ) -> ASGIApp:
     """The application that answers HTTP requests.
 
     Args:
         service: Knows the answers.
         limits: Of what is read.
-        token: That clients must show; not for `/livez` and `/readyz`.
+        tokens: That clients must show; not for `/livez` and `/readyz`.
         cors: Whether pages of other origins may ask.
     """
 
@@ -81,7 +81,7 @@ def rest_app(
     return Router(
         [Route("/livez", alive), Route("/readyz", ready)],
         redirect_slashes=False,
-        default=RestApi(service, limits, token, cors=cors),
+        default=RestApi(service, limits, tokens, cors=cors),
     )
 
 
@@ -91,18 +91,16 @@ class RestApi:
     Args:
         service: Knows the answers.
         limits: Of what is read.
-        token: That clients must show.
+        tokens: That clients must show.
         cors: Whether pages of other origins may ask.
     """
 
-    def __init__(
-        self, service: Service, limits: Limits, token: str | None, *, cors: bool
-    ):
+    def __init__(self, service: Service, limits: Limits, tokens: Tokens, *, cors: bool):
         self._service = service
         self._limits = limits
-        self._token = token
+        self._tokens = tokens
         self._headers = dict(_CORS) if cors else {}
-        if cors and token:
+        if cors and tokens.rights:
             self._headers["Access-Control-Allow-Headers"] += ", Authorization"
         self._cors = cors
 
@@ -124,8 +122,10 @@ class RestApi:
         path = request.scope["raw_path"].decode("latin-1")
         if request.method == "OPTIONS" and self._cors:
             return _preflight(request)
-        check_token(self._token, request.headers.get("authorization"))
+        authorization = request.headers.get("authorization")
+        self._tokens.check(authorization)
         if path == metrics.PATH and request.method in ("GET", "HEAD"):
+            self._tokens.check(authorization, Right.METRICS)
             return PlainTextResponse(self._service.metrics.page())
         if path == document.PATH and request.method in ("GET", "HEAD"):
             return _json(await asyncio.to_thread(self._description))
@@ -136,6 +136,7 @@ class RestApi:
             case Look(target, metadata):
                 return self._look(target, metadata)
             case Question() as question:
+                self._tokens.check(authorization, Right.PREDICT)
                 if question.method == "stream":
                     return await self._stream(question.target, request)
                 with self._service.counted(
@@ -173,7 +174,9 @@ class RestApi:
 
     def _description(self) -> bytes:
         """What can be asked; who may not ask is not told, either."""
-        found = document.describe(self._service.catalog, token=self._token is not None)
+        found = document.describe(
+            self._service.catalog, token=bool(self._tokens.rights)
+        )
         return json.dumps(found, indent=1, ensure_ascii=False).encode()
 
     def _look(self, target: Any, metadata: bool) -> Response:

@@ -5,9 +5,10 @@ https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -33,10 +34,10 @@ from serving.server.health import add_health
 from serving.server.models.config_files import models_of
 from serving.server.models.signature import Signature
 from serving.server.reflection import add_reflection
-from serving.server.reloading import reload_models
+from serving.server.reloading import reload_for_client
 from serving.server.service import Service
 from serving.server.streaming.requests import StreamRequest, stream_request
-from serving.server.tokens import check_token
+from serving.server.tokens import Right, Tokens
 from serving.streamed import Part, Whole
 
 SERVICE, STREAMED = "tensorflow.serving.PredictionService", "PredictStreamed"
@@ -49,12 +50,12 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     Args:
         service: Knows the answers.
-        token: That clients must show.
+        tokens: That clients must show.
     """
 
-    def __init__(self, service: Service, token: str | None):
+    def __init__(self, service: Service, tokens: Tokens):
         self._service = service
-        self._token = token
+        self._tokens = tokens
 
     async def Predict(self, request: Any, context: Any) -> Any:
         async def answer() -> predict_pb2.PredictResponse:
@@ -119,7 +120,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         async def answer() -> get_model_metadata_pb2.GetModelMetadataResponse:
             return self._service.metadata(_target(request), request.metadata_field)
 
-        return await answered(context, self._token, answer)
+        return await answered(context, self._tokens, answer)
 
     async def PredictStreamed(
         self, request: Any, context: Any
@@ -144,7 +145,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             async def following() -> Part | Whole | None:
                 return await anext(parts, None)
 
-            while part := await answered(context, self._token, following):
+            while part := await answered(
+                context, self._tokens, following, Right.PREDICT
+            ):
                 yield _response(answering, part)
 
     def _deadline(self, context: Any) -> Deadline:
@@ -158,7 +161,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             with self._service.counted(name, api, "GRPC"):
                 return await answer()
 
-        return await answered(context, self._token, counted)
+        return await answered(context, self._tokens, counted, Right.PREDICT)
 
 
 class ModelService(model_service_pb2_grpc.ModelServiceServicer):
@@ -166,18 +169,20 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
     Args:
         service: Has the models.
-        token: That clients must show.
+        tokens: That clients must show.
+        reload_roots: Folders that a client may have models loaded from.
     """
 
-    def __init__(self, service: Service, token: str | None):
+    def __init__(self, service: Service, tokens: Tokens, reload_roots: Sequence[Path]):
         self._service = service
-        self._token = token
+        self._tokens = tokens
+        self._reload_roots = reload_roots
 
     async def GetModelStatus(self, request: Any, context: Any) -> Any:
         async def answer() -> get_model_status_pb2.GetModelStatusResponse:
             return self._service.status(_target(request))
 
-        return await answered(context, self._token, answer)
+        return await answered(context, self._tokens, answer)
 
     async def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:
         async def answer() -> model_management_pb2.ReloadConfigResponse:
@@ -185,27 +190,33 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 wanted = models_of(request.config)
             except ConfigError as error:
                 raise invalid(str(error)) from None
-            await asyncio.to_thread(reload_models, self._service, wanted)
+            await asyncio.to_thread(
+                reload_for_client, self._service, wanted, self._reload_roots
+            )
             response = model_management_pb2.ReloadConfigResponse()
             response.status.SetInParent()
             return response
 
-        return await answered(context, self._token, answer)
+        return await answered(context, self._tokens, answer, Right.RELOAD)
 
 
 async def answered(
-    context: Any, token: str | None, answer: Callable[[], Awaitable[Any]]
+    context: Any,
+    tokens: Tokens,
+    answer: Callable[[], Awaitable[Any]],
+    right: Right | None = None,
 ) -> Any:
     """An answer, or the failure as gRPC tells it.
 
     Args:
         context: Of the call.
-        token: That the client must show.
+        tokens: One of which the client must show.
         answer: Makes it.
+        right: That the token has to be for.
     """
     try:
         metadata = dict(context.invocation_metadata() or ())
-        check_token(token, metadata.get("authorization"))
+        tokens.check(metadata.get("authorization"), right)
         return await answer()
     except Failure as failure:
         code, message = failure.code, failure.message
@@ -249,7 +260,8 @@ async def start_rpc(
     service: Service,
     address: str,
     most_bytes: int,
-    token: str | None = None,
+    tokens: Tokens,
+    reload_roots: Sequence[Path] = (),
     credentials: grpc.ServerCredentials | None = None,
 ) -> tuple[Any, int]:
     """Opens the door.
@@ -258,7 +270,8 @@ async def start_rpc(
         service: Knows the answers.
         address: `HOST:PORT`; any free port for 0.
         most_bytes: Of a request.
-        token: That clients must show; not for health.
+        tokens: That clients must show; not for health.
+        reload_roots: Folders that a client may have models loaded from.
         credentials: For TLS.
 
     Returns:
@@ -274,16 +287,16 @@ async def start_rpc(
         ("grpc.so_reuseport", 0),
     ]
     server = grpc.aio.server(options=options)
-    predictions = PredictionService(service, token)
+    predictions = PredictionService(service, tokens)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         predictions, server
     )
     server.add_generic_rpc_handlers((_streaming(predictions),))
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-        ModelService(service, token), server
+        ModelService(service, tokens, reload_roots), server
     )
     add_health(server, service)
-    add_reflection(server, token)
+    add_reflection(server, tokens)
     try:
         if credentials is None:
             port = server.add_insecure_port(address)

@@ -184,7 +184,8 @@ async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[_Door
             service,
             _address(settings.host, settings.port),
             limits.body_bytes,
-            settings.token,
+            settings.tokens,
+            settings.reload_roots,
             _credentials(settings),
         )
     except OSError as error:
@@ -203,7 +204,7 @@ async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[_Door
 async def _rest_open(service: Service, settings: Settings) -> AsyncIterator[_Door]:
     listening = _bound(settings.host, settings.rest_port)
     port = listening.getsockname()[1]
-    app = rest_app(service, settings.limits, settings.token, cors=settings.cors)
+    app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
     server = _Server(app, settings)
     running = asyncio.create_task(server.serve([listening]))
     scheme = "https" if settings.certificate else "http"

@@ -6,6 +6,7 @@ from pathlib import Path
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.recording.settings import LogSettings
+from serving.server.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,9 @@ class Settings:
             for a version that does not answer yet.
         enable_per_model_batching_parameters: Whether `batching` is a version's own
             affair.
-        token: That clients must show.
+        tokens: That clients must show, and what each is for.
+        reload_roots: Folders that a client may have models loaded from; without any it
+            may not.
         certificate: PEM file; with `key`, both doors speak TLS.
         key: PEM file.
         cors: Whether pages of other origins may ask.
@@ -65,7 +68,8 @@ class Settings:
     model_config_file_poll_wait_seconds: float = 0.0
     allow_version_labels_for_unavailable_models: bool = False
     enable_per_model_batching_parameters: bool = False
-    token: str | None = None
+    tokens: Tokens = field(default_factory=Tokens)
+    reload_roots: tuple[Path, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
     cors: bool = False

@@ -13,6 +13,7 @@ from serving.golden import Golden, write_golden
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.versions import Policy
 from serving.server.settings import Settings
+from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.half_plus import save_half_plus
@@ -258,7 +259,7 @@ def test_known_questions_are_the_examples(tmp_path):
 
 
 def test_who_does_not_show_the_token_is_not_told_what_there_is(half_plus_two):
-    with running(settings_for(half_plus_two, token="secret")) as client:
+    with running(settings_for(half_plus_two, tokens=Tokens.one("secret"))) as client:
         status, headers, body = client.send("GET", PATH)
         assert status == 401
         assert headers["www-authenticate"] == "Bearer"

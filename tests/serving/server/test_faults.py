@@ -18,6 +18,7 @@ from serving.server.background import in_background
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.versions import Model
 from serving.server.settings import Limits
+from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, Client, running, settings_for
 from tests.serving.server.half_plus import Held, save_half_plus
 from tests.serving.server.test_rpc import predict_request
@@ -378,7 +379,7 @@ def test_reloads_under_load(tmp_path, reloads):
 
 
 def test_who_does_not_show_the_token(half_plus_two):
-    with running(settings_for(half_plus_two, token="secret")) as client:
+    with running(settings_for(half_plus_two, tokens=Tokens.one("secret"))) as client:
         status, answer = client.post(PREDICT, GOOD)
         assert status == 401
         assert "Authorization: Bearer TOKEN" in answer["error"]
@@ -408,11 +409,14 @@ def test_pages_of_other_origins(half_plus_two, cors):
 
 
 @pytest.mark.parametrize(
-    ("token", "allowed"),
-    [(None, "Content-Type"), ("secret", "Content-Type, Authorization")],
+    ("tokens", "allowed"),
+    [
+        (Tokens(), "Content-Type"),
+        (Tokens.one("secret"), "Content-Type, Authorization"),
+    ],
 )
-def test_pages_of_other_origins_may_show_the_token(half_plus_two, token, allowed):
-    with running(settings_for(half_plus_two, cors=True, token=token)) as client:
+def test_pages_of_other_origins_may_show_the_token(half_plus_two, tokens, allowed):
+    with running(settings_for(half_plus_two, cors=True, tokens=tokens)) as client:
         origin = {"Origin": "https://example.org"}
         path = f"/v1/models/{PREDICT}"
         status, headers, _ = client.send("OPTIONS", path, headers=origin)

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from serving.server.models.catalog import ModelSettings
+from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.half_plus import save_half_plus
@@ -66,7 +67,7 @@ def fuzz(settings, folder, *arguments):
 
 
 def test_nothing_unexpected_comes_of_what_is_asked(folders, tmp_path):
-    settings = settings_for(*folders, token="secret")
+    settings = settings_for(*folders, tokens=Tokens.one("secret"))
     tested, _ = fuzz(settings, tmp_path, *QUICK, "--max-examples", "20")
     # Each method of each model, the states, and the doors for those who watch.
     assert tested == 2 + 3 + 4 + 3
@@ -77,6 +78,6 @@ def test_nothing_unexpected_comes_of_much_that_is_asked(folders, exported, tmp_p
     models = [ModelSettings(folder.name, folder) for folder in folders]
     models.append(ModelSettings("text", exported.saved_model.parent))
     models[0] = ModelSettings(NAME, folders[0], labels={"stable": 2})
-    settings = settings_for(token="secret", models=tuple(models))
+    settings = settings_for(tokens=Tokens.one("secret"), models=tuple(models))
     tested, paths = fuzz(settings, tmp_path, "--max-examples", "50")
     assert tested == len(paths)

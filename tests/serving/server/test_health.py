@@ -11,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2
 
+from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.half_plus import Held
 from tests.serving.server.test_faults import until
@@ -79,7 +80,8 @@ def test_a_service_that_there_is_not(server, service):
 
 def test_it_is_ready_when_every_model_answers(half_plus_two, tmp_path, monkeypatch):
     monkeypatch.setattr("serving.server.health._LOOK_SECONDS", 0.01)
-    with running(settings_for(half_plus_two)) as client, health_of(client) as found:
+    settings = settings_for(half_plus_two, reload_roots=(tmp_path,))
+    with running(settings) as client, health_of(client) as found:
         check, watch = found
         watchers = [watch() for _ in range(3)]
         assert [next(each).status for each in watchers] == [SERVING] * 3
@@ -165,7 +167,7 @@ def test_reflection_tells_what_can_be_asked(server):
 
 
 def test_a_token_is_for_everything_but_health(half_plus_two):
-    with running(settings_for(half_plus_two, token="secret")) as client:
+    with running(settings_for(half_plus_two, tokens=Tokens.one("secret"))) as client:
         with health_of(client) as (check, watch):
             assert check() == SERVING
             watching = watch()

@@ -230,7 +230,8 @@ def test_texts_of_predict_warm_up_as_they_are(half_plus_two, tmp_path, logs):
 def test_a_client_cannot_have_others_texts_written(half_plus_two, logs, tmp_path):
     own = LogSettings(f"{logs}/own", 0.5)
     models = (ModelSettings(NAME, half_plus_two, log=own),)
-    with running(Settings(models=models, port=0, rest_port=0)) as client:
+    doors = {"port": 0, "rest_port": 0, "reload_roots": (tmp_path,)}
+    with running(Settings(models=models, **doors)) as client:
         request = model_management_pb2.ReloadConfigRequest()
         model = request.config.model_config_list.config.add()
         model.name, model.base_path = NAME, str(half_plus_two)
@@ -245,7 +246,7 @@ def test_a_client_cannot_have_others_texts_written(half_plus_two, logs, tmp_path
         # What is so already may be said again.
         collector.filename_prefix = own.prefix
         client.models.HandleReloadConfigRequest(request, WAIT)
-    with running(settings_for(half_plus_two)) as client:
+    with running(settings_for(half_plus_two, reload_roots=(tmp_path,))) as client:
         with pytest.raises(grpc.RpcError):
             client.models.HandleReloadConfigRequest(request, WAIT)
         assert client.post(f"{NAME}:predict", {"instances": [1.0]})[0] == 200

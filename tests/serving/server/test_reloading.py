@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import grpc
 import pytest
+from grpc import StatusCode
 from tensorflow_serving.apis import model_management_pb2
 
 from configs.errors import ConfigError
@@ -17,7 +18,11 @@ from serving.server.models.catalog import Catalog, ModelSettings
 from serving.server.models.config_files import read_models
 from serving.server.models.versions import Policy
 from serving.server.recording.settings import LogSettings
-from serving.server.reloading import FollowedFile, reload_models
+from serving.server.reloading import (
+    FollowedFile,
+    reload_for_client,
+    reload_models,
+)
 from serving.server.settings import Settings
 from tests.serving.server.conftest import NAME, running
 from tests.serving.server.models.test_catalog import REFUSED, Loads, answering
@@ -217,7 +222,8 @@ def test_a_client_s_configuration_is_refused_as_a_whole(half_plus_two):
     models.add(name="other", base_path=str(half_plus_two))
     model = models.add(name=NAME, base_path=str(half_plus_two))
     model.version_labels["next"] = 124
-    with started_with(half_plus_two, "stable", 123) as client:
+    roots = (half_plus_two,)
+    with started_with(half_plus_two, "stable", 123, reload_roots=roots) as client:
         with pytest.raises(grpc.RpcError) as refused:
             client.models.HandleReloadConfigRequest(request, WAIT)
         assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
@@ -225,3 +231,43 @@ def test_a_client_s_configuration_is_refused_as_a_whole(half_plus_two):
         assert client.get("/v1/models/other")[0] == 404
         assert client.post(f"{NAME}/labels/next:predict", BODY)[0] == 400
         assert client.post(f"{NAME}/labels/stable:predict", BODY) == ANSWER
+
+
+def reload_request(*models):
+    request = model_management_pb2.ReloadConfigRequest()
+    for name, folder in models:
+        request.config.model_config_list.config.add(name=name, base_path=str(folder))
+    return request
+
+
+def test_a_client_reloads_nothing_unless_it_may(half_plus_two):
+    with started_with(half_plus_two, "stable", 123) as client:
+        with pytest.raises(grpc.RpcError) as refused:
+            client.models.HandleReloadConfigRequest(
+                reload_request((NAME, half_plus_two)), WAIT
+            )
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert "--allow-reload-from" in refused.value.details()
+        assert client.post(f"{NAME}/labels/stable:predict", BODY) == ANSWER
+
+
+@pytest.mark.parametrize("path", ["elsewhere/a", "root/../elsewhere/a", "root/link"])
+def test_a_client_reloads_nothing_from_elsewhere(service, tmp_path, path):
+    (tmp_path / "root").mkdir()
+    write_versions(tmp_path / "elsewhere/a", 1)
+    (tmp_path / "root/link").symlink_to(tmp_path / "elsewhere/a")
+    wanted = [ModelSettings("a", tmp_path / path)]
+    with pytest.raises(Failure, match="below none of the folders") as error:
+        reload_for_client(service, wanted, [tmp_path / "root"])
+    assert error.value.code is StatusCode.PERMISSION_DENIED
+    assert service.catalog.names() == []
+
+
+def test_a_client_reloads_from_below_a_root_what_is_served_stays(service, tmp_path):
+    for name in ("root/a", "b"):
+        write_versions(tmp_path / name, 1)
+    served = ModelSettings("b", tmp_path / "b")
+    service.catalog.configure([served])
+    wanted = [ModelSettings("a", tmp_path / "root/a"), served]
+    reload_for_client(service, wanted, [tmp_path / "root"])
+    assert service.catalog.names() == ["a", "b"]

@@ -311,7 +311,7 @@ def test_status(server):
 def test_the_models_are_what_the_last_configuration_says(tmp_path, half_plus_two):
     three = tmp_path / "half_plus_three"
     save_half_plus(three / "1", 3.0)
-    with running(settings_for(half_plus_two)) as client:
+    with running(settings_for(half_plus_two, reload_roots=(tmp_path,))) as client:
         request = model_management_pb2.ReloadConfigRequest()
         models = request.config.model_config_list.config
         model = models.add(name="three", base_path=str(three))

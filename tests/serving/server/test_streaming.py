@@ -26,6 +26,7 @@ from serving.server.models.loaded import Loaded
 from serving.server.service import Service
 from serving.server.settings import Limits, Settings
 from serving.server.streaming.requests import read_stream
+from serving.server.tokens import Tokens
 from serving.streamed import Part
 from tests.serving.server.conftest import running, settings_for
 from tests.serving.server.counting import save_counting
@@ -514,7 +515,9 @@ def test_other_questions_are_answered_meanwhile(server, held):
 
 def test_who_does_not_show_the_token(counting):
     bearer = "Bearer secret"
-    with running(settings_for(counting, token="secret", cors=True)) as client:
+    with running(
+        settings_for(counting, tokens=Tokens.one("secret"), cors=True)
+    ) as client:
         for headers in ({}, {"Authorization": "Bearer secre"}):
             status, _, answer = client.send("POST", STREAM, BODY, headers)
             assert status == 401
