@@ -1,0 +1,1 @@
+"""A server under attack, beside those whom it is for."""
