@@ -2,7 +2,7 @@
 
 The names of the parameters are TF Serving's
 (https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md).
-Four things are ours:
+Five things are ours:
 
 - Nobody is padded by a neighbour. TF Serving refuses a batch of unequal shapes, or
   fills it up with whatever stands first, masks included. Here unequal shapes never
@@ -12,6 +12,8 @@ Four things are ours:
   is run again, each request alone.
 - A request of more rows than a batch holds is cut up, its rows sorted by length. Its
   parts wait in turns with the requests of others.
+- What takes long leaves a thread for others: long texts and parts of large requests are
+  run by all threads but one, and aside from what others run in TensorFlow.
 - Nothing is run for who does not wait for it anymore.
 """
 
@@ -21,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from grpc import StatusCode
@@ -34,11 +37,14 @@ from serving.server.models.rows import (
     group_of,
     in_rows,
     joined,
+    longest_text,
     row_lengths,
 )
 
-Run = Callable[[tuple[str, ...], Arrays, float], dict[str, np.ndarray]]
-_Key = tuple[tuple[str, ...], tuple[object, ...]]
+Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
+
+# Bytes of a text up to which it is an ordinary one.
+_LONG = 2**13
 
 _FULL = (
     "The batch scheduling queue to which this task was submitted is full; currently "
@@ -75,6 +81,14 @@ class BatchingParameters:
         return self.max_batch_size * self.max_enqueued_batches
 
 
+class _Key(NamedTuple):
+    """What rows have in common that may share a batch, and whether that takes long."""
+
+    kind: tuple[str, ...]
+    group: tuple[object, ...]
+    takes_long: bool
+
+
 @dataclass
 class _Task:
     """Some rows that are to be run.
@@ -84,6 +98,7 @@ class _Task:
         rows: How many.
         deadline: Until when they are wanted.
         alone: Whether they share a batch with nobody.
+        is_part: Whether they are some of many.
         counted: How many of them take room in the queue from others.
         future: Will hold the outputs.
         since: When they began to wait.
@@ -93,6 +108,7 @@ class _Task:
     rows: int
     deadline: Deadline
     alone: bool = False
+    is_part: bool = False
     counted: int = 0
     future: Answer = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
@@ -117,13 +133,13 @@ class Batcher:
     """Threads that run what is submitted, in batches.
 
     Args:
-        run: Runs a kind of request: the names of what is asked, the inputs, and the
-            seconds that it may take.
+        run: Runs a kind of request: the names of what is asked, the inputs, the
+            seconds that it may take, and whether it takes long.
         parameters: How.
         observe: Is told of each batch.
 
     Example:
-    >>> double = lambda kind, inputs, seconds: {"y": 2 * inputs["x"]}
+    >>> double = lambda kind, inputs, *how: {"y": 2 * inputs["x"]}
     >>> batcher = Batcher(double, BatchingParameters())
     >>> futures = [batcher.submit(("y",), {"x": np.array([n])}) for n in (1, 2)]
     >>> [int(future.result()["y"][0]) for future in futures]
@@ -144,6 +160,7 @@ class Batcher:
         self._waiting: dict[_Key, deque[_Task]] = {}
         self._rows = 0
         self._in_parts = 0  # rows of all requests that are run in parts
+        self._taking_long = 0  # batches that are run
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True)
@@ -219,6 +236,7 @@ class Batcher:
                 {name: values[part] for name, values in inputs.items()},
                 len(part),
                 deadline,
+                is_part=True,
             )
             for part in places
         ]
@@ -228,8 +246,8 @@ class Batcher:
             lambda: self._submit_whole(kind, inputs, deadline, admitted=True),
         )
         answer.add_done_callback(lambda _: self._leave(rows))
-        # As many of its parts wait as can be run at once, each behind the others' that
-        # have come meanwhile; so it takes no more of the time than anybody else does.
+        # As many of its parts wait as can be run at once, each behind what has come
+        # meanwhile; so it takes no more of the time than others do.
         coming = iter(tasks)
 
         def next_part(_: Answer | None = None) -> None:
@@ -239,9 +257,13 @@ class Batcher:
                 task.future.add_done_callback(next_part)
                 self._enqueue(kind, task, admitted=True)
 
-        for _ in range(self._parameters.num_batch_threads):
+        for _ in range(self._most_taking_long):
             next_part()
         return answer
+
+    @property
+    def _most_taking_long(self) -> int:
+        return max(1, self._parameters.num_batch_threads - 1)
 
     def _leave(self, rows: int) -> None:
         with self._changed:
@@ -269,8 +291,7 @@ class Batcher:
                 task.counted = task.rows
             self._rows += task.counted
             task.since = time.monotonic()
-            group = (id(task),) if task.alone else group_of(task.inputs)
-            self._waiting.setdefault((kind, group), deque()).append(task)
+            self._waiting.setdefault(_key(kind, task), deque()).append(task)
             self._changed.notify()
 
     def _admit(self, rows: int, waiting: int) -> None:
@@ -300,13 +321,17 @@ class Batcher:
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            kind, tasks = batch
+            key, tasks = batch
             # From here on they cannot be cancelled.
             tasks = [t for t in tasks if t.future.set_running_or_notify_cancel()]
             if tasks:
-                self._run_together(kind, tasks)
+                self._run_together(key, tasks)
+            if key.takes_long:
+                with self._changed:
+                    self._taking_long -= 1
+                    self._changed.notify_all()
 
-    def _next_batch(self) -> tuple[tuple[str, ...], list[_Task]] | None:
+    def _next_batch(self) -> tuple[_Key, list[_Task]] | None:
         """Waits for a batch; nothing when all is done."""
         with self._changed:
             while True:
@@ -325,11 +350,13 @@ class Batcher:
             if not queue:
                 del self._waiting[key]
             self._rows -= sum(task.counted for task in tasks)
-            return key[0], tasks
+            self._taking_long += key.takes_long
+            return key, tasks
 
     def _ready(self) -> tuple[_Key | None, float]:
         """The queue that is to go first, and how long it may still wait."""
-        if not self._waiting:
+        keys = [key for key in self._waiting if self._may_run(key)]
+        if not keys:
             return None, 0.0
         full = self._parameters.max_batch_size
         timeout = self._parameters.batch_timeout_micros / 1e6
@@ -344,40 +371,43 @@ class Batcher:
             ready = self._closed or queue[0].alone or rows >= full
             return 0.0 if ready else left
 
-        key = min(self._waiting, key=remaining)
+        key = min(keys, key=remaining)
         return key, remaining(key)
 
-    def _run_together(self, kind: tuple[str, ...], tasks: list[_Task]) -> None:
+    def _may_run(self, key: _Key) -> bool:
+        return not key.takes_long or self._taking_long < self._most_taking_long
+
+    def _run_together(self, key: _Key, tasks: list[_Task]) -> None:
         together = len(tasks) > 1
         seconds = max(task.deadline.left() for task in tasks)
         # Should one of them take all the time, there is half of it for the others.
-        error = self._answer(kind, tasks, seconds / 2 if together else seconds)
+        error = self._answer(key, tasks, seconds / 2 if together else seconds)
         if error is not None and together:
-            self._run_one_by_one(kind, tasks)
+            self._run_one_by_one(key, tasks)
         elif error is not None:
             tasks[0].future.set_exception(error)
 
-    def _run_one_by_one(self, kind: tuple[str, ...], tasks: list[_Task]) -> None:
+    def _run_one_by_one(self, key: _Key, tasks: list[_Task]) -> None:
         """Runs each without its neighbours, and those that take long after the rest."""
         slow = []
         for task in tasks:
-            error = self._answer(kind, [task], task.deadline.left() / 2)
+            error = self._answer(key, [task], task.deadline.left() / 2)
             if getattr(error, "code", None) is StatusCode.DEADLINE_EXCEEDED:
                 slow.append(task)
             elif error is not None:
                 task.future.set_exception(error)
         for task in slow:
-            error = self._answer(kind, [task], task.deadline.left())
+            error = self._answer(key, [task], task.deadline.left())
             if error is not None:
                 task.future.set_exception(error)
 
     def _answer(
-        self, kind: tuple[str, ...], tasks: list[_Task], seconds: float
+        self, key: _Key, tasks: list[_Task], seconds: float
     ) -> Exception | None:
         """Answers all of them, or none and tells why."""
         began = time.monotonic()
         try:
-            answers = self._answers(kind, tasks, seconds)
+            answers = self._answers(key, tasks, seconds)
         except Exception as error:
             return error
         ended = time.monotonic()
@@ -389,15 +419,19 @@ class Batcher:
         return None
 
     def _answers(
-        self, kind: tuple[str, ...], tasks: list[_Task], seconds: float
+        self, key: _Key, tasks: list[_Task], seconds: float
     ) -> list[dict[str, np.ndarray]]:
         if seconds <= 0:
             raise tasks[0].deadline.missed()
+
+        def run(inputs: Arrays) -> dict[str, np.ndarray]:
+            return self._run(key.kind, inputs, seconds, key.takes_long)
+
         if tasks[0].alone:
-            return [self._run(kind, tasks[0].inputs, seconds)]
+            return [run(tasks[0].inputs)]
         rows = [task.rows for task in tasks]
         filled = self._filled(sum(rows))
-        outputs = self._run(kind, _put_together(tasks, filled - sum(rows)), seconds)
+        outputs = run(_put_together(tasks, filled - sum(rows)))
         if in_rows(outputs, filled):
             return cut(outputs, rows)
         if len(tasks) > 1:
@@ -405,11 +439,17 @@ class Batcher:
         # Whatever they are, they are this one's; but not what the filling made of them.
         if filled == rows[0]:
             return [outputs]
-        return [self._run(kind, tasks[0].inputs, seconds)]
+        return [run(tasks[0].inputs)]
 
     def _filled(self, rows: int) -> int:
         sizes = self._parameters.allowed_batch_sizes
         return next((size for size in sizes if size >= rows), rows)
+
+
+def _key(kind: tuple[str, ...], task: _Task) -> _Key:
+    group = (id(task),) if task.alone else group_of(task.inputs)
+    takes_long = task.is_part or longest_text(task.inputs) > _LONG
+    return _Key(kind, group, takes_long)
 
 
 def _put_together(tasks: Sequence[_Task], filling: int) -> Arrays:

@@ -133,10 +133,17 @@ class Loaded:
         self._servable.close()
 
     def _run_kind(
-        self, kind: tuple[str, ...], inputs: Arrays, seconds: float
+        self,
+        kind: tuple[str, ...],
+        inputs: Arrays,
+        seconds: float,
+        takes_long: bool = False,
     ) -> dict[str, np.ndarray]:
         name, *outputs = kind
-        return self._servable.run(self.signatures[name], inputs, outputs, seconds)
+        signature = self.signatures[name]
+        return self._servable.run(
+            signature, inputs, outputs, seconds, takes_long=takes_long
+        )
 
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
         outputs = sorted(self.signatures[name].definition.outputs)

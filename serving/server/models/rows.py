@@ -51,6 +51,16 @@ def row_lengths(inputs: Arrays) -> np.ndarray:
     return longest
 
 
+def longest_text(inputs: Arrays) -> int:
+    """Bytes of the longest text.
+
+    Args:
+        inputs: Of any shapes.
+    """
+    texts = (values for values in inputs.values() if values.dtype.kind == "O")
+    return max((max(map(len, v.ravel()), default=0) for v in texts), default=0)
+
+
 def in_rows(outputs: Arrays, rows: int) -> bool:
     """Whether each output has a row for each row of the inputs."""
     return all(values.ndim and len(values) == rows for values in outputs.values())

@@ -30,6 +30,11 @@ _NOT_FOR_CLIENTS = "__saved_model_init_op"
 # for any of the outputs, so beyond these all are computed and the others left out.
 _PREPARED = 64
 
+# Threads for what takes long, of all models together. In those of all others a short
+# request would wait behind each of its operations; the system divides its processors
+# between threads more fairly.
+_ASIDE = "transbeam-aside"
+
 _v1: Any = tf.compat.v1
 
 
@@ -45,6 +50,9 @@ def _options() -> config_pb2.ConfigProto:
     rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
     rewriting.disable_tfg_optimizer = True
+    # The threads of operations, and as many again for what takes long.
+    config.session_inter_op_thread_pool.add()
+    config.session_inter_op_thread_pool.add(global_name=_ASIDE)
     return config
 
 
@@ -88,6 +96,8 @@ class Servable:
         inputs: Arrays,
         outputs: Sequence[str],
         seconds: float = math.inf,
+        *,
+        takes_long: bool = False,
     ) -> dict[str, np.ndarray]:
         """Runs a signature.
 
@@ -96,6 +106,7 @@ class Servable:
             inputs: By the signature's names, of its types; shapes are not looked at.
             outputs: Which to compute.
             seconds: That it may take; then it is stopped, at the next op.
+            takes_long: Whether to run it aside from what others ask.
 
         Raises:
             Failure: An input does not fit, an op fails, or it took too long.
@@ -108,7 +119,7 @@ class Servable:
             wanted = sorted(definition.outputs)
         fetched = tuple(definition.outputs[name].name for name in wanted)
         values = [inputs[name] for name in given]
-        found = self.run_tensors(fed, values, fetched, seconds)
+        found = self.run_tensors(fed, values, fetched, seconds, takes_long=takes_long)
         by_name = dict(zip(wanted, found, strict=True))
         return {name: by_name[name] for name in outputs}
 
@@ -118,6 +129,8 @@ class Servable:
         values: Sequence[np.ndarray],
         fetched: tuple[str, ...],
         seconds: float = math.inf,
+        *,
+        takes_long: bool = False,
     ) -> list[np.ndarray]:
         """Runs the graph from some of its tensors to others; see `run`.
 
@@ -126,6 +139,7 @@ class Servable:
             values: For each of them.
             fetched: Names of tensors.
             seconds: That it may take.
+            takes_long: See `run`.
 
         Raises:
             Failure: A value does not fit, an op fails, or it took too long.
@@ -136,7 +150,7 @@ class Servable:
         try:
             feeds = zip(map(self._place, fed), values, strict=True)
             fetches = [self._place(name) for name in fetched]
-            with _time_limit(seconds) as options:
+            with _run_options(seconds, takes_long=takes_long) as options:
                 # The public `run` takes a fifth of a millisecond more, and a callable
                 # has one time limit for all requests.
                 found = session._call_tf_sessionrun(
@@ -177,11 +191,13 @@ class Servable:
 
 
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[Any]:
+def _run_options(seconds: float, *, takes_long: bool) -> Iterator[Any]:
     """Options of a run that is stopped after so many seconds."""
     # 0 would be no limit at all.
     milliseconds = 0 if math.isinf(seconds) else max(1, round(1000 * seconds))
-    options = config_pb2.RunOptions(timeout_in_ms=milliseconds)
+    options = config_pb2.RunOptions(
+        timeout_in_ms=milliseconds, inter_op_thread_pool=int(takes_long)
+    )
     buffer = pywrap_tf_session.TF_NewBufferFromString(options.SerializeToString())
     try:
         yield buffer

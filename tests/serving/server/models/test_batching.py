@@ -24,27 +24,27 @@ HOLD = ("hold",)
 KIND = ("y",)
 
 
-def double(kind, inputs, seconds=0.0):
+def double(kind, inputs, *how):
     if "poison" in inputs["x"]:
         raise ValueError("poison")
     return {"y": inputs["x"] + inputs["x"]}
 
 
-def lengths(kind, inputs, seconds=0.0):
+def lengths(kind, inputs, *how):
     return {"y": np.array([len(text) for text in inputs["x"]])}
 
 
-def codes(kind, inputs, seconds=0.0):
+def codes(kind, inputs, *how):
     """As wide as the longest text of the batch."""
     widest = max(map(len, inputs["x"]))
     return {"y": np.array([list(text.ljust(widest)) for text in inputs["x"]])}
 
 
-def total(kind, inputs, seconds=0.0):
+def total(kind, inputs, *how):
     return {"y": np.asarray(np.sum(inputs["x"])), "x": inputs["x"]}
 
 
-def three(kind, inputs, seconds=0.0):
+def three(kind, inputs, *how):
     return {"y": np.array([7, 8, 9]), "x": inputs["x"]}
 
 
@@ -65,9 +65,9 @@ def batching(run=double, **parameters):
     """A batcher, and the inputs of all that it ran."""
     seen = []
 
-    def seeing(kind, inputs, seconds):
+    def seeing(kind, inputs, *how):
         seen.append(inputs["x"].tolist())
-        return run(kind, inputs, seconds)
+        return run(kind, inputs, *how)
 
     batcher = Batcher(seeing, BatchingParameters(**parameters))
     try:
@@ -81,9 +81,9 @@ def held(run=double, **parameters):
     """The same, held until `go` is called."""
     busy, free = threading.Event(), threading.Event()
 
-    def holding(kind, inputs, seconds):
+    def holding(kind, inputs, *how):
         if kind != HOLD:
-            return run(kind, inputs, seconds)
+            return run(kind, inputs, *how)
         busy.set()
         assert free.wait(PATIENCE)
         return {}
@@ -181,7 +181,7 @@ def test_a_request_that_fails_fails_alone():
 def test_who_takes_too_long_does_not_take_its_neighbours_along():
     given = []
 
-    def run(kind, inputs, seconds):
+    def run(kind, inputs, seconds, takes_long):
         given.append(round(seconds))
         if 2 in inputs["x"]:
             raise Failure(StatusCode.DEADLINE_EXCEEDED, "late")
@@ -289,6 +289,31 @@ def test_parts_of_a_large_request_wait_in_turns_with_others():
     assert seen == [[0, 0], [1, 1], [2, 2], *[[0, 0]] * 3, [0]]
 
 
+def test_what_takes_long_leaves_a_thread_for_others():
+    begun, go, aside = threading.Semaphore(0), threading.Event(), []
+
+    def run(kind, inputs, seconds, takes_long):
+        aside.append(takes_long)
+        if takes_long:
+            begun.release()
+            assert go.wait(PATIENCE)
+        return double(kind, inputs)
+
+    with batching(run, max_batch_size=2, num_batch_threads=2) as (batcher, _):
+        long = "a" * 2**13
+        first = batcher.submit(KIND, texts(long, long + "b"))
+        second = batcher.submit(KIND, texts(long + "b"))
+        large = batcher.submit(KIND, texts("a", "b", "c"))
+        assert begun.acquire(timeout=PATIENCE)
+        assert found(batcher.submit(KIND, texts(long))) == [2 * long]
+        assert not any(each.done() for each in (first, second, large))
+        assert aside == [True, False]
+        go.set()
+        assert found(second) == [2 * (long + "b")]
+        assert found(large) == ["aa", "bb", "cc"]
+    assert aside == [True, False, True, True, True]
+
+
 def test_the_parts_of_who_is_gone_are_never_run():
     with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, seen, go):
         large = batcher.submit(KIND, numbers(*range(9)))
@@ -385,7 +410,7 @@ def test_a_large_request_that_is_run_again_is_still_answered_at_the_end():
 def test_a_large_request_that_is_run_again_is_not_refused_by_a_full_queue():
     others = []
 
-    def run(kind, inputs, seconds):
+    def run(kind, inputs, *how):
         if inputs["x"].tolist() == ["ccc"]:  # the last part: the queue is empty
             others.append(batcher.submit(KIND, texts("x", "y")))
         return codes(kind, inputs)

@@ -47,9 +47,9 @@ def ran(monkeypatch):
     seen = []
     run = Servable.run
 
-    def seeing(self, signature, inputs, outputs, *arguments):
+    def seeing(self, signature, inputs, outputs, *arguments, **how):
         seen.append((signature.name, inputs))
-        return run(self, signature, inputs, outputs, *arguments)
+        return run(self, signature, inputs, outputs, *arguments, **how)
 
     monkeypatch.setattr(Servable, "run", seeing)
     return seen

@@ -145,9 +145,9 @@ def test_beyond_some_choices_of_outputs_all_are_computed(servable, monkeypatch):
     monkeypatch.setattr(servable, "_prepared", set())
     run, fetched = servable.run_tensors, []
 
-    def running(fed, values, names, seconds):
+    def running(fed, values, names, *arguments, **how):
         fetched.append(len(names))
-        return run(fed, values, names, seconds)
+        return run(fed, values, names, *arguments, **how)
 
     monkeypatch.setattr(servable, "run_tensors", running)
     answers = [
@@ -176,6 +176,11 @@ def test_several_threads_ask_at_once(servable):
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(many, range(8), timeout=PATIENCE))
+
+
+def test_what_takes_long_is_answered_as_others_are(servable):
+    answer = ask(servable, "serving_default", floats(1), "y", takes_long=True)
+    assert answer["y"].tolist() == [2.5]
 
 
 def test_a_call_with_time_enough_is_answered(servable):
