@@ -22,7 +22,7 @@ class Requests(NamedTuple):
     """What each of `B` rows asks for.
 
     Attributes:
-        max_new_tokens: int32 `(B,)`, at least 1.
+        max_new_tokens: int32 `(B,)`; 0 for an empty text.
         temperature: float32 `(B,)`; 0 takes the likeliest token, always.
         top_k: int32 `(B,)`, draw among so many of the likeliest; 0 for all.
         top_p: float32 `(B,)`, draw among those that together are so probable.
@@ -127,7 +127,8 @@ def write_requests(
 
     lengths = ops.zeros_like(token_ids[:, 0])
     none = ops.zeros_like(lengths, dtype="bool")
-    start = extend(logits, history, none, none, lengths)
+    closed = requests.max_new_tokens < 1
+    start = extend(logits, history, closed, none, lengths)
     history, _, finished, lengths = loop_with_cache(go_on, body, start, cache)
     new = history.new_tokens(lengths, room, pad_token_id)
     return Written(new, lengths, finished)

@@ -29,6 +29,7 @@ class Failure(Exception):
         code: One of gRPC's.
         message: For the client.
         http: The status over REST.
+        reason: The limit that a request is beyond, for the metrics.
 
     Example:
     >>> failure = Failure(StatusCode.NOT_FOUND, "Servable not found")
@@ -36,12 +37,20 @@ class Failure(Exception):
     (404, 'NOT_FOUND: Servable not found')
     """
 
-    def __init__(self, code: StatusCode, message: str, *, http: int | None = None):
+    def __init__(
+        self,
+        code: StatusCode,
+        message: str,
+        *,
+        http: int | None = None,
+        reason: str | None = None,
+    ):
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
         # HTTP has finer words for some: 413 for a body that is too large.
         self.http = http or _HTTP.get(code, 500)
+        self.reason = reason
 
 
 def invalid(message: str) -> Failure:

@@ -61,6 +61,12 @@ class Metrics:
             ["model_name", "outcome"],
             registry=self.registry,
         )
+        self._refused = Counter(
+            "transbeam_refused",
+            "Requests that were refused because they are beyond a limit.",
+            ["reason"],
+            registry=self.registry,
+        )
         self._latency = self._histogram(
             _PREFIX + "request_latency",
             "Microseconds a request took in the server.",
@@ -133,6 +139,10 @@ class Metrics:
             self._requests[model, status] += 1
         if status == "OK":
             self._latency.labels(model, api, entrypoint).observe(seconds * 1e6)
+
+    def refused(self, reason: str) -> None:
+        """Counts a request that is beyond a limit."""
+        self._refused.labels(reason).inc()
 
     def batch(self, model: str, timing: Timing) -> None:
         """Counts a batch that was run."""

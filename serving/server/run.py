@@ -102,7 +102,8 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     )
     metrics.watch(catalog)
     log = _request_log(settings, metrics)
-    service = Service(catalog, metrics, settings.limits.answer_seconds, log)
+    limits = settings.limits
+    service = Service(catalog, metrics, limits.answer_seconds, log, limits.stops)
     followed = _followed(settings, service)
     try:
         await asyncio.to_thread(_bring_up, catalog, settings)

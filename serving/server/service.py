@@ -20,8 +20,10 @@ from tensorflow_serving.apis import (
 
 from serving.server import inference
 from serving.server.contract.examples import serialized_examples
+from serving.server.contract.json_requests import Taken
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import asked_spec, model_spec, target_of
+from serving.server.contract.stop_lists import list_of, rows_of_lists
 from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
@@ -37,8 +39,9 @@ from serving.server.recording.entries import (
     predict_entry,
 )
 from serving.server.recording.request_log import RequestLog
+from serving.server.stop_limits import StopLimits
 from serving.server.streaming.batch import Stream
-from serving.server.streaming.requests import StreamRequest, begin_signature
+from serving.server.streaming.requests import STOP, StreamRequest, begin_signature
 from serving.streamed import Part, Whole
 
 _METADATA = "signature_def"
@@ -61,6 +64,7 @@ class Service:
         metrics: Is told of each request.
         timeout: Seconds that an answer may take, for clients that name no other.
         log: Is offered what was answered, streams excepted.
+        stops: Limits of the strings that end a text.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class Service:
         metrics: Metrics,
         timeout: float = 30.0,
         log: RequestLog | None = None,
+        stops: StopLimits = StopLimits(),  # noqa: B008 (frozen)
     ):
         self.catalog = catalog
         self.metrics = metrics
@@ -76,6 +81,7 @@ class Service:
         # Set when the server is told to stop: who balances the load should know first.
         self.draining = False
         self._timeout = timeout
+        self._stops = stops
 
     @contextmanager
     def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
@@ -89,6 +95,8 @@ class Service:
             yield
         except Failure as failure:
             status = failure.code.name
+            if failure.reason is not None:
+                self.metrics.refused(failure.reason)
             raise
         except (asyncio.CancelledError, GeneratorExit):
             status = StatusCode.CANCELLED.name
@@ -101,8 +109,8 @@ class Service:
             seconds = time.perf_counter() - began
             self.metrics.request(known, api, entrypoint, status, seconds)
 
-    def dtypes(self, target: Target, signature: str) -> dict[str, int]:
-        """The types of a signature's inputs, for the reader of JSON.
+    def taken(self, target: Target, signature: str) -> Taken:
+        """What a signature takes, for the reader of JSON.
 
         Raises:
             Failure: There is no such model or signature.
@@ -114,7 +122,7 @@ class Service:
                     f'Serving signature name: "{signature or DEFAULT}" not found in '
                     "signature def"
                 )
-            return found.dtypes
+            return found.taken
 
     async def predict(
         self,
@@ -128,7 +136,7 @@ class Service:
         Args:
             target: The model.
             signature: Empty for the default one.
-            inputs: All that it takes.
+            inputs: All that it takes and has no default for.
             output_filter: The outputs that are wanted; all if empty.
 
         Raises:
@@ -139,6 +147,7 @@ class Service:
             if found is None:
                 message = f'Serving signature key "{signature or DEFAULT}" not found.'
                 raise Failure(StatusCode.FAILED_PRECONDITION, message)
+            inputs = self._with_stops(found, found.completed(inputs))
             found.check_inputs(inputs)
             names = found.choose_outputs(output_filter)
             outputs = await self._run(loaded, found, inputs, names)
@@ -186,6 +195,7 @@ class Service:
             self.catalog.use(target) as (version, loaded),
         ):
             request = await read(version, begin_signature(loaded.signatures))
+            self._stops.check(request.stops)
             stream = Stream(request, deliver)
             loaded.write(stream)
             try:
@@ -314,6 +324,21 @@ class Service:
         for version in versions:
             _add_status(response, version)
         return response
+
+    def _with_stops(self, signature: Signature, inputs: Arrays) -> Arrays:
+        """With one string for each text, where several were sent, if they are allowed.
+
+        Raises:
+            Failure: They are beyond a limit.
+        """
+        if not signature.takes_stops or inputs[STOP].dtype.kind != "O":
+            return inputs
+        stops = inputs[STOP]
+        if stops.ndim == 2:
+            stops = rows_of_lists(stops)
+        for joined in stops.ravel():
+            self._stops.check(list_of(joined))
+        return {**inputs, STOP: stops}
 
     def _offer(self, target: Target, entry: Callable[[], Entry]) -> None:
         if self.log is not None:

@@ -34,11 +34,13 @@ class Prepared(NamedTuple):
         steps: The model.
         prompts: What is written on from.
         truncated: bool (B,), whether not all of a text is read.
+        requests: What each of them asks for.
     """
 
     steps: Steps
     prompts: Prompted
     truncated: tf.Tensor
+    requests: Requests
 
 
 class Streaming:
@@ -46,8 +48,7 @@ class Streaming:
 
     Shapes: `B` texts. A state has no form that a client could rely on.
 
-    - `stream_begin`: the model's texts, `max_new_tokens` (0 for what the run's
-      `evaluation` says), `temperature`, `top_k`, `top_p` and `seed`, (B,) each → a
+    - `stream_begin`: the model's texts, and what `generate` takes but for `stop` → a
       state, and of each text what is told of it: `token_id` int32 (B,), the newest;
       `num_tokens` int32 (B,), how many are new; `generated_text` string (B,), what they
       say, bytes that may end amid a character; `ended` bool (B,), whether the text is
@@ -60,8 +61,7 @@ class Streaming:
     Args:
         writer: The task's.
         texts: The inputs that are text.
-        most: New tokens of a text at most.
-        prepare: `prepare(texts, max_new_tokens)` gives what `stream_begin` begins with.
+        prepare: `prepare(texts, wishes)` gives what `stream_begin` begins with.
         example: `example(rows, width)` gives prompts of so many tokens, for their
             shapes.
     """
@@ -70,13 +70,11 @@ class Streaming:
         self,
         writer: Writer,
         texts: list[tf.TensorSpec],
-        most: int,
-        prepare: Callable[[Any, tf.Tensor], Prepared],
+        prepare: Callable[[Any, Wishes], Prepared],
         example: Callable[[int, int], Prepared],
     ):
         self.writer = writer
         self.texts = texts
-        self.most = most
         self.prepare = prepare
         self.steps = example(1, 1).steps
         # A decoder beside an encoder begins with one column, whatever the text; but who
@@ -96,15 +94,9 @@ class Streaming:
 
     def begin(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_begin`."""
-        texts, (number, *rest) = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        number = tf.where(number == 0, self.writer.config.max_new_tokens, number)
-        requests = Wishes.of((number, *rest), self.most).requests
-        prepared = self.prepare(texts, requests.max_new_tokens)
-        prompts = prepared.prompts
-        running = continuous.start(
-            prepared.steps, prompts.token_ids, prompts.padding_mask, requests
-        )
-        return {**self._told(running), "truncated": prepared.truncated}
+        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        prepared = self.prepare(texts, Wishes.of(wishes, tf.size(texts[0])))
+        return {**self._told(_begun(prepared)), "truncated": prepared.truncated}
 
     def step(self, *state: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_step`."""
@@ -125,8 +117,11 @@ class Streaming:
 
     def _told(self, running: Running) -> dict[str, tf.Tensor]:
         columns = tf.range(running.columns)[None]
+        # Who wants none has one all the same, and leaves without it.
+        wanted: Any = running.requests.max_new_tokens > 0
+        number = tf.where(wanted, running.num_new, 0)
         first = (running.length - running.num_tokens)[:, None]
-        new = (running.length - running.num_new)[:, None]
+        new = (running.length - number)[:, None]
         parts = [
             chosen_in_rows(running.token_ids, (columns >= low) & (columns < up))
             for low, up in ((first, new), (new, running.length))
@@ -135,10 +130,10 @@ class Streaming:
         return {
             **self.form.named(running),
             "token_id": running.last[:, 0],
-            "num_tokens": running.num_new,
+            "num_tokens": number,
             "generated_text": self.writer.text(*parts),
             "ended": ended,
-            "finished": finished,
+            "finished": finished & wanted,
         }
 
 
@@ -184,13 +179,10 @@ class _Form:
 
 
 def _begun(prepared: Prepared) -> Running:
-    """A state of prompts that nobody asked about."""
+    """The state after the first tokens."""
     prompts = prepared.prompts
-    zeros = tf.zeros(tf.shape(prompts.token_ids)[:1], tf.int32)
-    none = tf.cast(zeros, tf.float32)
-    requests = Requests(zeros, none, zeros, none, zeros)
     return continuous.start(
-        prepared.steps, prompts.token_ids, prompts.padding_mask, requests
+        prepared.steps, prompts.token_ids, prompts.padding_mask, prepared.requests
     )
 
 

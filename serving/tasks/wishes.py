@@ -4,13 +4,17 @@ There is one number for each text and not one for all, because a server that bat
 requests puts inputs together row by row, and the requests are of different clients.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from configs.generation import BeamConfig
 from model.generation.requests import Requests
 from serving.stops import Stops
 
+# A `max_new_tokens` that says nothing.
+LEFT_OUT = -1
 MAX_NEW_TOKENS = tf.TensorSpec([None], tf.int32, name="max_new_tokens")
 SPECS = [
     MAX_NEW_TOKENS,
@@ -20,6 +24,17 @@ SPECS = [
     tf.TensorSpec([None], tf.int32, name="seed"),
 ]
 STOP = tf.TensorSpec([None], tf.string, name="stop")
+# Those of inputs that a client may leave out, where the server reads them.
+DEFAULTS = {
+    "max_new_tokens": LEFT_OUT,
+    "temperature": 0.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "seed": 0,
+    "stop": "",
+    "num_beams": BeamConfig().num_beams,
+    "length_penalty": BeamConfig().length_penalty,
+}
 
 
 class Wishes(NamedTuple):
@@ -34,18 +49,19 @@ class Wishes(NamedTuple):
     stops: Stops | None
 
     @classmethod
-    def of(cls, wishes: tuple[Any, ...], most: int) -> "Wishes":
+    def of(cls, wishes: tuple[Any, ...], rows: tf.Tensor) -> "Wishes":
         """From the inputs of a signature, in the order of `SPECS`, `STOP` the last.
 
         Fails in the graph with `InvalidArgument` where a number cannot be meant.
 
         Args:
             wishes: The inputs, with or without `STOP`.
-            most: The largest `max_new_tokens` there may be.
+            rows: int32 scalar, `B`; one number may be for all texts.
         """
+        wishes = of_rows(wishes, rows)
         number, temperature, top_k, top_p, _ = wishes[: len(SPECS)]
         checks = [
-            check("max_new_tokens", number, 1, most),
+            check("max_new_tokens", number, LEFT_OUT, tf.int32.max),
             check("temperature", temperature, 0, 1e4),
             check("top_k", top_k, 0, tf.int32.max),
             check("top_p", top_p, 0, 1),
@@ -60,13 +76,54 @@ class Wishes(NamedTuple):
         """Tokens of the longest text there may be: int32 scalar, at least 1."""
         return largest(self.requests.max_new_tokens)
 
+    def at_most(self, number: tf.Tensor) -> "Wishes":
+        """With so many new tokens, int32 (B,)."""
+        return self._replace(requests=self.requests._replace(max_new_tokens=number))
+
+
+def of_rows(wishes: Sequence[Any], rows: tf.Tensor) -> tuple[Any, ...]:
+    """Columns (B,), also of those that have one value for all texts."""
+    return tuple(tf.broadcast_to(column, [rows]) for column in wishes)
+
+
+def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Tensor:
+    """New tokens that each text may get: as many as wanted, if there is room for them.
+
+    Fails in the graph with `InvalidArgument` where a prompt leaves no room.
+
+    Args:
+        wanted: int32 (B,), `LEFT_OUT` for the default.
+        room: int32 (B,), the tokens for which each prompt leaves room.
+        most: Those of the shortest prompt, of one token.
+        default: Where nothing is said.
+
+    Example:
+    >>> limits(tf.constant([LEFT_OUT, 9, 0]), tf.constant([5, 5, 0]), 7, 64).numpy()
+    array([5, 5, 0], dtype=int32)
+    """
+    fits: Any = (room > 0) | (wanted == 0)
+    longest = most + 1 - tf.reduce_min(tf.pad(room, [[0, 1]], constant_values=most))
+    said = tf.strings.format(
+        f"the prompt has {{}} tokens and leaves no room for new ones: the model reads "
+        f"{most + 1}. Shorten it to {most} tokens or fewer",
+        longest,
+    )
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), [said])]):
+        number = tf.where(wanted == LEFT_OUT, default, wanted)
+        return tf.minimum(number, tf.maximum(room, 0))
+
 
 def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
     """Fails in the graph with `InvalidArgument` if numbers are out of a range."""
-    said = [f"{name}: found", numbers, f"expected numbers from {lowest} to {highest}"]
     # Not a number is not in order with anything.
     fine = (numbers >= lowest) & (numbers <= highest)
-    return tf.debugging.Assert(tf.reduce_all(fine), said)
+    wrong = tf.concat(
+        [tf.boolean_mask(numbers, ~fine), tf.constant([lowest], numbers.dtype)], 0
+    )
+    said = tf.strings.format(
+        f"{name}: found {{}}; expected numbers from {lowest} to {highest}", wrong[0]
+    )
+    return tf.debugging.Assert(tf.reduce_all(fine), [said])
 
 
 def largest(numbers: Any) -> tf.Tensor:

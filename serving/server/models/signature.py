@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.contract.json_tensors import type_name
+from serving.server.contract.json_requests import STOP, Taken
+from serving.server.contract.json_tensors import to_json, type_name
 from serving.server.failures import invalid
 from serving.server.models.rows import Arrays
 
@@ -32,6 +34,52 @@ class Signature:
         """The type of each input."""
         inputs = self.definition.inputs
         return {name: inputs[name].dtype for name in sorted(inputs)}
+
+    @cached_property
+    def defaults(self) -> dict[str, np.ndarray]:
+        """What is meant by inputs that a request leaves out, by their names."""
+        defaults = self.definition.defaults
+        return {name: tf.make_ndarray(defaults[name]) for name in sorted(defaults)}
+
+    @property
+    def takes_stops(self) -> bool:
+        """Whether it writes texts that end at strings: those of each in one."""
+        inputs = self.definition.inputs
+        return (
+            "max_new_tokens" in inputs
+            and STOP in inputs
+            and inputs[STOP].dtype == types_pb2.DT_STRING
+            and self.shape(STOP) == [None]
+        )
+
+    @property
+    def taken(self) -> Taken:
+        """What a request in JSON may bring."""
+        rows = {
+            name: to_json(value)[0]
+            for name, value in self.defaults.items()
+            if self._is_of_rows(name)
+        }
+        return Taken(self.dtypes, rows, self.takes_stops)
+
+    def completed(self, inputs: Arrays) -> Arrays:
+        """With defaults for what is left out, one in each row."""
+        missing = self.defaults.keys() - inputs.keys()
+        if not missing:
+            return inputs
+        rows = max((len(v) for v in inputs.values() if v.ndim), default=1)
+        added = {
+            name: np.repeat(self.defaults[name], rows, axis=0)
+            if self._is_of_rows(name)
+            else self.defaults[name]
+            for name in sorted(missing)
+        }
+        return {**inputs, **added}
+
+    def _is_of_rows(self, name: str) -> bool:
+        """Whether a default is for one row of many."""
+        free = (self.shape(name) or [0])[0] is None
+        return free and self.defaults[name].shape[:1] == (1,)
 
     def shape(self, name: str) -> list[int | None] | None:
         """What is known of an input's shape; nothing if not even its rank."""

@@ -7,7 +7,6 @@ import tensorflow as tf
 from serving.tasks.searching import MOST_BEAMS, SEARCH_SPECS, Search
 from serving.tasks.wishes import SPECS, Wishes
 
-MOST = 20
 ASKED = {
     "max_new_tokens": 8,
     "temperature": 1.0,
@@ -17,12 +16,9 @@ ASKED = {
     "num_beams": 3,
     "length_penalty": 1.0,
 }
-TOKENS = ("max_new_tokens", 1, MOST)
 LIMITS = [
-    (Wishes, *TOKENS),
     (Wishes, "temperature", 0.0, 1e4),
     (Wishes, "top_p", 0.0, 1.0),
-    (Search, *TOKENS),
     (Search, "num_beams", 1, MOST_BEAMS),
     (Search, "length_penalty", -10.0, 10.0),
 ]
@@ -33,7 +29,7 @@ def made(of, **wishes):
     columns = {**ASKED, **wishes}
     specs = SPECS if of is Wishes else SEARCH_SPECS
     given = tuple(tf.constant([columns[spec.name]], spec.dtype) for spec in specs)
-    found = of.of(given, MOST)
+    found = of.of(given, 1)
     return found.requests if of is Wishes else found.searches
 
 
@@ -45,6 +41,16 @@ def test_up_to_its_limits_and_not_beyond(of, name, least, most):
         assert getattr(made(of, **{name: value}), name).numpy().tolist() == [value]
         with pytest.raises(tf.errors.InvalidArgumentError, match=name):
             made(of, **{name: dtype(value + beyond)})
+
+
+@pytest.mark.parametrize("of", [Wishes, Search])
+def test_any_number_of_tokens_none_or_no_word_about_it(of):
+    for number in (-1, 0, 2**31 - 1):
+        found = made(of, max_new_tokens=number)
+        assert found.max_new_tokens.numpy().tolist() == [number]
+    said = "max_new_tokens: found -2; expected numbers from -1 to 2147483647"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        made(of, max_new_tokens=-2)
 
 
 def test_any_number_of_the_likeliest_but_none_below_0():
