@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from configs.generation import GenerationConfig
+from model.generation.adjustments import Adjustments, Texts, adjust
 from model.generation.history import History
 from model.generation.interface import Steps
 from model.generation.processors import Rules
 from model.generation.random import CHOICE
-from model.generation.sampling import draw, highest, keep_likeliest
+from model.generation.sampling import draw, highest, keep_likeliest, keep_min_p
 from model.kernels.cache_update import loop_with_cache
 
 
@@ -27,6 +28,9 @@ class Requests(NamedTuple):
         top_k: int32 `(B,)`, draw among so many of the likeliest; 0 for all.
         top_p: float32 `(B,)`, draw among those that together are so probable.
         seeds: int32 `(B,)`, where tokens are drawn.
+        min_p: float32 `(B,)`, draw among those that are so likely beside the likeliest;
+            0 for all. None: no row asks for it.
+        adjustments: What is done to the scores before. None: nothing.
     """
 
     max_new_tokens: Any
@@ -34,6 +38,28 @@ class Requests(NamedTuple):
     top_k: Any
     top_p: Any
     seeds: Any
+    min_p: Any = None
+    adjustments: Adjustments | None = None
+
+    def adjuster(self) -> Callable[[Any, Callable[[], Texts]], Any]:
+        """A function from logits `(B, V)`, and texts, to what the rows make of them."""
+        wanted = self.adjustments
+        if wanted is None:
+            return lambda logits, read: logits
+        some = wanted.any()
+        return lambda logits, read: adjust(logits, wanted, read, some)
+
+
+def map_requests(function: Callable[..., Any], *requests: Requests) -> Requests:
+    """Applies a function to each column of some requests that have the same ones."""
+    *columns, adjustments = zip(*requests, strict=True)
+    found: Any = [
+        None if column[0] is None else function(*column) for column in columns
+    ]
+    if adjustments[0] is not None:
+        parts = zip(*adjustments, strict=True)
+        found.append(Adjustments(*(function(*part) for part in parts)))
+    return Requests(*found)
 
 
 class Written(NamedTuple):
@@ -102,9 +128,13 @@ def write_requests(
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(token_ids, padding_mask, slots)
     rules = Rules(config, logits.shape[-1])
+    adjust = requests.adjuster()
 
     def extend(logits, history, closed, finished, lengths):
-        token = choose(logits, requests, history.num_new)
+        def read():
+            return Texts(history.token_ids, history.filled, history.length)
+
+        token = choose(adjust(logits, read), requests, history.num_new)
         token = ops.where(closed, pad_token_id, token)
         open_rows = ops.logical_not(closed)
         lengths = lengths + ops.cast(open_rows, "int32")
@@ -138,7 +168,7 @@ def choose(logits: Any, requests: Requests, place: Any) -> Any:
     """The next token of each row: int32 `(B,)`.
 
     Args:
-        logits: float32 `(B, V)`.
+        logits: float32 `(B, V)`, adjusted.
         requests: What each row asks for.
         place: Which new token it is, counted from 0; int32 scalar, or `(B,)` where rows
             began at different times.
@@ -150,12 +180,21 @@ def choose(logits: Any, requests: Requests, place: Any) -> Any:
         temperature = ops.where(drawn, requests.temperature, 1.0)
         scores = logits / ops.expand_dims(temperature, 1)
         narrowed = ops.logical_or(requests.top_k > 0, requests.top_p < 1)
+        if requests.min_p is not None:
+            narrowed = ops.logical_or(narrowed, requests.min_p > 0)
         scores = ops.cond(
             ops.any(ops.logical_and(drawn, narrowed)),
-            lambda: keep_likeliest(scores, requests.top_k, requests.top_p),
+            lambda: _narrowed(scores, requests),
             lambda: scores,
         )
         token = draw(scores, requests.seeds, place, CHOICE)
         return ops.where(drawn, token, highest(logits))
 
     return ops.cond(ops.any(drawn), any_draw, lambda: highest(logits))
+
+
+def _narrowed(scores: Any, requests: Requests) -> Any:
+    kept = keep_likeliest(scores, requests.top_k, requests.top_p)
+    if requests.min_p is None:
+        return kept
+    return keep_min_p(kept, ops.expand_dims(requests.min_p, 1))

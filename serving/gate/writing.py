@@ -29,10 +29,11 @@ from serving.gate.rows import (
 )
 from serving.gate.texts import written_texts
 from serving.phone_writing import PhoneWriter, Written
+from serving.tasks.wishes import DEFAULTS, SPECS, STOP
 from serving.trained import Trained
 
 NEW_TOKENS = 12
-_WISHES = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0, "stop": ""}
+_WISHES = {name: DEFAULTS[name] for name in (str(s.name) for s in [*SPECS[1:], STOP])}
 _SEARCH = {"num_beams": 3, "length_penalty": 1.0}
 
 

@@ -23,7 +23,7 @@ from serving.server.contract.examples import serialized_examples
 from serving.server.contract.json_requests import Taken
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import asked_spec, model_spec, target_of
-from serving.server.contract.stop_lists import list_of, rows_of_lists
+from serving.server.contract.stop_lists import STOP, list_of, rows_of_lists
 from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
@@ -41,7 +41,7 @@ from serving.server.recording.entries import (
 from serving.server.recording.request_log import RequestLog
 from serving.server.stop_limits import StopLimits
 from serving.server.streaming.batch import Stream
-from serving.server.streaming.requests import STOP, StreamRequest, begin_signature
+from serving.server.streaming.requests import StreamRequest, begin_signature
 from serving.streamed import Part, Whole
 
 _METADATA = "signature_def"
@@ -331,9 +331,9 @@ class Service:
         Raises:
             Failure: They are beyond a limit.
         """
-        if not signature.takes_stops or inputs[STOP].dtype.kind != "O":
+        stops = inputs.get(STOP)
+        if stops is None or STOP not in signature.forms or stops.dtype.kind != "O":
             return inputs
-        stops = inputs[STOP]
         if stops.ndim == 2:
             stops = rows_of_lists(stops)
         for joined in stops.ravel():

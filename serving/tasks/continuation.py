@@ -37,10 +37,11 @@ class Continuation(Generating):
       `truncated` bool (B,), whether the beginning of the prompt was not read: no
       token was wanted, and it is longer than what the model reads.
     - `generate`: `text`, `max_new_tokens` (-1 for the default), `temperature` (0 for
-      the likeliest token), `top_k` (0 for all), `top_p`, `seed` and `stop`, (B,) each,
-      or one value for all texts → the same. `stop` is
-      a string that ends a text and is not part of it; several have `stops.SEPARATOR`
-      between them.
+      the likeliest token), `top_k` (0 for all), `top_p`, `seed`, `min_p`,
+      `repetition_penalty` (1 for none), `no_repeat_ngram_size` (0 for none),
+      `logit_bias` (such as `"11:2.5,50256:-100"`) and `stop`, (B,) each, or one value
+      for all texts → the same. `stop` is a string that ends a text and is not part of
+      it; several have `stops.SEPARATOR` between them.
     - `search`: `text`, `max_new_tokens`, `num_beams` and `length_penalty`, (B,) each →
       the same, the likeliest text that a beam search finds, and `score` float32 (B,):
       its log-probability divided by its length to the power `length_penalty`.

@@ -9,17 +9,16 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+import keras
 import tensorflow as tf
 
 from configs.generation import GreedyConfig
 from model.generation.interface import Steps
-from model.generation.requests import Requests
 from model.kernels import is_plain
-from serving.stops import Stops
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tasks.searching import SEARCH_SPECS, Search
 from serving.tasks.streaming import Prepared, Streaming
-from serving.tasks.wishes import LEFT_OUT, SPECS, STOP, Wishes, limits
+from serving.tasks.wishes import DEFAULTS, SPECS, STOP, Wishes, limits
 from serving.tasks.writing import Texts, Writer
 
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
@@ -96,12 +95,11 @@ class Generating:
 
         def example(rows: int, width: int) -> Prepared:
             given = self.example(rows, width)
-            nothing = tf.zeros([rows], tf.int32)
-            requests = _no_wishes(nothing).requests
-            truncated = tf.cast(nothing, tf.bool)
+            truncated = tf.fill([rows], False)
+            requests = self._no_wishes(truncated).requests
             return Prepared(self.steps(*given.source), given, truncated, requests)
 
-        return Streaming(self.writer, self.texts, prepare, example)
+        return Streaming(self.writer, self.texts, self._wishes, prepare, example)
 
     def writing_endpoints(self) -> dict[str, Endpoint]:
         """The signatures that write."""
@@ -118,8 +116,7 @@ class Generating:
     def answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `serving_default`."""
         given, truncated = self.from_texts(texts)
-        wanted = _no_wishes(tf.fill(tf.shape(texts[0]), LEFT_OUT))
-        wanted = self._limited(wanted, given)
+        wanted = self._limited(self._no_wishes(texts[0]), given)
         if isinstance(self.writer.config.method, GreedyConfig):
             found = self._written(given, wanted)
         else:
@@ -130,7 +127,7 @@ class Generating:
     def generate(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `generate`."""
         texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        wanted = Wishes.of(wishes, tf.size(texts[0]))
+        wanted = self._wishes(wishes, texts[0])
         given, truncated = self.from_texts(texts)
         found = self._written(given, self._limited(wanted, given))
         return {**found._asdict(), "truncated": truncated}
@@ -140,7 +137,7 @@ class Generating:
     ) -> dict[str, tf.Tensor]:
         """The signature `generate_ids`."""
         none = tf.fill(tf.shape(length), "")
-        wanted = Wishes.of((*wishes, none), tf.size(length))
+        wanted = self._wishes((*wishes, none), length)
         given = self.from_ids(token_ids, length)
         return self._written(given, self._limited(wanted, given)).ids()
 
@@ -160,6 +157,20 @@ class Generating:
         given = self.from_ids(token_ids, length)
         found, score = self._searched(given, self._limited(wanted, given))
         return {**found.ids(), "score": score}
+
+    def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> Wishes:
+        """What clients ask for, of texts that are as many as some rows."""
+        return Wishes.of(wishes, tf.size(rows), self.writer.tokenizer.vocabulary_size)
+
+    def _no_wishes(self, rows: tf.Tensor) -> Wishes:
+        """Of clients that say nothing: the likeliest tokens."""
+        inputs = [*SPECS, STOP]
+        nothing = (tf.constant([DEFAULTS[str(x.name)]], x.dtype) for x in inputs)
+        # Of one text, which is a constant when the graph is loaded.
+        wanted = self._wishes(tuple(nothing), tf.zeros([1]))
+        return keras.tree.map_structure(
+            lambda column: tf.repeat(column, tf.size(rows), axis=0), wanted
+        )
 
     def _limited(self, wanted: _Wanted, given: Given) -> _Wanted:
         """With no more new tokens than each prompt leaves room for."""
@@ -190,17 +201,3 @@ class Generating:
         if key not in self._traced:
             self._traced[key] = tf.function(function, autograph=False)
         return self._traced[key]
-
-
-def _no_wishes(number: tf.Tensor) -> Wishes:
-    """Of clients that say nothing: the likeliest tokens.
-
-    Args:
-        number: int32 (B,), how many at most.
-    """
-    none = tf.zeros_like(number)
-    rows = tf.shape(number)
-    likeliest = Requests(
-        number, tf.fill(rows, 0.0), none, tf.fill(rows, 1.0), seeds=none
-    )
-    return Wishes(likeliest, Stops.of(tf.fill(rows, "")))

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from model.generation import continuous
+from model.generation.adjustments import Adjustments
 from model.generation.continuous import Running
 from model.generation.interface import Steps
 from model.generation.requests import Requests
@@ -61,6 +62,7 @@ class Streaming:
     Args:
         writer: The task's.
         texts: The inputs that are text.
+        read: `read(wishes, texts)` reads the inputs `SPECS` of so many texts.
         prepare: `prepare(texts, wishes)` gives what `stream_begin` begins with.
         example: `example(rows, width)` gives prompts of so many tokens, for their
             shapes.
@@ -70,11 +72,13 @@ class Streaming:
         self,
         writer: Writer,
         texts: list[tf.TensorSpec],
+        read: Callable[[Any, tf.Tensor], Wishes],
         prepare: Callable[[Any, Wishes], Prepared],
         example: Callable[[int, int], Prepared],
     ):
         self.writer = writer
         self.texts = texts
+        self.read = read
         self.prepare = prepare
         self.steps = example(1, 1).steps
         # A decoder beside an encoder begins with one column, whatever the text; but who
@@ -95,7 +99,7 @@ class Streaming:
     def begin(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_begin`."""
         texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        prepared = self.prepare(texts, Wishes.of(wishes, tf.size(texts[0])))
+        prepared = self.prepare(texts, self.read(wishes, texts[0]))
         return {**self._told(_begun(prepared)), "truncated": prepared.truncated}
 
     def step(self, *state: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -175,7 +179,9 @@ class _Form:
     def running(self, tensors: Any) -> Running:
         """The state in tensors that come in."""
         found = keras.tree.pack_sequence_as(self._structure, list(tensors))
-        return Running(**{**found, "requests": Requests(**found["requests"])})
+        adjustments = Adjustments(**found["requests"].pop("adjustments"))
+        requests = Requests(**found["requests"], adjustments=adjustments)
+        return Running(**{**found, "requests": requests})
 
 
 def _begun(prepared: Prepared) -> Running:
@@ -187,7 +193,11 @@ def _begun(prepared: Prepared) -> Running:
 
 
 def _as_dict(running: Running) -> Mapping[str, Any]:
-    found = {**running._asdict(), "requests": running.requests._asdict()}
+    requests = running.requests
+    assert requests.adjustments is not None
+    adjustments = requests.adjustments._asdict()
+    found = running._asdict()
+    found["requests"] = {**requests._asdict(), "adjustments": adjustments}
     return {**found, "length": tf.convert_to_tensor(running.length, tf.int32)}
 
 

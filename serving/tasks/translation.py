@@ -44,8 +44,10 @@ class Translation(Generating):
       bool (B,), whether not all of the text was read.
     - `generate`: the same and, (B,) each or one value for all texts, `max_new_tokens`
       (-1 for the default), `temperature` (0 for the likeliest token), `top_k` (0 for
-      all), `top_p`, `seed` and `stop`, a string that ends an answer (several with
-      `stops.SEPARATOR` between them) → the same.
+      all), `top_p`, `seed`, `min_p`, `repetition_penalty` (1 for none),
+      `no_repeat_ngram_size` (0 for none), `logit_bias` (such as `"11:2.5,50256:-100"`)
+      and `stop`, a string that ends an answer (several with `stops.SEPARATOR` between
+      them) → the same.
     - `search`: a text as above, `max_new_tokens`, `num_beams` and `length_penalty`,
       (B,) each → the same, the likeliest answer that a beam search finds, and `score`
       float32 (B,): its log-probability divided by its length to the power

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from configs.generation import BeamConfig
+from model.generation.adjustments import Adjustments
 from model.generation.requests import Requests
 from serving.stops import Stops
+from serving.tasks.logit_bias import parse_biases
 
 # A `max_new_tokens` that says nothing.
 LEFT_OUT = -1
@@ -22,6 +24,10 @@ SPECS = [
     tf.TensorSpec([None], tf.int32, name="top_k"),
     tf.TensorSpec([None], tf.float32, name="top_p"),
     tf.TensorSpec([None], tf.int32, name="seed"),
+    tf.TensorSpec([None], tf.float32, name="min_p"),
+    tf.TensorSpec([None], tf.float32, name="repetition_penalty"),
+    tf.TensorSpec([None], tf.int32, name="no_repeat_ngram_size"),
+    tf.TensorSpec([None], tf.string, name="logit_bias"),
 ]
 STOP = tf.TensorSpec([None], tf.string, name="stop")
 # Those of inputs that a client may leave out, where the server reads them.
@@ -31,9 +37,24 @@ DEFAULTS = {
     "top_k": 0,
     "top_p": 1.0,
     "seed": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "logit_bias": "",
     "stop": "",
     "num_beams": BeamConfig().num_beams,
     "length_penalty": BeamConfig().length_penalty,
+}
+
+
+_RANGES = {
+    "max_new_tokens": (LEFT_OUT, tf.int32.max),
+    "temperature": (0, 1e4),
+    "top_k": (0, tf.int32.max),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "repetition_penalty": (0.01, 100),
+    "no_repeat_ngram_size": (0, tf.int32.max),
 }
 
 
@@ -49,7 +70,9 @@ class Wishes(NamedTuple):
     stops: Stops | None
 
     @classmethod
-    def of(cls, wishes: tuple[Any, ...], rows: tf.Tensor) -> "Wishes":
+    def of(
+        cls, wishes: tuple[Any, ...], rows: tf.Tensor, vocabulary_size: int
+    ) -> "Wishes":
         """From the inputs of a signature, in the order of `SPECS`, `STOP` the last.
 
         Fails in the graph with `InvalidArgument` where a number cannot be meant.
@@ -57,17 +80,20 @@ class Wishes(NamedTuple):
         Args:
             wishes: The inputs, with or without `STOP`.
             rows: int32 scalar, `B`; one number may be for all texts.
+            vocabulary_size: Of the model.
         """
         wishes = of_rows(wishes, rows)
-        number, temperature, top_k, top_p, _ = wishes[: len(SPECS)]
-        checks = [
-            check("max_new_tokens", number, LEFT_OUT, tf.int32.max),
-            check("temperature", temperature, 0, 1e4),
-            check("top_k", top_k, 0, tf.int32.max),
-            check("top_p", top_p, 0, 1),
-        ]
+        names = [str(spec.name) for spec in SPECS]
+        named = dict(zip(names, wishes[: len(SPECS)], strict=True))
+        checks = [check(name, named[name], *_RANGES[name]) for name in _RANGES]
         with tf.control_dependencies(checks):
-            requests = Requests(*map(tf.identity, wishes[: len(SPECS)]))
+            named = {name: tf.identity(value) for name, value in named.items()}
+        adjustments = Adjustments(
+            named.pop("repetition_penalty"),
+            named.pop("no_repeat_ngram_size"),
+            *parse_biases(named.pop("logit_bias"), vocabulary_size),
+        )
+        requests = Requests(seeds=named.pop("seed"), adjustments=adjustments, **named)
         given = wishes[len(SPECS) :]
         return cls(requests, Stops.of(given[0]) if given else None)
 

@@ -13,10 +13,8 @@ import numpy as np
 
 from serving.server.contract.json_tensors import Column, is_base64, to_array
 from serving.server.contract.json_text import parse_object, shown, text_bytes
-from serving.server.contract.stop_lists import json_of_list
 from serving.server.failures import Failure, invalid
 
-STOP = "stop"
 Format = Literal["row", "columnar"]
 
 
@@ -27,12 +25,12 @@ class Taken:
     Attributes:
         dtypes: The type (`DT_…`) of each input, by its name.
         defaults: JSON values of what a row may leave out.
-        stops: Whether its input `stop` may be a list in each row.
+        forms: How inputs are read that may be more than one value in each row.
     """
 
     dtypes: Mapping[str, int]
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    stops: bool = False
+    forms: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,6 +127,10 @@ def _rows(document: Mapping[str, Any], taken: Taken) -> dict[str, np.ndarray]:
     return {name: column.array() for name, column in columns.items()}
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 def _is_object(value: object) -> bool:
     return isinstance(value, dict) and not is_base64(value)
 
@@ -145,9 +147,7 @@ def _add_object(
         try:
             if name not in columns:
                 raise invalid(f"JSON object: does not have named input: {name}")
-            if taken.stops and name == STOP:
-                value = json_of_list(value)
-            columns[name].add(value)
+            columns[name].add(taken.forms.get(name, _as_it_is)(value))
         except Failure as failure:
             raise invalid(
                 f"Failed to process element: {number} key: {name} of 'instances' "
@@ -187,7 +187,7 @@ def _columns(value: Any, taken: Taken) -> dict[str, np.ndarray]:
                 continue
             raise invalid(f"Missing named input: {name} in 'inputs' object.")
         column = value[name]
-        if taken.stops and name == STOP and isinstance(column, list):
-            column = [json_of_list(one) for one in column]
+        if name in taken.forms and isinstance(column, list):
+            column = [taken.forms[name](one) for one in column]
         found[name] = to_array(column, dtype)
     return found

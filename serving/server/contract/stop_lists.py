@@ -13,6 +13,7 @@ from serving.server.contract.json_text import text_bytes
 from serving.server.failures import Failure, invalid
 from serving.stops import SEPARATOR
 
+STOP = "stop"
 _SEPARATOR = SEPARATOR.encode()
 
 

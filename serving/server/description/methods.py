@@ -8,10 +8,10 @@ import numpy as np
 
 from serving.golden import Golden
 from serving.server import inference
-from serving.server.contract.json_requests import STOP
 from serving.server.contract.json_tensors import to_json
+from serving.server.contract.stop_lists import STOP
 from serving.server.description import predicting
-from serving.server.description.tensors import Schema, named, nested, sent_value
+from serving.server.description.tensors import Schema, named, nested
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.streaming.requests import (
     BEGIN,
@@ -130,7 +130,11 @@ def _of_examples(names: Sequence[str]) -> Schema:
 
 
 def _wishes(begin: Signature) -> Schema:
-    wishes = {name: sent_value(dtype) for name, dtype in begin.dtypes.items()}
+    taken = begin.taken
+    wishes = {
+        name: predicting.sent(name, dtype, taken)
+        for name, dtype in begin.dtypes.items()
+    }
     defaults = {name: to_json(value)[0] for name, value in defaults_of(begin).items()}
     texts: Schema = {"type": "array", "items": {"type": "string"}}
     return {

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from serving.server.contract.json_answers import is_writable
-from serving.server.contract.json_requests import STOP, Taken
+from serving.server.contract.json_requests import Taken
 from serving.server.contract.json_tensors import is_readable
+from serving.server.contract.stop_lists import STOP
 from serving.server.description.tensors import (
+    TEXT,
     Schema,
     Shape,
     named,
@@ -22,6 +24,15 @@ from serving.server.description.tensors import (
 from serving.server.models.signature import DEFAULT, Signature, shape_of
 
 Tensors = Mapping[str, meta_graph_pb2.TensorInfo]
+_SEVERAL: Mapping[str, Schema] = {
+    STOP: {"type": "array", "items": TEXT},
+    "logit_bias": {
+        "description": "Token ids, and numbers that are added to their scores",
+        "type": "object",
+        "propertyNames": {"pattern": "^[0-9]+$"},
+        "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100},
+    },
+}
 
 
 def can_predict(signature: Signature) -> bool:
@@ -97,7 +108,7 @@ def _answering(signature: Signature, key: str, values: Schema) -> Schema:
 
 def _rows(inputs: Tensors, taken: Taken) -> Schema:
     parts = {
-        name: nested(_sent(name, tensor.dtype, taken), _of_one(tensor))
+        name: nested(sent(name, tensor.dtype, taken), _of_one(tensor))
         for name, tensor in inputs.items()
     }
     sizes = {(shape_of(tensor) or [None])[0] for tensor in inputs.values()}
@@ -109,19 +120,25 @@ def _rows(inputs: Tensors, taken: Taken) -> Schema:
 
 def _columns(inputs: Tensors, taken: Taken) -> Schema:
     wholes = {
-        name: nested(_sent(name, tensor.dtype, taken), shape_of(tensor))
+        name: nested(sent(name, tensor.dtype, taken), shape_of(tensor))
         for name, tensor in inputs.items()
     }
     # Columns that no input has are passed over, as in the stock server.
     return _bare_or_named(wholes, taken, strict=False)
 
 
-def _sent(name: str, dtype: int, taken: Taken) -> Schema:
-    """One value as clients send it, or several strings that end one text."""
+def sent(name: str, dtype: int, taken: Taken) -> Schema:
+    """One value as clients send it, or several where they may.
+
+    Args:
+        name: Of the input.
+        dtype: `DT_…`.
+        taken: By its signature.
+    """
     value = sent_value(dtype)
-    if name == STOP and taken.stops:
-        return {"anyOf": [value, {"type": "array", "items": value}]}
-    return value
+    if name not in taken.forms:
+        return value
+    return {"anyOf": [value, _SEVERAL[name]]}
 
 
 def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:

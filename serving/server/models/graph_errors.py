@@ -3,7 +3,9 @@
 import re
 
 # "Detected at node X defined at (most recent call last):" and the stack below it.
-_PLACE = re.compile(r"^Detected at node .*?\n\n(?=\S)", re.DOTALL)
+_PLACE = re.compile(
+    r"^(?:Detected at node .*?(?:<stack traces unavailable>\n+|\n\n(?=\S)))+", re.DOTALL
+)
 # "2 root error(s) found.\n  (0) CODE: what\n ...\n  (1) ...".
 _FIRST_OF_ALL = re.compile(
     r"^\d+ root error\(s\) found\.\s*\(0\) (?:[A-Z_ ]+: )?(.*?)(?:\n\s*\(1\) .*)?$",

@@ -1,20 +1,25 @@
 """What a signature takes and gives, and whether a request fits it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.contract.json_requests import STOP, Taken
+from serving.server.contract.json_requests import Taken
 from serving.server.contract.json_tensors import to_json, type_name
+from serving.server.contract.logit_biases import json_of_object
+from serving.server.contract.stop_lists import STOP, json_of_list
 from serving.server.failures import invalid
 from serving.server.models.rows import Arrays
 
 DEFAULT = "serving_default"
+# What a client may send as more than the one text that the graph takes.
+_FORMS = {STOP: json_of_list, "logit_bias": json_of_object}
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,17 @@ class Signature:
         return {name: tf.make_ndarray(defaults[name]) for name in sorted(defaults)}
 
     @property
-    def takes_stops(self) -> bool:
-        """Whether it writes texts that end at strings: those of each in one."""
+    def forms(self) -> dict[str, Callable[[Any], Any]]:
+        """How JSON is read of inputs of a signature that writes texts."""
         inputs = self.definition.inputs
-        return (
-            "max_new_tokens" in inputs
-            and STOP in inputs
-            and inputs[STOP].dtype == types_pb2.DT_STRING
-            and self.shape(STOP) == [None]
-        )
+        return {
+            name: form
+            for name, form in _FORMS.items()
+            if "max_new_tokens" in inputs
+            and name in inputs
+            and inputs[name].dtype == types_pb2.DT_STRING
+            and self.shape(name) == [None]
+        }
 
     @property
     def taken(self) -> Taken:
@@ -60,7 +67,7 @@ class Signature:
             for name, value in self.defaults.items()
             if self._is_of_rows(name)
         }
-        return Taken(self.dtypes, rows, self.takes_stops)
+        return Taken(self.dtypes, rows, self.forms)
 
     def completed(self, inputs: Arrays) -> Arrays:
         """With defaults for what is left out, one in each row."""

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 from grpc import StatusCode
 
-from serving.server.contract.json_requests import STOP
 from serving.server.contract.json_tensors import Column
 from serving.server.contract.json_text import parse_object, text_bytes
+from serving.server.contract.stop_lists import STOP
 from serving.server.failures import Failure, invalid
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import Signature
@@ -76,12 +76,12 @@ def read_stream(body: bytes, signature: Signature) -> StreamRequest:
     stops = [stops] if isinstance(stops, str) else stops
     if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
         raise invalid(f"{STOP}: expected a text, or a list of texts")
-    found = {}
+    found, forms = {}, signature.forms
     for name, value in document.items():
         if name in signature.dtypes:
             column = Column(signature.dtypes[name])
             try:
-                column.add(value)
+                column.add(forms[name](value) if name in forms else value)
             except Failure as failure:
                 raise invalid(f"{name}: {failure.message}") from None
             found[name] = column.array()

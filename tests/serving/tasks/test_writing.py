@@ -28,11 +28,14 @@ from serving.server.streaming.requests import begin_signature, stream_request
 from serving.streamed import Whole
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.model.generation.adjusting import by_numpy
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.server.streaming.held import written
 from tests.serving.session import AskingClient, session_on
 from tests.serving.tasks.writers import (
     SMALL,
+    fitting,
+    leaving,
     log_likelihood,
     logits_of,
     rows_of,
@@ -97,32 +100,8 @@ def asked(trained, texts=None, second=SECOND):
     two = trained.config.objective.kind == "text_to_text"
     if texts is None:  # a prompt has to leave room, and an encoder's text is cut
         causal = trained.config.objective.kind == "causal"
-        texts = [leaving(trained, 8) if causal and len(t) > 99 else t for t in TEXTS]
+        texts = fitting(trained, TEXTS) if causal else TEXTS
     return {"text": texts, "second_text": second} if two else {"text": texts}
-
-
-def fitting(trained, texts):
-    """Texts whose beginnings leave room, if they are prompts."""
-    if trained.config.objective.kind != "causal":
-        return list(texts)
-
-    found = []
-    for text in texts:
-        while len(trained.tokenizer.tokenize([text]).to_list()[0]) > LENGTH - 8:
-            text = text[: len(text) // 2]
-        found.append(text)
-    return found
-
-
-def leaving(trained, room):
-    """A prompt that leaves room for so many new tokens, and for no more."""
-    special, words = trained.tokenizer.special, "true , raise an error when " * 30
-    begins = special.begin not in (None, special.end)
-    for size in range(len(words)):
-        tokens = trained.tokenizer.tokenize([words[:size]]).to_list()[0]
-        if len(tokens) + begins == LENGTH - room:
-            return words[:size]
-    raise AssertionError(room)
 
 
 DIFFERENT = wishes(
@@ -131,10 +110,14 @@ DIFFERENT = wishes(
     top_p=[1.0, 0.9, 0.5, 1.0],
     max_new_tokens=[8, 5, 8, 3],
     seed=[0, 1, 2, 3],
+    min_p=[0.0, 0.05, 0.2, 0.0],
+    repetition_penalty=[1.0, 1.3, 1.0, 0.8],
+    no_repeat_ngram_size=[2, 0, 1, 0],
+    logit_bias=["", "", "5:3,6:-100", "4:2.5"],
 )
 
 
-def written_by_keras(trained, ids, number):
+def written_by_keras(trained, ids, number, adjust=lambda scores, row: scores):
     """The likeliest token, again and again, the whole row read anew each time."""
     special = trained.tokenizer.special
     causal = trained.config.objective.kind == "causal"
@@ -152,7 +135,7 @@ def written_by_keras(trained, ids, number):
         }
         arrays = {name: np.array([row], np.int32) for name, row in inputs.items()}
         logits = np.asarray(trained.model(arrays, training=False)["logits"])
-        new.append(int(logits[0, -1].argmax()))
+        new.append(int(adjust(logits[0, -1], row + new).argmax()))
     return new
 
 
@@ -185,6 +168,27 @@ def test_the_likeliest_tokens_are_those_of_keras_without_a_cache(run):
     for row, ids in enumerate(tokens):
         assert rows_of(answers)[row] == written_by_keras(trained, ids, 8)
         assert answers["truncated"][row] == (row in cut(run))
+
+
+def test_scores_are_adjusted_as_the_definitions_say(run):
+    trained, _, ask, _ = run
+    columns, end = asked(trained), trained.tokenizer.special.end
+    given = {
+        "repetition_penalty": [1.0, 1.5, 1.0, 4.0],
+        "no_repeat_ngram_size": [2, 0, 1, 3],
+        "logit_bias": [f"{end}:-100", "", "", f"5:1.5,6:-2,{end}:-3"],
+    }
+    biases = [[(end, -100)], [], [], [(5, 1.5), (6, -2), (end, -3)]]
+    answers = ask("generate", {**columns, **wishes(**given)})
+    for row, ids in enumerate(rows_of(ask("tokenize", columns))):
+        penalty, size = (given[n][row] for n in list(given)[:2])
+
+        def adjust(scores, tokens, row=row, penalty=penalty, size=size):
+            asked = [penalty], [size], [biases[row]]
+            return by_numpy(scores[None], [tokens], *asked)[0]
+
+        assert rows_of(answers)[row] == written_by_keras(trained, ids, 8, adjust)
+    assert rows_of(answers) != rows_of(ask("generate", {**columns, **wishes()}))
 
 
 def test_a_limit_never_eats_the_prompt(run):
@@ -459,7 +463,8 @@ def test_wishes_that_cannot_be_meant_are_refused(run, name, value):
 
 def test_hostile_texts_and_an_empty_batch(run):
     trained, _, ask, _ = run
-    texts = fitting(trained, HOSTILE_TEXTS)
+    causal = trained.config.objective.kind == "causal"
+    texts = fitting(trained, HOSTILE_TEXTS) if causal else list(HOSTILE_TEXTS)
     columns = asked(trained, texts, texts[::-1])
     warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
     answers = ask("generate", {**columns, **warm})
@@ -570,7 +575,8 @@ def test_streams_end_before_their_strings(run, signatures):
 
 def test_streams_of_hostile_texts(run, signatures):
     trained, _, ask, _ = run
-    texts = fitting(trained, HOSTILE_TEXTS)
+    causal = trained.config.objective.kind == "causal"
+    texts = fitting(trained, HOSTILE_TEXTS) if causal else list(HOSTILE_TEXTS)
     warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
     columns = {**asked(trained, texts, texts[::-1]), **warm}
     columns["text"][0] = b"\xff\xfe\x00\xe6"

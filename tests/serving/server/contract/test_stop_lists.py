@@ -7,12 +7,14 @@ import pytest
 from tensorflow.core.framework import types_pb2 as t
 
 from serving.server.contract.json_requests import Taken, read_predict
-from serving.server.contract.stop_lists import list_of, rows_of_lists
+from serving.server.contract.logit_biases import json_of_object
+from serving.server.contract.stop_lists import json_of_list, list_of, rows_of_lists
 from serving.server.failures import Failure
 from serving.server.stop_limits import StopLimits
 
 DTYPES = {"text": t.DT_STRING, "max_new_tokens": t.DT_INT32, "stop": t.DT_STRING}
-WRITES = Taken(DTYPES, {"max_new_tokens": -1, "stop": ""}, stops=True)
+FORMS = {"stop": json_of_list, "logit_bias": json_of_object}
+WRITES = Taken(DTYPES, {"max_new_tokens": -1, "stop": ""}, FORMS)
 
 
 def read(taken=WRITES, **document):
@@ -57,6 +59,33 @@ def test_lists_that_cannot_be_meant(stop, message):
         with pytest.raises(Failure) as caught:
             read(**document)
         assert message in caught.value.message
+
+
+BIASES = Taken({"text": t.DT_STRING, "logit_bias": t.DT_STRING}, {}, FORMS)
+
+
+@pytest.mark.parametrize(
+    ("bias", "told"),
+    [
+        ({"3": -100, "11": 2.5}, b"3:-100,11:2.5"),
+        ({}, b""),
+        ("3:1", b"3:1"),
+        ({"b64": "MzoxMA=="}, b"3:10"),
+    ],
+)
+def test_an_object_of_biases(bias, told):
+    found = read(BIASES, instances=[{"text": "a", "logit_bias": bias}])
+    assert found["logit_bias"] == [told]
+    found = read(BIASES, inputs={"text": ["a"], "logit_bias": [bias]})
+    assert found["logit_bias"] == [told]
+
+
+@pytest.mark.parametrize(
+    "bias", [{"a": 1}, {"3": "1"}, {"3": True}, {"-3": 1}, {"3": None}, {"3": [1]}]
+)
+def test_biases_that_cannot_be_meant(bias):
+    with pytest.raises(Failure, match="logit_bias: expected an object such as"):
+        read(BIASES, instances=[{"text": "a", "logit_bias": bias}])
 
 
 def test_what_rows_leave_out():

@@ -5,6 +5,11 @@ import pytest
 from serving.server.models.graph_errors import plain_message
 
 RESHAPE = "Input to reshape is a tensor with 2 values, but the requested shape has 7"
+GRAPH = "Graph execution error:\n\n"
+STACK = (
+    "Detected at node B/Assert defined at (most recent call last):\n"
+    "<stack traces unavailable>\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +39,17 @@ RESHAPE = "Input to reshape is a tensor with 2 values, but the requested shape h
         (
             "assertion failed: [top_p: found 2] \n\t [[{{node A/Assert}}]]",
             "top_p: found 2",
+        ),
+        (
+            f"{GRAPH}{STACK}{RESHAPE}\n\t [[{{{{node B}}}}]] [Op:__inference_f_7]",
+            RESHAPE,
+        ),
+        (
+            f"{GRAPH}{STACK}{STACK}2 root error(s) found.\n  (0) INVALID_ARGUMENT:  "
+            f"{RESHAPE}\n\t [[{{{{node A}}}}]]\n\t [[C/_8]]\n  (1) INVALID_ARGUMENT:  "
+            f"{RESHAPE}\n\t [[{{{{node A}}}}]]\n0 successful operations.\n0 derived "
+            "errors ignored. [Op:__inference_f_7]",
+            RESHAPE,
         ),
         ("assertion failed: [found] [9 8]\n\t [[{{node A}}]]", None),
         ("Matrix size-incompatible: In[0]: [1,2], In[1]: [5,5]", None),
