@@ -17,6 +17,7 @@ from serving.server.settings import Limits, Settings
 from serving.server.stop_limits import StopLimits
 from tests.serving.server.conftest import running
 from tests.serving.server.counting import save_counting
+from tests.serving.server.test_description import described, question
 
 NAME = "counting"
 LIMITS = Limits(stops=StopLimits(strings=2, string_bytes=4))
@@ -111,3 +112,21 @@ def test_errors_say_nothing_of_the_graph(server):
     with pytest.raises(grpc.RpcError) as caught:
         asked_by_grpc(server, text=[b"a"], max_new_tokens=[-5])
     assert caught.value.details() == said
+
+
+def test_it_is_described_as_it_is_taken(server):
+    fits = question(described(server), name=NAME, version="1")
+
+    def body(**row):
+        return {"signature_name": "generate", "instances": [row]}
+
+    for row in (
+        {"text": "a"},
+        {"text": "a", "stop": [".", "!"]},
+        {"text": "a", "seed": 1},
+    ):
+        assert fits(body(**row))
+        assert server.post(f"{NAME}:predict", body(**row))[0] == 200
+    for row in ({}, {"stop": ["."]}, {"text": "a", "stop": [1]}, {"text": ["a"]}):
+        assert not fits(body(**row))
+        assert server.post(f"{NAME}:predict", body(**row))[0] == 400
