@@ -41,7 +41,7 @@ class Stops(NamedTuple):
         return tf.reduce_max(tf.pad(lengths, [[0, 1]]))
 
     def find(self, texts: tf.Tensor, since: tf.Tensor) -> tf.Tensor:
-        r"""Where the first of them begins in each text, of those that have just come.
+        r"""Finds the first string in each text, of those that have just come.
 
         A string that is longer than the text is not looked at, so the work is by the
         length of texts, and of strings that may be in them.
@@ -51,7 +51,7 @@ class Stops(NamedTuple):
             since: int32 (B,), bytes after which a string has to end.
 
         Returns:
-            int32 (B,), in bytes; the text's length where none is in it.
+            int32 (B,), the byte that it begins at, or the text's length.
 
         Example:
         >>> stops = Stops.of(tf.constant(["b\x1fd", "", "x", "b"]))

@@ -1,4 +1,4 @@
-"""What requests ask of the scores before a token is chosen, each row for itself.
+"""Adjusts the scores of the next token as requests ask, each row for itself.
 
 As in `model.generation.processors`, but by tensors and not by a config. Nothing is
 computed where no row asks for it.
@@ -14,7 +14,7 @@ from model.generation.sequences import marked
 
 
 class Adjustments(NamedTuple):
-    """What each of `B` rows asks for.
+    """Adjustments that each of `B` rows asks for.
 
     Attributes:
         repetition_penalty: float32 `(B,)`, above 0; 1 for none.
@@ -29,7 +29,7 @@ class Adjustments(NamedTuple):
     biases: Any
 
     def any(self) -> Any:
-        """Whether a row asks for anything: bool scalar, the same at each token."""
+        """Tells if a row asks for anything: bool scalar, the same at each token."""
         penalised = ops.any(ops.not_equal(self.repetition_penalty, 1.0))
         biased = ops.any(ops.not_equal(self.biases, 0.0))
         unrepeated = ops.any(self.no_repeat_ngram_size > 0)
@@ -37,7 +37,7 @@ class Adjustments(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """What was read and written so far, in rows that end in one column.
+    """Tokens that were read and written so far, in rows that end in one column.
 
     Attributes:
         token_ids: int32 `(B, L)`.

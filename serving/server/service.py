@@ -110,7 +110,7 @@ class Service:
             self.metrics.request(known, api, entrypoint, status, seconds)
 
     def taken(self, target: Target, signature: str) -> Taken:
-        """What a signature takes, for the reader of JSON.
+        """Inputs of a signature, for the reader of JSON.
 
         Raises:
             Failure: There is no such model or signature.
@@ -326,7 +326,7 @@ class Service:
         return response
 
     def _with_stops(self, signature: Signature, inputs: Arrays) -> Arrays:
-        """With one string for each text, where several were sent, if they are allowed.
+        """Joins the stop strings of each text, if they are allowed.
 
         Raises:
             Failure: They are beyond a limit.

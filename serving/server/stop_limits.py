@@ -1,4 +1,4 @@
-"""How many strings may end a text, and how long they may be."""
+"""Limits of the strings that end a text: their number and their length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from serving.server.failures import Failure
 
 @dataclass(frozen=True, kw_only=True)
 class StopLimits:
-    """What a client may ask; each string is looked for after each token.
+    """Limits of a request; each string is looked for after each token.
 
     Attributes:
         strings: Of one text. OpenAI's API takes 4.

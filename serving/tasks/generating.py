@@ -159,7 +159,7 @@ class Generating:
         return {**found.ids(), "score": score}
 
     def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> Wishes:
-        """What clients ask for, of texts that are as many as some rows."""
+        """Reads the inputs that clients send, of texts as many as some rows."""
         return Wishes.of(wishes, tf.size(rows), self.writer.tokenizer.vocabulary_size)
 
     def _no_wishes(self, rows: tf.Tensor) -> Wishes:

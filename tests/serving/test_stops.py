@@ -19,7 +19,7 @@ ROWS = st.lists(
 
 
 def find(joined, texts, since):
-    """Where the strings of each row are, as numbers."""
+    """Places of the strings of each row."""
     stops = Stops.of(tf.constant(joined, tf.string))
     found = stops.find(tf.constant(texts, tf.string), tf.constant(since, tf.int32))
     return found.numpy().tolist()

@@ -20,7 +20,7 @@ Format = Literal["row", "columnar"]
 
 @dataclass(frozen=True)
 class Taken:
-    """What a signature takes.
+    """Inputs of a signature, for the reader of JSON.
 
     Attributes:
         dtypes: The type (`DT_…`) of each input, by its name.

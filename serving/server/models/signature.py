@@ -42,13 +42,13 @@ class Signature:
 
     @cached_property
     def defaults(self) -> dict[str, np.ndarray]:
-        """What is meant by inputs that a request leaves out, by their names."""
+        """Values of inputs that a request leaves out, by their names."""
         defaults = self.definition.defaults
         return {name: tf.make_ndarray(defaults[name]) for name in sorted(defaults)}
 
-    @property
+    @cached_property
     def forms(self) -> dict[str, Callable[[Any], Any]]:
-        """How JSON is read of inputs of a signature that writes texts."""
+        """Readers of JSON, for inputs of a signature that writes texts."""
         inputs = self.definition.inputs
         return {
             name: form
@@ -59,9 +59,9 @@ class Signature:
             and self.shape(name) == [None]
         }
 
-    @property
+    @cached_property
     def taken(self) -> Taken:
-        """What a request in JSON may bring."""
+        """Inputs that a request in JSON may bring."""
         rows = {
             name: to_json(value)[0]
             for name, value in self.defaults.items()
@@ -84,7 +84,7 @@ class Signature:
         return {**inputs, **added}
 
     def _is_of_rows(self, name: str) -> bool:
-        """Whether a default is for one row of many."""
+        """Tells if a default is for one row of many."""
         free = (self.shape(name) or [0])[0] is None
         return free and self.defaults[name].shape[:1] == (1,)
 

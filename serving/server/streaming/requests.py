@@ -115,7 +115,7 @@ def _check_known(given: Mapping[str, Any], signature: Signature) -> None:
 
 
 def defaults_of(begin: Signature) -> Arrays:
-    """What is meant by wishes that are left out: an array of one value for each."""
+    """Values of inputs that are left out: an array of one value for each."""
     if begin.defaults:
         return begin.defaults
     return {

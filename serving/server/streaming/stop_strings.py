@@ -61,7 +61,7 @@ class StopString:
                 return
 
     def _after(self, matched: int, byte: int) -> int:
-        """How much of the string there is when one more byte has come."""
+        """Bytes of the string that are there when one more byte has come."""
         while matched and self._string[matched] != byte:
             matched = self._border(matched)
         return matched + (self._string[matched] == byte)

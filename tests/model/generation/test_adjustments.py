@@ -42,7 +42,7 @@ def adjusted(scores, wanted, texts):
 
 
 def none(rows):
-    """What asks for nothing."""
+    """Rows that ask for nothing."""
     return Adjustments(
         ops.ones((rows,)),
         ops.zeros((rows,), "int32"),

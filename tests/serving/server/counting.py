@@ -81,7 +81,7 @@ class Counting(tf.Module):
         }
 
     def generate(self, text: Any, *wishes: Any) -> Any:
-        """What was asked, in one line."""
+        """Repeats what was asked, in one line."""
         said = ["max_new_tokens: found -5, and that is no number"]
         fine = tf.reduce_all(wishes[0] >= -1)
         with tf.control_dependencies([tf.debugging.Assert(fine, said)]):

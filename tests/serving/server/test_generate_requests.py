@@ -1,4 +1,4 @@
-"""What `:predict` and gRPC make of the wishes for a text, and the limits of both doors.
+"""Parameters of a text over `:predict` and gRPC, and the limits of both doors.
 
 The model repeats what it was asked.
 """
@@ -99,7 +99,7 @@ def test_limits_over_all_roads(server, stops, reason):
 
 
 def refused(server, reason):
-    """How many requests were refused for a reason."""
+    """Counts of requests that were refused for a reason."""
     page = server.send("GET", METRICS)[2].decode()
     found = re.search(f'transbeam_refused_total{{reason="{reason}"}} ([0-9.]+)', page)
     return float(found.group(1)) if found else 0.0
