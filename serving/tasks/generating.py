@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-import keras
 import tensorflow as tf
 
 from configs.generation import GreedyConfig
@@ -18,7 +17,7 @@ from model.kernels import is_plain
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tasks.searching import SEARCH_SPECS, Search
 from serving.tasks.streaming import Prepared, Streaming
-from serving.tasks.wishes import DEFAULTS, SPECS, STOP, Wishes, limits
+from serving.tasks.wishes import SPECS, STOP, Wishes, limits
 from serving.tasks.writing import Texts, Writer
 
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
@@ -96,10 +95,13 @@ class Generating:
         def example(rows: int, width: int) -> Prepared:
             given = self.example(rows, width)
             truncated = tf.fill([rows], False)
-            requests = self._no_wishes(truncated).requests
+            requests = Wishes.none(rows).requests
             return Prepared(self.steps(*given.source), given, truncated, requests)
 
-        return Streaming(self.writer, self.texts, self._wishes, prepare, example)
+        def read(wishes: Any, texts: tf.Tensor) -> Wishes:
+            return self._wishes((*wishes, tf.fill(tf.shape(texts), "")), texts)
+
+        return Streaming(self.writer, self.texts, read, prepare, example)
 
     def writing_endpoints(self) -> dict[str, Endpoint]:
         """The signatures that write."""
@@ -116,7 +118,7 @@ class Generating:
     def answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `serving_default`."""
         given, truncated = self.from_texts(texts)
-        wanted = self._limited(self._no_wishes(texts[0]), given)
+        wanted = self._limited(Wishes.none(tf.size(texts[0])), given)
         if isinstance(self.writer.config.method, GreedyConfig):
             found = self._written(given, wanted)
         else:
@@ -160,17 +162,11 @@ class Generating:
 
     def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> Wishes:
         """Reads the inputs that clients send, of texts as many as some rows."""
-        return Wishes.of(wishes, tf.size(rows), self.writer.tokenizer.vocabulary_size)
 
-    def _no_wishes(self, rows: tf.Tensor) -> Wishes:
-        """Of clients that say nothing: the likeliest tokens."""
-        inputs = [*SPECS, STOP]
-        nothing = (tf.constant([DEFAULTS[str(x.name)]], x.dtype) for x in inputs)
-        # Of one text, which is a constant when the graph is loaded.
-        wanted = self._wishes(tuple(nothing), tf.zeros([1]))
-        return keras.tree.map_structure(
-            lambda column: tf.repeat(column, tf.size(rows), axis=0), wanted
-        )
+        def read(wishes: tuple[tf.Tensor, ...], number: tf.Tensor) -> Wishes:
+            return Wishes.of(wishes, number, self.writer.tokenizer.vocabulary_size)
+
+        return self._once("wishes", read)(wishes, tf.size(rows))
 
     def _limited(self, wanted: _Wanted, given: Given) -> _Wanted:
         """With no more new tokens than each prompt leaves room for."""

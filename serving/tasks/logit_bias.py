@@ -56,10 +56,12 @@ def parse_biases(joined: tf.Tensor, vocabulary_size: int) -> tuple[tf.Tensor, ..
         place = tf.range(tf.size(ids)) - tf.gather(splits, tf.cast(row, tf.int32))
     cells = tf.stack([row, tf.cast(place, tf.int64)], axis=1)
     shape = tf.stack([rows, MOST])
-    return tf.scatter_nd(cells, ids, shape), tf.scatter_nd(cells, biases, shape)
+    columns = tf.scatter_nd(cells, ids, shape), tf.scatter_nd(cells, biases, shape)
+    return tuple(tf.ensure_shape(column, [None, MOST]) for column in columns)
 
 
 def _expect(fine: tf.Tensor, found: tf.Tensor, expected: str) -> tf.Operation:
-    wrong = tf.concat([tf.boolean_mask(found, tf.logical_not(fine)), [""]], 0)
-    said = tf.strings.join(["logit_bias: found ", wrong[0], f"; {expected}"])
+    places = tf.cast(tf.concat([tf.logical_not(fine), [True]], axis=0), tf.int32)
+    wrong = tf.gather(tf.concat([found, [""]], axis=0), tf.argmax(places))
+    said = tf.strings.join(["logit_bias: found ", wrong, f"; {expected}"])
     return tf.debugging.Assert(tf.reduce_all(fine), [said])

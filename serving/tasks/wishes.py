@@ -13,6 +13,7 @@ from configs.generation import BeamConfig
 from model.generation.adjustments import Adjustments
 from model.generation.requests import Requests
 from serving.stops import Stops
+from serving.tasks.logit_bias import MOST as MOST_BIASES
 from serving.tasks.logit_bias import parse_biases
 
 # A `max_new_tokens` that says nothing.
@@ -63,11 +64,11 @@ class Wishes(NamedTuple):
 
     Attributes:
         requests: Checked.
-        stops: The strings that end it; None where the client gives ids.
+        stops: The strings that end it.
     """
 
     requests: Requests
-    stops: Stops | None
+    stops: Stops
 
     @classmethod
     def of(
@@ -78,7 +79,7 @@ class Wishes(NamedTuple):
         Fails in the graph with `InvalidArgument` where a number cannot be meant.
 
         Args:
-            wishes: The inputs, with or without `STOP`.
+            wishes: The inputs.
             rows: int32 scalar, `B`; one number may be for all texts.
             vocabulary_size: Of the model.
         """
@@ -94,8 +95,26 @@ class Wishes(NamedTuple):
             *parse_biases(named.pop("logit_bias"), vocabulary_size),
         )
         requests = Requests(seeds=named.pop("seed"), adjustments=adjustments, **named)
-        given = wishes[len(SPECS) :]
-        return cls(requests, Stops.of(given[0]) if given else None)
+        return cls(requests, Stops.of(wishes[-1]))
+
+    @classmethod
+    def none(cls, rows: Any) -> "Wishes":
+        """Those of clients that say nothing: the likeliest tokens."""
+
+        def column(name: str) -> tf.Tensor:
+            return tf.fill([rows], tf.constant(DEFAULTS[name]))
+
+        biases = tf.zeros([rows, MOST_BIASES])
+        adjustments = Adjustments(
+            column("repetition_penalty"),
+            column("no_repeat_ngram_size"),
+            tf.cast(biases, tf.int32),
+            biases,
+        )
+        names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p")
+        numbers = {name: column(name) for name in names}
+        requests = Requests(seeds=column("seed"), adjustments=adjustments, **numbers)
+        return cls(requests, Stops.of(tf.fill([rows], "")))
 
     @property
     def room(self) -> tf.Tensor:
@@ -143,13 +162,17 @@ def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
     """Fails in the graph with `InvalidArgument` if numbers are out of a range."""
     # Not a number is not in order with anything.
     fine = (numbers >= lowest) & (numbers <= highest)
-    wrong = tf.concat(
-        [tf.boolean_mask(numbers, ~fine), tf.constant([lowest], numbers.dtype)], 0
-    )
     said = tf.strings.format(
-        f"{name}: found {{}}; expected numbers from {lowest} to {highest}", wrong[0]
+        f"{name}: found {{}}; expected numbers from {lowest} to {highest}",
+        first_of(numbers, ~fine, tf.constant([lowest], numbers.dtype)),
     )
     return tf.debugging.Assert(tf.reduce_all(fine), [said])
+
+
+def first_of(values: Any, where: Any, otherwise: Any) -> Any:
+    """The first value of a column at which something is, or another one, `(1,)`."""
+    places = tf.cast(tf.concat([where, [True]], axis=0), tf.int32)
+    return tf.gather(tf.concat([values, otherwise], axis=0), tf.argmax(places))
 
 
 def largest(numbers: Any) -> tf.Tensor:

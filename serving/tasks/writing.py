@@ -141,7 +141,7 @@ class Writer:
             room=wishes.room,
             stop_token_ids=self.stop_ids,
             pad_token_id=self.pad,
-            ends=None if wishes.stops is None else self._ends(prompts, wishes.stops),
+            ends=self._ends(prompts, wishes.stops),
         )
         return self._told(prompts, *found, wishes.stops)
 

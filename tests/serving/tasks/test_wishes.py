@@ -41,6 +41,7 @@ def made(of, **wishes):
     given = tuple(tf.constant([columns[spec.name]], spec.dtype) for spec in specs)
     if of is Search:
         return Search.of(given, 1).searches
+    given = (*given, tf.constant([""]))
     found = Wishes.of(given, 1, VOCABULARY_SIZE).requests
     return SimpleNamespace(**found._asdict(), **found.adjustments._asdict())
 
