@@ -170,8 +170,8 @@ def _append(running: Running, logits: Any) -> Running:
         real = ops.logical_and(columns >= first, columns < running.length)
         return Texts(running.token_ids, real, running.length)
 
-    logits = running.requests.adjuster()(logits, read)
-    token = choose(logits, running.requests, running.num_new)
+    requests = running.requests
+    token = choose(logits, requests, running.num_new, read, requests.adjusted())
     here = ops.expand_dims(ops.equal(columns, running.length), 0)
     return running._replace(
         token_ids=ops.where(here, ops.expand_dims(token, 1), running.token_ids),

@@ -41,13 +41,9 @@ class Requests(NamedTuple):
     min_p: Any = None
     adjustments: Adjustments | None = None
 
-    def adjuster(self) -> Callable[[Any, Callable[[], Texts]], Any]:
-        """A function from logits `(B, V)`, and texts, to what the rows make of them."""
-        wanted = self.adjustments
-        if wanted is None:
-            return lambda logits, read: logits
-        some = wanted.any()
-        return lambda logits, read: adjust(logits, wanted, read, some)
+    def adjusted(self) -> Any:
+        """Tells if a row asks for adjustments: bool scalar, the same at each token."""
+        return False if self.adjustments is None else self.adjustments.any()
 
 
 def map_requests(function: Callable[..., Any], *requests: Requests) -> Requests:
@@ -128,13 +124,13 @@ def write_requests(
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(token_ids, padding_mask, slots)
     rules = Rules(config, logits.shape[-1])
-    adjust = requests.adjuster()
+    adjusted = requests.adjusted()
 
     def extend(logits, history, closed, finished, lengths):
         def read():
             return Texts(history.token_ids, history.filled, history.length)
 
-        token = choose(adjust(logits, read), requests, history.num_new)
+        token = choose(logits, requests, history.num_new, read, adjusted)
         token = ops.where(closed, pad_token_id, token)
         open_rows = ops.logical_not(closed)
         lengths = lengths + ops.cast(open_rows, "int32")
@@ -164,15 +160,37 @@ def write_requests(
     return Written(new, lengths, finished)
 
 
-def choose(logits: Any, requests: Requests, place: Any) -> Any:
+def choose(
+    logits: Any,
+    requests: Requests,
+    place: Any,
+    read: Callable[[], Texts],
+    adjusted: Any,
+) -> Any:
     """The next token of each row: int32 `(B,)`.
 
     Args:
-        logits: float32 `(B, V)`, adjusted.
+        logits: float32 `(B, V)`.
         requests: What each row asks for.
         place: Which new token it is, counted from 0; int32 scalar, or `(B,)` where rows
             began at different times.
+        read: What was written so far; called only where it is asked for.
+        adjusted: `requests.adjusted()`, which a loop finds out once.
     """
+    drawn, wanted = ops.any(requests.temperature > 0), requests.adjustments
+    if wanted is None:
+        return _choose(logits, requests, place, drawn)
+
+    def asked():
+        scores = adjust(logits, wanted, read, adjusted)
+        return _choose(scores, requests, place, drawn)
+
+    # One condition alone where nobody asks for anything.
+    some = ops.logical_or(drawn, adjusted)
+    return ops.cond(some, asked, lambda: highest(logits))
+
+
+def _choose(logits: Any, requests: Requests, place: Any, some_drawn: Any) -> Any:
     drawn = requests.temperature > 0
 
     def any_draw():
@@ -190,7 +208,7 @@ def choose(logits: Any, requests: Requests, place: Any) -> Any:
         token = draw(scores, requests.seeds, place, CHOICE)
         return ops.where(drawn, token, highest(logits))
 
-    return ops.cond(ops.any(drawn), any_draw, lambda: highest(logits))
+    return ops.cond(some_drawn, any_draw, lambda: highest(logits))
 
 
 def _narrowed(scores: Any, requests: Requests) -> Any:
