@@ -29,7 +29,9 @@ class EvaluationConfig:
         "How answers are written, for seq2seq and text_to_text.", default=GreedyConfig
     )
     max_new_tokens: int | None = option(
-        "Tokens of an answer at most. Left out: objective.decoder_length.",
+        "New tokens of a text at most, where a client says nothing: never more than "
+        "its prompt leaves room for. Left out: objective.decoder_length, or 64 where a "
+        "text goes on from its prompt (causal, prefix).",
         default=None,
         minimum=1,
     )

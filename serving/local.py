@@ -12,6 +12,7 @@ from configs.held_back import output_held_back
 from configs.saved_models import find_version
 from serving.client import Signature
 from serving.client.interface import Inputs, ServerError
+from serving.server.models.graph_errors import plain_message
 
 
 class LocalClient:
@@ -54,7 +55,7 @@ class LocalClient:
             try:
                 return {name: of.numpy() for name, of in function(**tensors).items()}
             except tf.errors.InvalidArgumentError as error:
-                refusal = _reason(error.message)
+                refusal = plain_message(error.message)
         raise ServerError("INVALID_ARGUMENT", refusal)
 
     def close(self) -> None:
@@ -65,12 +66,6 @@ class LocalClient:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _reason(message: str) -> str:
-    """What an op said, without where it stands in the graph."""
-    said = message.rpartition("<stack traces unavailable>")[2].strip()
-    return said.partition("\n")[0]
 
 
 def _types(specs: dict[str, tf.TensorSpec]) -> dict[str, str]:

@@ -74,7 +74,7 @@ class PhoneWriter:
         Args:
             token_ids: The prompt; in answer to a source what the decoder's rows begin
                 with.
-            max_new_tokens: Most tokens to write, at least 1.
+            max_new_tokens: Most tokens to write; fewer if the prompt leaves less room.
             source: What the encoder reads, if there is one.
             stop_token_ids: Those that end a text.
 
@@ -82,21 +82,20 @@ class PhoneWriter:
             DataError: There are no tokens to begin with or to answer, or more of them
                 than the file has room for.
         """
-        room = self.slots + 1 - len(token_ids)  # the last one is not read
-        if max_new_tokens > room:
-            raise DataError(
-                f"{len(token_ids)} tokens and max_new_tokens={max_new_tokens} are more "
-                f"than the cache of {self.where} holds: {self.slots} tokens. Shorten "
-                "the prompt, write less, or export with a larger export.tflite_cache"
-            )
         ends, written, logits = set(stop_token_ids), [], []
         scores = self.begin(token_ids, source)
-        while True:
+        room = self.slots + 1 - len(token_ids)  # the last one is not read
+        for left in range(min(max_new_tokens, room), 0, -1):
             logits.append(scores)
             written.append(int(scores.argmax()))
-            if written[-1] in ends or len(written) >= max_new_tokens:
-                return Written(np.array(written, np.int32), np.array(logits))
-            scores = self.read(written[-1])
+            if written[-1] in ends:
+                break
+            if left > 1:
+                scores = self.read(written[-1])
+        shape = len(written), len(scores)
+        return Written(
+            np.array(written, np.int32), np.reshape(np.array(logits, np.float32), shape)
+        )
 
     def begin(self, token_ids: Ids, source: Ids | None = None) -> np.ndarray:
         """Reads what a text begins with; what was read before is forgotten.

@@ -14,6 +14,8 @@ from configs.held_back import output_held_back
 from configs.run_folder import writing
 from model.kernels import plain
 from serving.tasks import task_of
+from serving.tasks.generating import Generating
+from serving.tasks.wishes import DEFAULTS
 from serving.trained import Trained
 
 # Outside TensorFlow's own ops, the stock model server has those of tensorflow_text.
@@ -51,6 +53,8 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
     resources = [trained.tokenizer] if "tokenize" in endpoints else []
     write_endpoints(folder, endpoints, resources)
     _name_methods(folder, task.methods)
+    if isinstance(task, Generating):
+        write_defaults(folder, dict.fromkeys(endpoints, DEFAULTS))
     check_ops(folder)
 
 
@@ -108,6 +112,31 @@ def _name_methods(folder: Path, methods: Mapping[str, str]) -> None:
             name = f"tensorflow/serving/{method}"
             updater.replace_method_name(signature, name, tags="serve")
         updater.save()
+
+
+def write_defaults(folder: Path, defaults: Mapping[str, Mapping[str, Any]]) -> None:
+    """Says of inputs what is meant when they are left out: one value for all rows.
+
+    A server that reads a signature's defaults needs only the others; Keras writes none.
+
+    Args:
+        folder: The version folder.
+        defaults: Of each signature, by the names of inputs, which it may not have.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    file = folder / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    for meta_graph in saved.meta_graphs:
+        for signature, values in defaults.items():
+            definition = meta_graph.signature_def[signature]
+            for name in values.keys() & definition.inputs.keys():
+                dtype = tf.as_dtype(definition.inputs[name].dtype)
+                value = tf.make_tensor_proto([values[name]], dtype)
+                definition.defaults[name].CopyFrom(value)
+    with writing(file):
+        file.write_bytes(saved.SerializeToString(deterministic=True))
 
 
 def ops_of(folder: Path) -> set[str]:

@@ -1,73 +1,86 @@
 """Strings that end a text, whatever pieces they are made of, in the graph."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 # Stands between the strings of one row: ASCII's "unit separator", made for this.
 SEPARATOR = "\x1f"
-_NOTHING = -1
+# Strings of one text: each is looked for after each token.
+MOST = 256
 
 
 class Stops(NamedTuple):
-    """The strings that end each text, byte by byte.
+    """The strings that end each text.
 
     Attributes:
-        values: int32 (B, S, L), -1 after the last byte of each.
-        lengths: int32 (B, S), 0 where there is none.
+        strings: string (B, S), empty where there is none.
     """
 
-    values: tf.Tensor
-    lengths: tf.Tensor
+    strings: tf.Tensor
 
     @classmethod
     def of(cls, joined: tf.Tensor) -> "Stops":
-        """From strings (B,): several of one row with `SEPARATOR` between them."""
-        strings = tf.strings.split(joined, SEPARATOR).to_tensor("")  # (B, S)
-        strings = tf.pad(strings, [[0, 0], [0, 1]])  # at least one
-        values = _bytes(tf.reshape(strings, [-1]), width=1)
-        shape = tf.concat([tf.shape(strings), tf.shape(values)[1:]], axis=0)
-        lengths = tf.strings.length(strings)
-        return cls(tf.reshape(values, shape), lengths)
+        """From strings (B,): several of one row with `SEPARATOR` between them.
 
-    def find(self, texts: tf.Tensor) -> tf.Tensor:
-        r"""Where the first of them begins in each text.
+        Fails in the graph with `InvalidArgument` where a row has more than `MOST`.
+        """
+        strings = tf.strings.split(joined, SEPARATOR).to_tensor("")  # (B, S)
+        number = tf.reduce_sum(tf.cast(strings != "", tf.int32), axis=1)
+        most = tf.reduce_max(tf.pad(number, [[0, 1]]))
+        said = tf.strings.format(
+            f"stop: a text has {{}} strings; expected {MOST} at most", most
+        )
+        with tf.control_dependencies([tf.debugging.Assert(most <= MOST, [said])]):
+            return cls(tf.identity(strings))
+
+    @property
+    def longest(self) -> tf.Tensor:
+        """Bytes of the longest: int32 scalar."""
+        lengths = tf.reshape(tf.strings.length(self.strings), [-1])
+        return tf.reduce_max(tf.pad(lengths, [[0, 1]]))
+
+    def find(self, texts: tf.Tensor, since: tf.Tensor) -> tf.Tensor:
+        r"""Finds the first string in each text, of those that have just come.
+
+        A string that is longer than the text is not looked at, so the work is by the
+        length of texts, and of strings that may be in them.
 
         Args:
             texts: string (B,).
+            since: int32 (B,), bytes after which a string has to end.
 
         Returns:
-            int32 (B,), in bytes; the text's length where none is in it.
+            int32 (B,), the byte that it begins at, or the text's length.
 
         Example:
-        >>> stops = Stops.of(tf.constant(["b\x1fd", "", "x"]))
-        >>> stops.find(tf.constant(["abcd", "abcd", "abcd"])).numpy().tolist()
-        [1, 4, 4]
+        >>> stops = Stops.of(tf.constant(["b\x1fd", "", "x", "b"]))
+        >>> texts = tf.constant(["abcd", "abcd", "abcd", "abcd"])
+        >>> stops.find(texts, tf.constant([0, 0, 0, 2])).numpy().tolist()
+        [1, 4, 4, 4]
         """
-        length = tf.shape(self.values)[2]
-        letters = _bytes(texts, width=1)
-        size = tf.shape(letters)[1]
-        beyond = tf.fill([tf.shape(letters)[0], length], _NOTHING)
-        letters = tf.concat([letters, beyond], axis=1)
-        offsets = tf.range(size)[:, None] + tf.range(length)[None]  # (N, L)
-        windows = tf.gather(letters, offsets, axis=1)[:, None]  # (B, 1, N, L)
-        values = self.values[:, :, None]  # (B, S, 1, L)
-        same = tf.reduce_all((windows == values) | (values == _NOTHING), axis=3)
-        found = same & (self.lengths > 0)[:, :, None]  # (B, S, N)
-        places = tf.where(tf.reduce_any(found, axis=1), tf.range(size), size)
         ends = tf.strings.length(texts)
-        return tf.minimum(tf.reduce_min(places, axis=1), ends)
-
-    def are_in(self, texts: tf.Tensor) -> tf.Tensor:
-        """Whether one of them is in each text: bool (B,)."""
-        return self.find(texts) < tf.strings.length(texts)
-
-
-def _bytes(texts: tf.Tensor, width: int) -> tf.Tensor:
-    """int32 (N, W), the bytes of each text, then -1; at least `width` wide."""
-    letters: Any = tf.strings.bytes_split(texts)
-    values = tf.cast(tf.io.decode_raw(letters.values, tf.uint8), tf.int32)
-    rows = letters.with_values(tf.reshape(values, [-1]))
-    longest = tf.reduce_max(tf.pad(rows.row_lengths(), [[0, 1]]))
-    shape = tf.stack([-1, tf.maximum(longest, width)])
-    return rows.to_tensor(_NOTHING, shape=shape)
+        since = tf.clip_by_value(since, 0, ends)
+        lengths = tf.strings.length(self.strings)
+        possible = (lengths > 0) & (lengths <= ends[:, None])
+        chosen = tf.cast(tf.where(possible), tf.int32)  # (P, 2), text and string
+        rows, strings = chosen[:, 0], tf.gather_nd(self.strings, chosen)
+        sizes = tf.strings.length(strings)
+        # Of a text only as much is copied as the longest of these reaches back.
+        reach = tf.reduce_max(tf.pad(sizes, [[0, 1]]))
+        cut = tf.maximum(since - reach, 0)
+        tails = tf.strings.substr(texts, cut, ends - cut)
+        width = tf.reduce_max(tf.pad(ends - since, [[0, 1]]))
+        steps = tf.range(1, width + 1)[None]  # (1, W)
+        stop_ends = tf.gather(since, rows)[:, None] + steps  # (P, W)
+        begins = stop_ends - sizes[:, None]
+        inside = (begins >= 0) & (stop_ends <= tf.gather(ends, rows)[:, None])
+        found = tf.strings.substr(
+            tf.repeat(tf.gather(tails, rows)[:, None], width, axis=1),
+            tf.where(inside, begins - tf.gather(cut, rows)[:, None], 0),
+            tf.where(inside, sizes[:, None], 0),
+        )
+        same = inside & (found == strings[:, None])
+        last = tf.gather(ends, rows)[:, None]
+        places = tf.reduce_min(tf.where(same, begins, last), axis=1)
+        return tf.tensor_scatter_nd_min(ends, rows[:, None], places)

@@ -20,6 +20,7 @@ from serving.buckets import widths
 from serving.images.samples import sample_images
 from serving.server.models.warming import FILE, MOST, Inputs
 from serving.tasks.gaps import FillGaps
+from serving.tasks.generating import Generating
 from serving.tasks.image_classification import ImageClassification
 from serving.tasks.interface import Endpoint, Task
 from serving.tasks.masked import FillMask
@@ -36,6 +37,10 @@ _WISHES = {
     "top_k": 2,
     "top_p": 0.9,
     "seed": 0,
+    "min_p": 0.1,
+    "repetition_penalty": 1.1,
+    "no_repeat_ngram_size": 2,
+    "logit_bias": "0:1",
     "stop": "stop",
     "num_beams": 2,
     "length_penalty": 1.0,
@@ -109,8 +114,9 @@ def _texts(task: Task) -> dict[int, str]:
     lengths = tokenize.function(*map(tf.constant, columns))["length"].numpy()
     fit = {width: np.flatnonzero(lengths <= width - _FRAME) for width in known[:-1]}
     found = {width: texts[places.max(initial=0)] for width, places in fit.items()}
-    # What is too long is cut to the widest.
-    found[known[-1]] = texts[-1]
+    # What is too long is cut to the widest; but a prompt has to leave room.
+    last = np.flatnonzero(lengths <= known[-1] - _FRAME).max(initial=0)
+    found[known[-1]] = texts[last if isinstance(task, Generating) else -1]
     mark = _MARKS.get(type(task))
     return {w: f"{mark} {text}" if mark else text for w, text in found.items()}
 
@@ -118,6 +124,7 @@ def _texts(task: Task) -> dict[int, str]:
 def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
     """Of one text of a width."""
     found: dict[str, np.ndarray] = {}
+    writes = any(spec.name == "max_new_tokens" for spec in endpoint.inputs)
     for spec in endpoint.inputs:
         input_name: Any = spec.name  # is given to each
         match input_name.removeprefix("encoder_").removeprefix("decoder_"):
@@ -127,7 +134,7 @@ def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
             case "masked_positions":
                 value = [[0]]
             case "length" | "prefix_length":
-                value = [width]
+                value = [max(width - _NEW_TOKENS, 1) if writes else width]
             case "words":
                 value = [text.split() or [_LETTER]]
             case "second_text" | "target_text" | "question":

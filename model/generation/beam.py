@@ -45,7 +45,7 @@ class Searches(NamedTuple):
     """What each of `B` rows asks for.
 
     Attributes:
-        max_new_tokens: int32 `(B,)`, at least 1.
+        max_new_tokens: int32 `(B,)`; 0 for an empty text.
         num_beams: int32 `(B,)`, at least 1.
         length_penalty: float32 `(B,)`.
     """
@@ -236,7 +236,7 @@ class _Step:
         texts = ops.slice(history.token_ids, (0, history.prompt_length), size)
         # Divided by its length, what may not be written would look like a bad text.
         possible = sums > NEVER / 2
-        scores = sums / length**self.length_penalty
+        scores = sums / ops.maximum(length, 1) ** self.length_penalty
         return Finished(
             ops.reshape(texts, (*ops.shape(sums), self.room)),
             ops.where(possible, ops.cast(length, "int32"), 0),

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from model.generation.adjustments import Texts
 from model.generation.caches import join_rows, move_columns, move_slots
 from model.generation.interface import Steps
-from model.generation.requests import Requests, choose
+from model.generation.requests import Requests, choose, map_requests
 
 # Free columns that are made at once: each time all keys and values are copied.
 ROOM = 32
@@ -136,7 +137,7 @@ def join(running: Running, others: Running) -> Running:
         both(first.num_tokens, second.num_tokens),
         both(first.num_new, second.num_new),
         length,
-        Requests(*both(tuple(first.requests), tuple(second.requests))),
+        map_requests(both, first.requests, second.requests),
         join_rows(first.cache, second.cache),
     )
 
@@ -155,15 +156,22 @@ def keep(running: Running, rows: Any) -> Running:
         num_tokens,
         take(running.num_new),
         running.length,
-        Requests(*take(tuple(running.requests))),
+        map_requests(take, running.requests),
         take(running.cache),
     )
     return _move(kept, length - running.length, length + ROOM)
 
 
 def _append(running: Running, logits: Any) -> Running:
-    token = choose(logits, running.requests, running.num_new)
     columns = ops.arange(running.columns, dtype="int32")
+
+    def read():
+        first = ops.expand_dims(running.length - running.num_tokens, 1)
+        real = ops.logical_and(columns >= first, columns < running.length)
+        return Texts(running.token_ids, real, running.length)
+
+    requests = running.requests
+    token = choose(logits, requests, running.num_new, read, requests.adjusted())
     here = ops.expand_dims(ops.equal(columns, running.length), 0)
     return running._replace(
         token_ids=ops.where(here, ops.expand_dims(token, 1), running.token_ids),

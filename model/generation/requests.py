@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from configs.generation import GenerationConfig
+from model.generation.adjustments import Adjustments, Texts, adjust
 from model.generation.history import History
 from model.generation.interface import Steps
 from model.generation.processors import Rules
 from model.generation.random import CHOICE
-from model.generation.sampling import draw, highest, keep_likeliest
+from model.generation.sampling import draw, highest, keep_likeliest, keep_min_p
 from model.kernels.cache_update import loop_with_cache
 
 
@@ -22,11 +23,14 @@ class Requests(NamedTuple):
     """What each of `B` rows asks for.
 
     Attributes:
-        max_new_tokens: int32 `(B,)`, at least 1.
+        max_new_tokens: int32 `(B,)`; 0 for an empty text.
         temperature: float32 `(B,)`; 0 takes the likeliest token, always.
         top_k: int32 `(B,)`, draw among so many of the likeliest; 0 for all.
         top_p: float32 `(B,)`, draw among those that together are so probable.
         seeds: int32 `(B,)`, where tokens are drawn.
+        min_p: float32 `(B,)`, draw among those that are so likely beside the likeliest;
+            0 for all. None: no row asks for it.
+        adjustments: What is done to the scores before. None: nothing.
     """
 
     max_new_tokens: Any
@@ -34,6 +38,24 @@ class Requests(NamedTuple):
     top_k: Any
     top_p: Any
     seeds: Any
+    min_p: Any = None
+    adjustments: Adjustments | None = None
+
+    def adjusted(self) -> Any:
+        """Tells if a row asks for adjustments: bool scalar, the same at each token."""
+        return False if self.adjustments is None else self.adjustments.any()
+
+
+def map_requests(function: Callable[..., Any], *requests: Requests) -> Requests:
+    """Applies a function to each column of some requests that have the same ones."""
+    *columns, adjustments = zip(*requests, strict=True)
+    found: Any = [
+        None if column[0] is None else function(*column) for column in columns
+    ]
+    if adjustments[0] is not None:
+        parts = zip(*adjustments, strict=True)
+        found.append(Adjustments(*(function(*part) for part in parts)))
+    return Requests(*found)
 
 
 class Written(NamedTuple):
@@ -102,9 +124,13 @@ def write_requests(
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(token_ids, padding_mask, slots)
     rules = Rules(config, logits.shape[-1])
+    adjusted = requests.adjusted()
 
     def extend(logits, history, closed, finished, lengths):
-        token = choose(logits, requests, history.num_new)
+        def read():
+            return Texts(history.token_ids, history.filled, history.length)
+
+        token = choose(logits, requests, history.num_new, read, adjusted)
         token = ops.where(closed, pad_token_id, token)
         open_rows = ops.logical_not(closed)
         lengths = lengths + ops.cast(open_rows, "int32")
@@ -127,13 +153,20 @@ def write_requests(
 
     lengths = ops.zeros_like(token_ids[:, 0])
     none = ops.zeros_like(lengths, dtype="bool")
-    start = extend(logits, history, none, none, lengths)
+    closed = requests.max_new_tokens < 1
+    start = extend(logits, history, closed, none, lengths)
     history, _, finished, lengths = loop_with_cache(go_on, body, start, cache)
     new = history.new_tokens(lengths, room, pad_token_id)
     return Written(new, lengths, finished)
 
 
-def choose(logits: Any, requests: Requests, place: Any) -> Any:
+def choose(
+    logits: Any,
+    requests: Requests,
+    place: Any,
+    read: Callable[[], Texts],
+    adjusted: Any,
+) -> Any:
     """The next token of each row: int32 `(B,)`.
 
     Args:
@@ -141,7 +174,23 @@ def choose(logits: Any, requests: Requests, place: Any) -> Any:
         requests: What each row asks for.
         place: Which new token it is, counted from 0; int32 scalar, or `(B,)` where rows
             began at different times.
+        read: What was written so far; called only where it is asked for.
+        adjusted: `requests.adjusted()`, which a loop finds out once.
     """
+    drawn, wanted = ops.any(requests.temperature > 0), requests.adjustments
+    if wanted is None:
+        return _choose(logits, requests, place, drawn)
+
+    def asked():
+        scores = adjust(logits, wanted, read, adjusted)
+        return _choose(scores, requests, place, drawn)
+
+    # One condition alone where nobody asks for anything.
+    some = ops.logical_or(drawn, adjusted)
+    return ops.cond(some, asked, lambda: highest(logits))
+
+
+def _choose(logits: Any, requests: Requests, place: Any, some_drawn: Any) -> Any:
     drawn = requests.temperature > 0
 
     def any_draw():
@@ -149,12 +198,21 @@ def choose(logits: Any, requests: Requests, place: Any) -> Any:
         temperature = ops.where(drawn, requests.temperature, 1.0)
         scores = logits / ops.expand_dims(temperature, 1)
         narrowed = ops.logical_or(requests.top_k > 0, requests.top_p < 1)
+        if requests.min_p is not None:
+            narrowed = ops.logical_or(narrowed, requests.min_p > 0)
         scores = ops.cond(
             ops.any(ops.logical_and(drawn, narrowed)),
-            lambda: keep_likeliest(scores, requests.top_k, requests.top_p),
+            lambda: _narrowed(scores, requests),
             lambda: scores,
         )
         token = draw(scores, requests.seeds, place, CHOICE)
         return ops.where(drawn, token, highest(logits))
 
-    return ops.cond(ops.any(drawn), any_draw, lambda: highest(logits))
+    return ops.cond(some_drawn, any_draw, lambda: highest(logits))
+
+
+def _narrowed(scores: Any, requests: Requests) -> Any:
+    kept = keep_likeliest(scores, requests.top_k, requests.top_p)
+    if requests.min_p is None:
+        return kept
+    return keep_min_p(kept, ops.expand_dims(requests.min_p, 1))

@@ -121,7 +121,9 @@ class RemoteClient(Client, Protocol):
 
         Args:
             wishes: The model's texts, such as `text`, and any of `max_new_tokens`,
-                `temperature`, `top_k`, `top_p`, `seed` and `stop`, a list of strings.
+                `temperature`, `top_k`, `top_p`, `min_p`, `seed`, `repetition_penalty`,
+                `no_repeat_ngram_size`, `logit_bias`, such as `"11:2.5"`, and `stop`, a
+                list of strings.
 
         Yields:
             The parts, then the whole.

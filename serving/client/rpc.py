@@ -33,6 +33,9 @@ _WISHES = {
     "top_k": tf.int32,
     "top_p": tf.float32,
     "seed": tf.int32,
+    "min_p": tf.float32,
+    "repetition_penalty": tf.float32,
+    "no_repeat_ngram_size": tf.int32,
 }
 # What gRPC tells of a certificate, for which it has no code.
 _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")

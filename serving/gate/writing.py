@@ -29,10 +29,11 @@ from serving.gate.rows import (
 )
 from serving.gate.texts import written_texts
 from serving.phone_writing import PhoneWriter, Written
+from serving.tasks.wishes import DEFAULTS, SPECS, STOP
 from serving.trained import Trained
 
 NEW_TOKENS = 12
-_WISHES = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0, "stop": ""}
+_WISHES = {name: DEFAULTS[name] for name in (str(s.name) for s in [*SPECS[1:], STOP])}
 _SEARCH = {"num_beams": 3, "length_penalty": 1.0}
 
 
@@ -43,7 +44,7 @@ class Expected:
     Attributes:
         texts: The text, or both.
         ids: int32 (T,), as `tokenize` gives them.
-        read: int32 (T',), what the model reads of them.
+        read: int32 (T',), what an encoder reads of them.
         before: int32 (P,), what the decoder's row begins with.
     """
 
@@ -69,6 +70,8 @@ class WritingJudge:
         longest = trained.config.model.max_sequence_length
         self.number = min(NEW_TOKENS, longest // 2)
         self.expected = [self._expect(one) for one in texts]
+        # What is written on from has to leave room for it.
+        self.prompts = [self._expect(self._short(one)) for one in texts]
         # Forms are to write the same, and Keras is asked about it once.
         self._known_logits: dict[tuple[bytes, ...], np.ndarray] = {}
         self._known_scores: dict[tuple[str, ...], tuple[float, int]] = {}
@@ -95,10 +98,10 @@ class WritingJudge:
 
     def written_rows(self, form: str, ask: AskTexts) -> list[Row]:
         """Comparisons with what `generate` answers."""
-        columns = self._columns(self.expected)
+        columns = self._columns(self.prompts)
         answers = ask("generate", {**columns, **self._wishes(_WISHES)})
         lost, badly_ended, other_text = 0.0, 0, 0
-        for row, one in enumerate(self.expected):
+        for row, one in enumerate(self.prompts):
             length = answers["length"][row]
             new = answers["token_ids"][row, :length]
             scores = log_softmax(self._logits(one, new))  # (N, V)
@@ -115,10 +118,10 @@ class WritingJudge:
 
     def _search_rows(self, form: str, ask: AskTexts) -> list[Row]:
         """Which text is the likeliest, rounding may decide; not how likely one is."""
-        columns = self._columns(self.expected)
+        columns = self._columns(self.prompts)
         answers = ask("search", {**columns, **self._wishes(_SEARCH)})
         off, badly_ended = 0.0, 0
-        for row, one in enumerate(self.expected):
+        for row, one in enumerate(self.prompts):
             new = answers["token_ids"][row, : answers["length"][row]]
             scores = log_softmax(self._logits(one, new))
             expected = scores[np.arange(len(new)), new].mean()
@@ -148,7 +151,7 @@ class WritingJudge:
         writer, limits = PhoneWriter(model), self.tolerance
         answers, references = [], []
         lost, badly_ended = 0.0, 0
-        for given in self.expected:
+        for given in self.prompts:
             one, written = self._written_on_phone(writer, given)
             new = written.token_ids
             scores = log_softmax(self._logits(one, new))  # (N, V)
@@ -170,10 +173,10 @@ class WritingJudge:
         return [*rows, at_most(form, "ends, texts that differ", badly_ended, 0)]
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
-        return ask("serving_default", self._columns(self.expected[:1]))
+        return ask("serving_default", self._columns(self.prompts[:1]))
 
     def ask_phone_once(self, model: PhoneModel) -> Written:
-        return self._written_on_phone(PhoneWriter(model), self.expected[0])[1]
+        return self._written_on_phone(PhoneWriter(model), self.prompts[0])[1]
 
     def _phone_number(self, writer: PhoneWriter) -> int:
         """New tokens for which a phone's cache leaves room."""
@@ -209,8 +212,17 @@ class WritingJudge:
             return Expected(texts, ids, ids, np.array([self._go()], np.int32))
         begin = [special.begin] if special.begin not in (None, special.end) else []
         ids = np.array([*begin, *ids] or [special.end], np.int32)
-        room = trained.config.model.max_sequence_length - self.number
-        return Expected(texts, ids, ids[-room:], ids[-room:])
+        return Expected(texts, ids, ids, ids)
+
+    def _short(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """A prompt's beginning, if it is so long that it leaves no room."""
+        if not self.goes_on:
+            return texts
+        (text,) = texts
+        room = self.trained.config.model.max_sequence_length - self.number
+        while (length := len(self._expect((text,)).ids)) > room:
+            text = text[: min(len(text) * room // length, len(text) - 1)]
+        return (text,)
 
     def _logits(self, one: Expected, new: np.ndarray) -> np.ndarray:
         """Keras's scores (N, V) of the token that comes where each new one stands."""

@@ -148,6 +148,21 @@ def _add_ways(how: Any) -> None:
         help="that an answer may take; 30 if left out",
     )
     how.add_argument(
+        "--max-stop-strings",
+        metavar="N",
+        type=at_least_one,
+        default=64,
+        help="strings that may end a text; requests with more are refused; 64 if left "
+        "out",
+    )
+    how.add_argument(
+        "--max-stop-bytes",
+        metavar="N",
+        type=at_least_one,
+        default=1024,
+        help="of each of these strings; 1024 if left out",
+    )
+    how.add_argument(
         "--poll",
         metavar="SECONDS",
         type=at_least_one,
@@ -214,6 +229,7 @@ def serve(arguments: argparse.Namespace) -> None:
     from serving.server.models.config_files import read_batching, read_models
     from serving.server.run import Addresses, run
     from serving.server.settings import Limits, Settings
+    from serving.server.stop_limits import StopLimits
     from serving.server.tokens import Right, Tokens
 
     if arguments.model_config_file:
@@ -237,6 +253,10 @@ def serve(arguments: argparse.Namespace) -> None:
             text_bytes=arguments.max_text_bytes,
             rows=arguments.max_rows,
             answer_seconds=float(arguments.timeout),
+            stops=StopLimits(
+                strings=arguments.max_stop_strings,
+                string_bytes=arguments.max_stop_bytes,
+            ),
         ),
         poll_seconds=float(arguments.poll),
         model_config_file=arguments.model_config_file,

@@ -29,7 +29,7 @@ class Failure(Exception):
         code: One of gRPC's.
         message: For the client.
         http: The status over REST.
-        reason: Which limit it would have gone beyond, for the metrics.
+        reason: The limit that a request is beyond, for the metrics.
 
     Example:
     >>> failure = Failure(StatusCode.NOT_FOUND, "Servable not found")

@@ -193,7 +193,7 @@ class RestApi:
                 asked = await _aside(
                     len(body) > _LARGE_BODY,
                     lambda: read_predict(
-                        body, lambda name: self._service.dtypes(target, name)
+                        body, lambda name: self._service.taken(target, name)
                     ),
                 )
                 predicted = await self._service.predict(

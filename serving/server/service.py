@@ -21,8 +21,10 @@ from tensorflow_serving.apis import (
 from serving.server import inference
 from serving.server.amounts import check_amounts, check_examples
 from serving.server.contract.examples import serialized_examples
+from serving.server.contract.json_requests import Taken
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import asked_spec, model_spec, target_of
+from serving.server.contract.stop_lists import STOP, list_of, rows_of_lists
 from serving.server.deadlines import Deadline
 from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
@@ -115,8 +117,8 @@ class Service:
         most = self._limits.answer_seconds
         return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
 
-    def dtypes(self, target: Target, signature: str) -> dict[str, int]:
-        """The types of a signature's inputs, for the reader of JSON.
+    def taken(self, target: Target, signature: str) -> Taken:
+        """Inputs of a signature, for the reader of JSON.
 
         Raises:
             Failure: There is no such model or signature.
@@ -128,7 +130,7 @@ class Service:
                     f'Serving signature name: "{signature or DEFAULT}" not found in '
                     "signature def"
                 )
-            return found.dtypes
+            return found.taken
 
     async def predict(
         self,
@@ -143,7 +145,7 @@ class Service:
         Args:
             target: The model.
             signature: Empty for the default one.
-            inputs: All that it takes.
+            inputs: All that it takes and has no default for.
             output_filter: The outputs that are wanted; all if empty.
             deadline: Until when; the server's time from now if left out.
 
@@ -155,6 +157,7 @@ class Service:
             if found is None:
                 message = f'Serving signature key "{signature or DEFAULT}" not found.'
                 raise Failure(StatusCode.FAILED_PRECONDITION, message)
+            inputs = self._with_stops(found, found.completed(inputs))
             found.check_inputs(inputs)
             check_amounts(inputs, self._limits)
             names = found.choose_outputs(output_filter)
@@ -204,6 +207,7 @@ class Service:
         ):
             request = await read(version, begin_signature(loaded.signatures))
             check_amounts(request.inputs, self._limits)
+            self._limits.stops.check(request.stops)
             stream = Stream(request, deliver)
             loaded.write(stream)
             try:
@@ -346,6 +350,21 @@ class Service:
         for version in versions:
             _add_status(response, version)
         return response
+
+    def _with_stops(self, signature: Signature, inputs: Arrays) -> Arrays:
+        """Joins the stop strings of each text, if they are allowed.
+
+        Raises:
+            Failure: They are beyond a limit.
+        """
+        stops = inputs.get(STOP)
+        if stops is None or STOP not in signature.forms or stops.dtype.kind != "O":
+            return inputs
+        if stops.ndim == 2:
+            stops = rows_of_lists(stops)
+        for joined in stops.ravel():
+            self._limits.stops.check(list_of(joined))
+        return {**inputs, STOP: stops}
 
     def _offer(self, target: Target, entry: Callable[[], Entry]) -> None:
         if self.log is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.recording.settings import LogSettings
+from serving.server.stop_limits import StopLimits
 from serving.server.tokens import Tokens
 
 
@@ -20,6 +21,7 @@ class Limits:
         body_seconds: That a body may take to come.
         answer_seconds: That an answer may take.
         drain_seconds: That requests may still take when the server is told to stop.
+        stops: Of the strings that end a text.
     """
 
     body_bytes: int = 16 * 2**20
@@ -28,6 +30,7 @@ class Limits:
     body_seconds: float = 30.0
     answer_seconds: float = 30.0
     drain_seconds: float = 30.0
+    stops: StopLimits = field(default_factory=StopLimits)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,18 +26,22 @@ _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 class Continuation(Generating):
     """The signatures of a causal language model.
 
-    Of a prompt that leaves no room for the new tokens the last ones are read.
+    A prompt is read whole, and as many new tokens are written as it leaves room for, if
+    so many are wanted. One that leaves no room is refused.
 
     Shapes: `B` texts, `T` tokens of the longest, `N` new tokens of the longest.
 
     - `serving_default`: `text`, string (B,) → `generated_text` string (B,), how it goes
       on, by the run's `evaluation.method`; `token_ids` int32 (B, N) and `length` int32
       (B,), the new tokens; `finished` bool (B,), whether it came to an end by itself;
-      `truncated` bool (B,), whether the beginning of the prompt was not read.
-    - `generate`: `text`, `max_new_tokens`, `temperature` (0 for the likeliest token),
-      `top_k` (0 for all), `top_p`, `seed` and `stop`, (B,) each → the same. `stop` is
-      a string that ends a text and is not part of it; several have `stops.SEPARATOR`
-      between them.
+      `truncated` bool (B,), whether the beginning of the prompt was not read: no
+      token was wanted, and it is longer than what the model reads.
+    - `generate`: `text`, `max_new_tokens` (-1 for the default), `temperature` (0 for
+      the likeliest token), `top_k` (0 for all), `top_p`, `seed`, `min_p`,
+      `repetition_penalty` (1 for none), `no_repeat_ngram_size` (0 for none),
+      `logit_bias` (such as `"11:2.5,50256:-100"`) and `stop`, (B,) each, or one value
+      for all texts → the same. `stop` is a string that ends a text and is not part of
+      it; several have `stops.SEPARATOR` between them.
     - `search`: `text`, `max_new_tokens`, `num_beams` and `length_penalty`, (B,) each →
       the same, the likeliest text that a beam search finds, and `score` float32 (B,):
       its log-probability divided by its length to the power `length_penalty`.
@@ -65,7 +69,7 @@ class Continuation(Generating):
         self.tokenizer = trained.tokenizer
         self.max_length = config.model.max_sequence_length
         most = self.max_length - 1  # a prompt has one token at least
-        wanted = config.evaluation.max_new_tokens or min(_MOST, self.max_length // 2)
+        wanted = config.evaluation.max_new_tokens or _MOST
         evaluation, seed = config.evaluation, config.seed
         writer = Writer(trained.tokenizer, evaluation, min(wanted, most), seed)
         super().__init__(writer, most)
@@ -78,17 +82,16 @@ class Continuation(Generating):
         assert not source
         return decoder_steps(self.model, keep_hidden=keep_hidden)
 
-    def from_texts(self, texts: Any, number: tf.Tensor) -> tuple[Given, tf.Tensor]:
-        return self._prompts(self._beginnings(*texts), number)
+    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
+        return self._prompts(self._beginnings(*texts))
 
-    def from_ids(
-        self, token_ids: tf.Tensor, length: tf.Tensor, number: tf.Tensor
-    ) -> Given:
-        return self._prompts(first_in_rows(token_ids, length), number)[0]
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
+        return self._prompts(first_in_rows(token_ids, length))[0]
 
     def example(self, rows: int, width: int) -> Given:
         ids = tf.ones([rows, width], tf.int32)
-        return Given(ids, ids, _Ragged.from_tensor(ids))
+        room = tf.fill([rows], self.most)
+        return Given(ids, ids, _Ragged.from_tensor(ids), room)
 
     def endpoints(self) -> dict[str, Endpoint]:
         return {
@@ -147,10 +150,11 @@ class Continuation(Generating):
     def _beginnings(self, text: tf.Tensor) -> tf.RaggedTensor:
         return beginnings(self.tokenizer.tokenize(text), self.tokenizer)
 
-    def _prompts(
-        self, tokens: tf.RaggedTensor, number: tf.Tensor
-    ) -> tuple[Given, tf.Tensor]:
-        most, pad = self.max_length - number, self.tokenizer.special.pad
+    def _prompts(self, tokens: tf.RaggedTensor) -> tuple[Given, tf.Tensor]:
+        lengths = tf.cast(tokens.row_lengths(), tf.int32)
+        most = tf.fill(tf.shape(lengths), self.max_length)
+        pad = self.tokenizer.special.pad
         prompts = Prompts.of(tokens, most, self.max_length, pad)
-        given = Given(prompts.token_ids, prompts.padding_mask, prompts.tokens)
+        room = self.max_length - lengths
+        given = Given(prompts.token_ids, prompts.padding_mask, prompts.tokens, room)
         return given, prompts.truncated

@@ -7,22 +7,21 @@ one for what is searched, traced once, and the signatures call them.
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 
 from configs.generation import GreedyConfig
 from model.generation.interface import Steps
-from model.generation.requests import Requests
 from model.kernels import is_plain
-from serving.stops import Stops
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tasks.searching import SEARCH_SPECS, Search
 from serving.tasks.streaming import Prepared, Streaming
-from serving.tasks.wishes import SPECS, STOP, Wishes
+from serving.tasks.wishes import SPECS, STOP, Wishes, limits
 from serving.tasks.writing import Texts, Writer
 
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
+_Wanted = TypeVar("_Wanted", Wishes, Search)
 
 
 class Given(NamedTuple):
@@ -32,12 +31,15 @@ class Given(NamedTuple):
         token_ids: int32 (B, P), padded on the left.
         padding_mask: int32 (B, P), 0 for padding.
         tokens: int32 (B, None), what the new text is read together with.
+        room: int32 (B,), new tokens for which each leaves room; of one that is too long
+            0 or less.
         source: What else the model reads, such as an encoder's ids and their lengths.
     """
 
     token_ids: tf.Tensor
     padding_mask: tf.Tensor
     tokens: tf.RaggedTensor
+    room: tf.Tensor
     source: tuple[tf.Tensor, ...] = ()
 
 
@@ -65,18 +67,15 @@ class Generating:
         """The model, for what is given beside the prompts."""
         raise NotImplementedError
 
-    def from_texts(self, texts: Any, number: tf.Tensor) -> tuple[Given, tf.Tensor]:
+    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
         """What is written on from, and which texts are cut: bool (B,).
 
         Args:
             texts: Columns (B,), as `texts` names them.
-            number: int32 (B,), how many tokens may be written to each.
         """
         raise NotImplementedError
 
-    def from_ids(
-        self, token_ids: tf.Tensor, length: tf.Tensor, number: tf.Tensor
-    ) -> Given:
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
         """The same of ids (B, T) and their lengths (B,)."""
         raise NotImplementedError
 
@@ -88,15 +87,21 @@ class Generating:
     def streaming(self) -> Streaming:
         """Writes a token at a time."""
 
-        def prepare(texts: Any, number: tf.Tensor) -> Prepared:
-            given, truncated = self.from_texts(texts, number)
-            return Prepared(self.steps(*given.source), given, truncated)
+        def prepare(texts: Any, wanted: Wishes) -> Prepared:
+            given, truncated = self.from_texts(texts)
+            requests = self._limited(wanted, given).requests
+            return Prepared(self.steps(*given.source), given, truncated, requests)
 
         def example(rows: int, width: int) -> Prepared:
             given = self.example(rows, width)
-            return Prepared(self.steps(*given.source), given, tf.fill([rows], False))
+            truncated = tf.fill([rows], False)
+            requests = Wishes.none(rows).requests
+            return Prepared(self.steps(*given.source), given, truncated, requests)
 
-        return Streaming(self.writer, self.texts, self.most, prepare, example)
+        def read(wishes: Any, texts: tf.Tensor) -> Wishes:
+            return self._wishes((*wishes, tf.fill(tf.shape(texts), "")), texts)
+
+        return Streaming(self.writer, self.texts, read, prepare, example)
 
     def writing_endpoints(self) -> dict[str, Endpoint]:
         """The signatures that write."""
@@ -112,22 +117,21 @@ class Generating:
 
     def answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `serving_default`."""
-        config = self.writer.config
-        number = tf.fill(tf.shape(texts[0]), config.max_new_tokens)
-        given, truncated = self.from_texts(texts, number)
-        if isinstance(config.method, GreedyConfig):
-            found = self._written(given, _no_wishes(number))
+        given, truncated = self.from_texts(texts)
+        wanted = self._limited(Wishes.none(tf.size(texts[0])), given)
+        if isinstance(self.writer.config.method, GreedyConfig):
+            found = self._written(given, wanted)
         else:
             steps = self.steps(*given.source, keep_hidden=self.writer.keeps_hidden)
-            found = self.writer.write(steps, given)
+            found = self.writer.write(steps, given, wanted.requests.max_new_tokens)
         return {**found._asdict(), "truncated": truncated}
 
     def generate(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `generate`."""
         texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        wanted = Wishes.of(wishes, self.most)
-        given, truncated = self.from_texts(texts, wanted.requests.max_new_tokens)
-        found = self._written(given, wanted)
+        wanted = self._wishes(wishes, texts[0])
+        given, truncated = self.from_texts(texts)
+        found = self._written(given, self._limited(wanted, given))
         return {**found._asdict(), "truncated": truncated}
 
     def generate_ids(
@@ -135,26 +139,44 @@ class Generating:
     ) -> dict[str, tf.Tensor]:
         """The signature `generate_ids`."""
         none = tf.fill(tf.shape(length), "")
-        wanted = Wishes.of((*wishes, none), self.most)
-        given = self.from_ids(token_ids, length, wanted.requests.max_new_tokens)
-        return self._written(given, wanted).ids()
+        wanted = self._wishes((*wishes, none), length)
+        given = self.from_ids(token_ids, length)
+        return self._written(given, self._limited(wanted, given)).ids()
 
     def search(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `search`."""
         texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        wanted = Search.of(wishes, self.most)
-        given, truncated = self.from_texts(texts, wanted.searches.max_new_tokens)
-        found, score = self._searched(given, wanted)
+        wanted = Search.of(wishes, tf.size(texts[0]))
+        given, truncated = self.from_texts(texts)
+        found, score = self._searched(given, self._limited(wanted, given))
         return {**found._asdict(), "score": score, "truncated": truncated}
 
     def search_ids(
         self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The signature `search_ids`."""
-        wanted = Search.of(wishes, self.most)
-        given = self.from_ids(token_ids, length, wanted.searches.max_new_tokens)
-        found, score = self._searched(given, wanted)
+        wanted = Search.of(wishes, tf.size(length))
+        given = self.from_ids(token_ids, length)
+        found, score = self._searched(given, self._limited(wanted, given))
         return {**found.ids(), "score": score}
+
+    def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> Wishes:
+        """Reads the inputs that clients send, of texts as many as some rows."""
+
+        def read(wishes: tuple[tf.Tensor, ...], number: tf.Tensor) -> Wishes:
+            return Wishes.of(wishes, number, self.writer.tokenizer.vocabulary_size)
+
+        return self._once("wishes", read)(wishes, tf.size(rows))
+
+    def _limited(self, wanted: _Wanted, given: Given) -> _Wanted:
+        """With no more new tokens than each prompt leaves room for."""
+        number = limits(
+            wanted[0].max_new_tokens,
+            given.room,
+            self.most,
+            self.writer.config.max_new_tokens,
+        )
+        return wanted.at_most(number)
 
     def _written(self, given: Given, wanted: Wishes) -> Texts:
         def write(given: Given, wanted: Wishes) -> Texts:
@@ -175,17 +197,3 @@ class Generating:
         if key not in self._traced:
             self._traced[key] = tf.function(function, autograph=False)
         return self._traced[key]
-
-
-def _no_wishes(number: tf.Tensor) -> Wishes:
-    """Of clients that say nothing: the likeliest tokens.
-
-    Args:
-        number: int32 (B,), how many at most.
-    """
-    none = tf.zeros_like(number)
-    rows = tf.shape(number)
-    likeliest = Requests(
-        number, tf.fill(rows, 0.0), none, tf.fill(rows, 1.0), seeds=none
-    )
-    return Wishes(likeliest, Stops.of(tf.fill(rows, "")))

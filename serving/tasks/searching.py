@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from model.generation.beam import Searches
-from serving.tasks.wishes import MAX_NEW_TOKENS, check, largest
+from serving.tasks.wishes import LEFT_OUT, MAX_NEW_TOKENS, check, largest, of_rows
 
 # Each beam has a cache of its own: a client must not be able to ask for any number.
 MOST_BEAMS = 16
@@ -25,31 +25,40 @@ class Search(NamedTuple):
 
     Attributes:
         searches: Checked.
-        room: Tokens of the longest text there may be: int32 scalar, at least 1.
-        width: Beams of the text that has most: int32 scalar, at least 1.
     """
 
     searches: Searches
-    room: tf.Tensor
-    width: tf.Tensor
 
     @classmethod
-    def of(cls, wishes: tuple[Any, ...], most: int) -> "Search":
+    def of(cls, wishes: tuple[Any, ...], rows: tf.Tensor) -> "Search":
         """From the inputs of a signature, in the order of `SEARCH_SPECS`.
 
         Fails in the graph with `InvalidArgument` where a number cannot be meant.
 
         Args:
             wishes: The inputs.
-            most: The largest `max_new_tokens` there may be.
+            rows: int32 scalar, `B`; one number may be for all texts.
         """
+        wishes = of_rows(wishes, rows)
         number, num_beams, length_penalty = wishes
         checks = [
-            check("max_new_tokens", number, 1, most),
+            check("max_new_tokens", number, LEFT_OUT, tf.int32.max),
             check("num_beams", num_beams, 1, MOST_BEAMS),
             check("length_penalty", length_penalty, -10, 10),
         ]
         with tf.control_dependencies(checks):
-            searches = Searches(*map(tf.identity, wishes))
-        room, width = map(largest, searches[:2])
-        return cls(searches, room, width)
+            return cls(Searches(*map(tf.identity, wishes)))
+
+    @property
+    def room(self) -> tf.Tensor:
+        """Tokens of the longest text there may be: int32 scalar, at least 1."""
+        return largest(self.searches.max_new_tokens)
+
+    @property
+    def width(self) -> tf.Tensor:
+        """Beams of the text that has most: int32 scalar, at least 1."""
+        return largest(self.searches.num_beams)
+
+    def at_most(self, number: tf.Tensor) -> "Search":
+        """With so many new tokens, int32 (B,)."""
+        return Search(self.searches._replace(max_new_tokens=number))

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from model.generation import continuous
+from model.generation.adjustments import Adjustments
 from model.generation.continuous import Running
 from model.generation.interface import Steps
 from model.generation.requests import Requests
@@ -34,11 +35,13 @@ class Prepared(NamedTuple):
         steps: The model.
         prompts: What is written on from.
         truncated: bool (B,), whether not all of a text is read.
+        requests: What each of them asks for.
     """
 
     steps: Steps
     prompts: Prompted
     truncated: tf.Tensor
+    requests: Requests
 
 
 class Streaming:
@@ -46,8 +49,7 @@ class Streaming:
 
     Shapes: `B` texts. A state has no form that a client could rely on.
 
-    - `stream_begin`: the model's texts, `max_new_tokens` (0 for what the run's
-      `evaluation` says), `temperature`, `top_k`, `top_p` and `seed`, (B,) each → a
+    - `stream_begin`: the model's texts, and what `generate` takes but for `stop` → a
       state, and of each text what is told of it: `token_id` int32 (B,), the newest;
       `num_tokens` int32 (B,), how many are new; `generated_text` string (B,), what they
       say, bytes that may end amid a character; `ended` bool (B,), whether the text is
@@ -60,8 +62,8 @@ class Streaming:
     Args:
         writer: The task's.
         texts: The inputs that are text.
-        most: New tokens of a text at most.
-        prepare: `prepare(texts, max_new_tokens)` gives what `stream_begin` begins with.
+        read: `read(wishes, texts)` reads the inputs `SPECS` of so many texts.
+        prepare: `prepare(texts, wishes)` gives what `stream_begin` begins with.
         example: `example(rows, width)` gives prompts of so many tokens, for their
             shapes.
     """
@@ -70,13 +72,13 @@ class Streaming:
         self,
         writer: Writer,
         texts: list[tf.TensorSpec],
-        most: int,
-        prepare: Callable[[Any, tf.Tensor], Prepared],
+        read: Callable[[Any, tf.Tensor], Wishes],
+        prepare: Callable[[Any, Wishes], Prepared],
         example: Callable[[int, int], Prepared],
     ):
         self.writer = writer
         self.texts = texts
-        self.most = most
+        self.read = read
         self.prepare = prepare
         self.steps = example(1, 1).steps
         # A decoder beside an encoder begins with one column, whatever the text; but who
@@ -96,15 +98,9 @@ class Streaming:
 
     def begin(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_begin`."""
-        texts, (number, *rest) = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        number = tf.where(number == 0, self.writer.config.max_new_tokens, number)
-        requests = Wishes.of((number, *rest), self.most).requests
-        prepared = self.prepare(texts, requests.max_new_tokens)
-        prompts = prepared.prompts
-        running = continuous.start(
-            prepared.steps, prompts.token_ids, prompts.padding_mask, requests
-        )
-        return {**self._told(running), "truncated": prepared.truncated}
+        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        prepared = self.prepare(texts, self.read(wishes, texts[0]))
+        return {**self._told(_begun(prepared)), "truncated": prepared.truncated}
 
     def step(self, *state: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_step`."""
@@ -125,8 +121,11 @@ class Streaming:
 
     def _told(self, running: Running) -> dict[str, tf.Tensor]:
         columns = tf.range(running.columns)[None]
+        # Who wants none has one all the same, and leaves without it.
+        wanted: Any = running.requests.max_new_tokens > 0
+        number = tf.where(wanted, running.num_new, 0)
         first = (running.length - running.num_tokens)[:, None]
-        new = (running.length - running.num_new)[:, None]
+        new = (running.length - number)[:, None]
         parts = [
             chosen_in_rows(running.token_ids, (columns >= low) & (columns < up))
             for low, up in ((first, new), (new, running.length))
@@ -135,10 +134,10 @@ class Streaming:
         return {
             **self.form.named(running),
             "token_id": running.last[:, 0],
-            "num_tokens": running.num_new,
+            "num_tokens": number,
             "generated_text": self.writer.text(*parts),
             "ended": ended,
-            "finished": finished,
+            "finished": finished & wanted,
         }
 
 
@@ -180,22 +179,25 @@ class _Form:
     def running(self, tensors: Any) -> Running:
         """The state in tensors that come in."""
         found = keras.tree.pack_sequence_as(self._structure, list(tensors))
-        return Running(**{**found, "requests": Requests(**found["requests"])})
+        adjustments = Adjustments(**found["requests"].pop("adjustments"))
+        requests = Requests(**found["requests"], adjustments=adjustments)
+        return Running(**{**found, "requests": requests})
 
 
 def _begun(prepared: Prepared) -> Running:
-    """A state of prompts that nobody asked about."""
+    """The state after the first tokens."""
     prompts = prepared.prompts
-    zeros = tf.zeros(tf.shape(prompts.token_ids)[:1], tf.int32)
-    none = tf.cast(zeros, tf.float32)
-    requests = Requests(zeros, none, zeros, none, zeros)
     return continuous.start(
-        prepared.steps, prompts.token_ids, prompts.padding_mask, requests
+        prepared.steps, prompts.token_ids, prompts.padding_mask, prepared.requests
     )
 
 
 def _as_dict(running: Running) -> Mapping[str, Any]:
-    found = {**running._asdict(), "requests": running.requests._asdict()}
+    requests = running.requests
+    assert requests.adjustments is not None
+    adjustments = requests.adjustments._asdict()
+    found = running._asdict()
+    found["requests"] = {**requests._asdict(), "adjustments": adjustments}
     return {**found, "length": tf.convert_to_tensor(running.length, tf.int32)}
 
 

@@ -42,9 +42,12 @@ class Translation(Generating):
       `evaluation.method`; `token_ids` int32 (B, N) and `length` int32 (B,);
       `finished` bool (B,), whether the answer came to an end by itself; `truncated`
       bool (B,), whether not all of the text was read.
-    - `generate`: the same and, (B,) each, `max_new_tokens`, `temperature` (0 for the
-      likeliest token), `top_k` (0 for all), `top_p`, `seed` and `stop`, a string that
-      ends an answer (several with `stops.SEPARATOR` between them) → the same.
+    - `generate`: the same and, (B,) each or one value for all texts, `max_new_tokens`
+      (-1 for the default), `temperature` (0 for the likeliest token), `top_k` (0 for
+      all), `top_p`, `seed`, `min_p`, `repetition_penalty` (1 for none),
+      `no_repeat_ngram_size` (0 for none), `logit_bias` (such as `"11:2.5,50256:-100"`)
+      and `stop`, a string that ends an answer (several with `stops.SEPARATOR` between
+      them) → the same.
     - `search`: a text as above, `max_new_tokens`, `num_beams` and `length_penalty`,
       (B,) each → the same, the likeliest answer that a beam search finds, and `score`
       float32 (B,): its log-probability divided by its length to the power
@@ -96,23 +99,22 @@ class Translation(Generating):
         inputs = self._encoder_inputs(*source).values()
         return seq2seq_steps(self.model, *inputs, keep_hidden=keep_hidden)
 
-    def from_texts(self, texts: Any, number: tf.Tensor) -> tuple[Given, tf.Tensor]:
+    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
         ids, length, truncated = self._sources(texts)
-        return self.from_ids(ids, length, number), truncated
+        return self.from_ids(ids, length), truncated
 
-    def from_ids(
-        self, token_ids: tf.Tensor, length: tf.Tensor, number: tf.Tensor
-    ) -> Given:
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
         rows = tf.shape(token_ids)[0]
         first = tf.fill([rows, 1], self._first)
         nothing = _Ragged.from_row_lengths(
             tf.zeros([0], tf.int32), tf.zeros([rows], tf.int64)
         )
-        return Given(first, tf.ones_like(first), nothing, (token_ids, length))
+        room = tf.fill([rows], self.most)
+        return Given(first, tf.ones_like(first), nothing, room, (token_ids, length))
 
     def example(self, rows: int, width: int) -> Given:
         lengths = tf.fill([rows], width)
-        return self.from_ids(tf.ones([rows, width], tf.int32), lengths, lengths)
+        return self.from_ids(tf.ones([rows, width], tf.int32), lengths)
 
     def endpoints(self) -> dict[str, Endpoint]:
         return {

@@ -7,13 +7,13 @@ import tensorflow as tf
 
 from configs.evaluation import EvaluationConfig
 from configs.generation import BeamConfig, ContrastiveConfig, GenerationConfig
-from model.generation.beam import search
+from model.generation.beam import Searches, search
 from model.generation.generate import generate
 from model.generation.history import History
 from model.generation.interface import Steps
 from model.generation.requests import write_requests
 from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import first_in_rows, side_by_side
+from pipeline.tokenizers.ragged_rows import first_in_rows, rows_of, side_by_side
 from serving.prompts import as_utf8, without_special
 from serving.stops import Stops
 from serving.tasks.searching import Search
@@ -21,6 +21,9 @@ from serving.tasks.wishes import Wishes
 
 # Pieces before new ones that decide how these are read; a character has four bytes.
 _CONTEXT = 4
+# Bytes that a piece may bring or change beside its own: the space before a word, and
+# what stood for the first bytes of a character.
+_BESIDE = 16
 
 
 class Prompted(Protocol):
@@ -98,8 +101,20 @@ class Writer:
         """Whether `write` wants steps that keep hidden states."""
         return isinstance(self.config.method, ContrastiveConfig)
 
-    def write(self, steps: Steps, prompts: Prompted) -> Texts:
-        """Texts as the run's `evaluation` writes them."""
+    def write(self, steps: Steps, prompts: Prompted, most: tf.Tensor) -> Texts:
+        """Texts as the run's `evaluation` writes them.
+
+        Args:
+            steps: The model.
+            prompts: What is written on from.
+            most: int32 (B,), new tokens of each at most.
+        """
+        method = self.config.method
+        if isinstance(method, BeamConfig):
+            beams = tf.fill(tf.shape(most), method.num_beams)
+            penalty = tf.fill(tf.shape(most), method.length_penalty)
+            wanted = Search(Searches(most, beams, penalty))
+            return self.search(steps, prompts, wanted, method.early_stopping)[0]
         batch = tf.shape(prompts.token_ids)[0]
         found = generate(
             steps,
@@ -111,6 +126,9 @@ class Writer:
         ids, lengths = found["token_ids"], found["lengths"]
         if len(ids.shape) == 3:  # several of each, the best first
             ids, lengths = ids[:, 0], lengths[:, 0]
+        # All are written to one length; no token depends on those after it.
+        lengths = tf.minimum(lengths, most)
+        ids = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), ids, self.pad)
         return self._told(prompts, ids, lengths, self._ended(ids, lengths), None)
 
     def write_requests(self, steps: Steps, prompts: Prompted, wishes: Wishes) -> Texts:
@@ -123,12 +141,16 @@ class Writer:
             room=wishes.room,
             stop_token_ids=self.stop_ids,
             pad_token_id=self.pad,
-            ends=None if wishes.stops is None else self._ends(prompts, wishes.stops),
+            ends=self._ends(prompts, wishes.stops),
         )
         return self._told(prompts, *found, wishes.stops)
 
     def search(
-        self, steps: Steps, prompts: Prompted, wanted: Search
+        self,
+        steps: Steps,
+        prompts: Prompted,
+        wanted: Search,
+        early_stopping: bool = BeamConfig().early_stopping,
     ) -> tuple[Texts, tf.Tensor]:
         """The likeliest texts, and what is said for each: float32 (B,)."""
         found = search(
@@ -138,7 +160,7 @@ class Writer:
             self.config,
             room=wanted.room,
             width=wanted.width,
-            early_stopping=BeamConfig().early_stopping,
+            early_stopping=early_stopping,
         )
         ids, lengths, scores = (part[:, 0] for part in found.first(1, self.pad))
         ended = self._ended(ids, lengths)
@@ -152,7 +174,7 @@ class Writer:
 
     def _ends(self, prompts: Prompted, stops: Stops) -> Callable[[History], tf.Tensor]:
         """Whether the last token has brought texts to one of their strings."""
-        longest = tf.reduce_max(tf.pad(stops.lengths, [[0, 1], [0, 0]]))
+        longest = stops.longest
 
         def look(history: History) -> tf.Tensor:
             # A token has a byte at least: no string that ends in the last one begins
@@ -161,7 +183,9 @@ class Writer:
             start = history.prompt_length + first
             new = history.token_ids[:, start : history.length]
             lengths = tf.fill(tf.shape(new)[:1], history.length - start)
-            return stops.are_in(self.text(prompts.tokens, first_in_rows(new, lengths)))
+            text = self.text(prompts.tokens, first_in_rows(new, lengths))
+            place = stops.find(text, self._before_last(text, new[:, -1]))
+            return place < tf.strings.length(text)
 
         def ends(history: History) -> tf.Tensor:
             nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
@@ -171,6 +195,15 @@ class Writer:
             return ended
 
         return ends
+
+    def _before_last(self, text: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+        """Bytes of texts that their last tokens, int32 (B,), have not changed.
+
+        Only a string that ends behind them has not been looked for yet.
+        """
+        pieces = without_special(rows_of(last, tf.ones_like(last)), self.tokenizer)
+        alone = tf.strings.length(self.tokenizer.detokenize(pieces))
+        return tf.strings.length(text) - alone - _BESIDE
 
     def text(self, before: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
         """What new tokens add to the text of those before them: string (B,).
@@ -197,6 +230,7 @@ class Writer:
     ) -> Texts:
         text = self.text(prompts.tokens, first_in_rows(ids, lengths))
         if stops is not None:
-            place = stops.find(text)
+            last = tf.gather(ids, tf.maximum(lengths - 1, 0), axis=1, batch_dims=1)
+            place = stops.find(text, self._before_last(text, last))
             text = tf.strings.substr(text, tf.zeros_like(place), place)
         return Texts(as_utf8(text), ids, lengths, finished)

@@ -6,7 +6,7 @@ input.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -15,8 +15,22 @@ from serving.server.contract.json_tensors import Column, is_base64, to_array
 from serving.server.contract.json_text import parse_object, shown, text_bytes
 from serving.server.failures import Failure, invalid
 
-Dtypes = Mapping[str, int]
 Format = Literal["row", "columnar"]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Inputs of a signature, for the reader of JSON.
+
+    Attributes:
+        dtypes: The type (`DT_…`) of each input, by its name.
+        defaults: JSON values of what a row may leave out.
+        forms: How inputs are read that may be more than one value in each row.
+    """
+
+    dtypes: Mapping[str, int]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    forms: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -26,7 +40,7 @@ class PredictBody:
     Attributes:
         signature: Its name; empty for the default one.
         format: Of the question, and so of the answer.
-        inputs: An array for each.
+        inputs: An array for each that is not left out.
     """
 
     signature: str
@@ -34,20 +48,20 @@ class PredictBody:
     inputs: dict[str, np.ndarray]
 
 
-def read_predict(body: bytes, dtypes_of: Callable[[str], Dtypes]) -> PredictBody:
+def read_predict(body: bytes, taken_by: Callable[[str], Taken]) -> PredictBody:
     """Reads the body of a Predict request.
 
     Args:
         body: JSON.
-        dtypes_of: The type (`DT_…`) of each input of a signature, by its name.
+        taken_by: What a signature takes, by its name.
 
     Raises:
         Failure: It is no such request, or does not fit the signature.
     """
     document = parse_object(body)
     signature = signature_name(document)
-    dtypes = dtypes_of(signature)
-    if not dtypes:
+    taken = taken_by(signature)
+    if not taken.dtypes:
         raise invalid(
             f"Failed to get input map for signature: {signature or 'DEFAULT'}"
         )
@@ -57,10 +71,9 @@ def read_predict(body: bytes, dtypes_of: Callable[[str], Dtypes]) -> PredictBody
             "of 'inputs' or 'instances' keys to exist "
         )
     if "instances" in document:
-        inputs = _rows(document, dtypes)
-        return PredictBody(signature, "row", inputs)
+        return PredictBody(signature, "row", _rows(document, taken))
     if "inputs" in document:
-        return PredictBody(signature, "columnar", _columns(document["inputs"], dtypes))
+        return PredictBody(signature, "columnar", _columns(document["inputs"], taken))
     raise invalid("Missing 'inputs' or 'instances' key")
 
 
@@ -80,7 +93,8 @@ def signature_name(document: Mapping[str, Any]) -> str:
     return name
 
 
-def _rows(document: Mapping[str, Any], dtypes: Dtypes) -> dict[str, np.ndarray]:
+def _rows(document: Mapping[str, Any], taken: Taken) -> dict[str, np.ndarray]:
+    dtypes = taken.dtypes
     instances = document["instances"]
     if not isinstance(instances, list):
         raise invalid(
@@ -94,7 +108,12 @@ def _rows(document: Mapping[str, Any], dtypes: Dtypes) -> dict[str, np.ndarray]:
             "input tensors required as per tensorinfo_map"
         )
     named = _is_object(instances[0])
-    columns = {name: Column(dtype) for name, dtype in dtypes.items()}
+    said = {name for one in instances if isinstance(one, dict) for name in one}
+    columns = {
+        name: Column(dtype)
+        for name, dtype in dtypes.items()
+        if name in said or name not in taken.defaults
+    }
     for number, instance in enumerate(instances):
         if _is_object(instance) != named:
             wanted, found = ("object", "list") if named else ("value/list", "object")
@@ -102,10 +121,14 @@ def _rows(document: Mapping[str, Any], dtypes: Dtypes) -> dict[str, np.ndarray]:
                 f"Expecting {wanted} but got {found} at item {number} of input list"
             )
         if named:
-            _add_object(instance, number, columns)
+            _add_object(instance, number, columns, taken)
         else:
             _add_value(instance, number, next(iter(columns.values())))
     return {name: column.array() for name, column in columns.items()}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _is_object(value: object) -> bool:
@@ -113,22 +136,28 @@ def _is_object(value: object) -> bool:
 
 
 def _add_object(
-    instance: dict[str, Any], number: int, columns: Mapping[str, Column]
+    instance: dict[str, Any],
+    number: int,
+    columns: Mapping[str, Column],
+    taken: Taken,
 ) -> None:
+    for name in columns.keys() & taken.defaults.keys() - instance.keys():
+        columns[name].add(taken.defaults[name])
     for name, value in instance.items():
         try:
             if name not in columns:
                 raise invalid(f"JSON object: does not have named input: {name}")
-            columns[name].add(value)
+            columns[name].add(taken.forms.get(name, _as_it_is)(value))
         except Failure as failure:
             raise invalid(
                 f"Failed to process element: {number} key: {name} of 'instances' "
                 f"list. Error: {failure}"
             ) from None
-    if instance.keys() != columns.keys():
+    if columns.keys() - instance.keys() - taken.defaults.keys():
         raise invalid(
             f"Failed to process element: {number} of 'instances' list. JSON object: "
-            f"{shown(instance)} keys must be equal to: {','.join(sorted(columns))}"
+            f"{shown(instance)} keys must be equal to: "
+            f"{','.join(sorted(taken.dtypes))}"
         )
 
 
@@ -141,7 +170,8 @@ def _add_value(instance: object, number: int, column: Column) -> None:
         ) from None
 
 
-def _columns(value: Any, dtypes: Dtypes) -> dict[str, np.ndarray]:
+def _columns(value: Any, taken: Taken) -> dict[str, np.ndarray]:
+    dtypes = taken.dtypes
     if not _is_object(value):
         if len(dtypes) > 1:
             raise invalid(
@@ -153,6 +183,11 @@ def _columns(value: Any, dtypes: Dtypes) -> dict[str, np.ndarray]:
     found = {}
     for name, dtype in dtypes.items():
         if name not in value:
+            if name in taken.defaults:
+                continue
             raise invalid(f"Missing named input: {name} in 'inputs' object.")
-        found[name] = to_array(value[name], dtype)
+        column = value[name]
+        if name in taken.forms and isinstance(column, list):
+            column = [taken.forms[name](one) for one in column]
+        found[name] = to_array(column, dtype)
     return found

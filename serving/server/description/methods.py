@@ -9,15 +9,15 @@ import numpy as np
 from serving.golden import Golden
 from serving.server import inference
 from serving.server.contract.json_tensors import to_json
+from serving.server.contract.stop_lists import STOP
 from serving.server.description import predicting
-from serving.server.description.tensors import Schema, named, nested, sent_value
+from serving.server.description.tensors import Schema, named, nested
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.streaming.requests import (
     BEGIN,
-    DEFAULTS,
-    STOP,
     STREAMED,
     can_stream,
+    defaults_of,
 )
 
 _FEATURE = {"$ref": "#/components/schemas/Feature"}
@@ -130,20 +130,25 @@ def _of_examples(names: Sequence[str]) -> Schema:
 
 
 def _wishes(begin: Signature) -> Schema:
-    wishes = {name: sent_value(dtype) for name, dtype in begin.dtypes.items()}
+    taken = begin.taken
+    wishes = {
+        name: predicting.sent(name, dtype, taken)
+        for name, dtype in begin.dtypes.items()
+    }
+    defaults = {name: to_json(value)[0] for name, value in defaults_of(begin).items()}
     texts: Schema = {"type": "array", "items": {"type": "string"}}
     return {
         "type": "object",
         "properties": {
             **{
-                name: {**schema, "default": DEFAULTS[name]}
-                if name in DEFAULTS
+                name: {**schema, "default": defaults[name]}
+                if name in defaults
                 else schema
                 for name, schema in wishes.items()
             },
             STOP: {"anyOf": [{"type": "string"}, texts], "default": []},
         },
-        "required": [name for name in wishes if name not in DEFAULTS],
+        "required": [name for name in wishes if name not in defaults],
         "additionalProperties": False,
     }
 

@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from serving.server.contract.json_answers import is_writable
+from serving.server.contract.json_requests import Taken
 from serving.server.contract.json_tensors import is_readable
+from serving.server.contract.stop_lists import STOP
 from serving.server.description.tensors import (
+    TEXT,
     Schema,
     Shape,
     named,
@@ -21,6 +24,15 @@ from serving.server.description.tensors import (
 from serving.server.models.signature import DEFAULT, Signature, shape_of
 
 Tensors = Mapping[str, meta_graph_pb2.TensorInfo]
+_SEVERAL: Mapping[str, Schema] = {
+    STOP: {"type": "array", "items": TEXT},
+    "logit_bias": {
+        "description": "Token ids, and numbers that are added to their scores",
+        "type": "object",
+        "propertyNames": {"pattern": "^[0-9]+$"},
+        "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100},
+    },
+}
 
 
 def can_predict(signature: Signature) -> bool:
@@ -43,10 +55,11 @@ def in_rows(signature: Signature) -> bool:
 def questions(signature: Signature) -> list[Schema]:
     """What may be sent: rows if there can be any, or columns."""
     inputs = dict(sorted(signature.definition.inputs.items()))
-    columns = _asking(signature, "inputs", _columns(inputs))
+    columns = _asking(signature, "inputs", _columns(inputs, signature.taken))
     if not in_rows(signature):
         return [columns]
-    return [_asking(signature, "instances", _rows(inputs)), columns]
+    rows = _rows(inputs, signature.taken)
+    return [_asking(signature, "instances", rows), columns]
 
 
 def answers(signature: Signature) -> list[Schema]:
@@ -93,24 +106,39 @@ def _answering(signature: Signature, key: str, values: Schema) -> Schema:
     return {"title": f"{signature.name}: {key}", **named({key: values})}
 
 
-def _rows(inputs: Tensors) -> Schema:
+def _rows(inputs: Tensors, taken: Taken) -> Schema:
     parts = {
-        name: nested(sent_value(tensor.dtype), _of_one(tensor))
+        name: nested(sent(name, tensor.dtype, taken), _of_one(tensor))
         for name, tensor in inputs.items()
     }
     sizes = {(shape_of(tensor) or [None])[0] for tensor in inputs.values()}
     fixed = {size for size in sizes if size is not None}
-    rows = nested(_bare_or_named(parts, strict=True), [min(fixed, default=None)])
+    row = _bare_or_named(parts, taken, strict=True)
+    rows = nested(row, [min(fixed, default=None)])
     return {"minItems": 1, **rows}
 
 
-def _columns(inputs: Tensors) -> Schema:
+def _columns(inputs: Tensors, taken: Taken) -> Schema:
     wholes = {
-        name: nested(sent_value(tensor.dtype), shape_of(tensor))
+        name: nested(sent(name, tensor.dtype, taken), shape_of(tensor))
         for name, tensor in inputs.items()
     }
     # Columns that no input has are passed over, as in the stock server.
-    return _bare_or_named(wholes, strict=False)
+    return _bare_or_named(wholes, taken, strict=False)
+
+
+def sent(name: str, dtype: int, taken: Taken) -> Schema:
+    """One value as clients send it, or several where they may.
+
+    Args:
+        name: Of the input.
+        dtype: `DT_…`.
+        taken: By its signature.
+    """
+    value = sent_value(dtype)
+    if name not in taken.forms:
+        return value
+    return {"anyOf": [value, _SEVERAL[name]]}
 
 
 def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
@@ -119,9 +147,10 @@ def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
     return None if shape is None else shape[1:]
 
 
-def _bare_or_named(parts: dict[str, Schema], *, strict: bool) -> Schema:
+def _bare_or_named(parts: dict[str, Schema], taken: Taken, *, strict: bool) -> Schema:
     """An only input needs no name."""
     objects = named(parts, strict=strict)
+    objects["required"] = [name for name in parts if name not in taken.defaults]
     if len(parts) > 1:
         return objects
     return {"anyOf": [*parts.values(), objects]}

@@ -22,6 +22,7 @@ from tensorflow.python.client import pywrap_tf_session
 
 from configs.held_back import output_held_back
 from serving.server.failures import Failure, from_number, invalid
+from serving.server.models.graph_errors import plain_message
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import Signature
 
@@ -81,7 +82,7 @@ class Servable:
                     self._session, ["serve"], str(folder)
                 )
         except tf.errors.OpError as error:
-            raise from_number(error.error_code, _one_line(error.message)) from None
+            raise from_number(error.error_code, plain_message(error.message)) from None
         except Exception as error:  # whatever a damaged file makes of the loader
             raise invalid(f"{type(error).__name__}: {error}") from None
         self.signatures = {
@@ -161,7 +162,7 @@ class Servable:
             message = f"Timed out: no answer within {seconds:.3g} s"
             raise from_number(error.error_code, message) from None
         except tf.errors.OpError as error:
-            raise from_number(error.error_code, _one_line(error.message)) from None
+            raise from_number(error.error_code, plain_message(error.message)) from None
         except (ValueError, TypeError, KeyError) as error:  # no array, no such tensor
             raise invalid(str(error)) from None
 
@@ -208,9 +209,3 @@ def _run_options(seconds: float, *, takes_long: bool) -> Iterator[Any]:
 def _array(value: Any) -> np.ndarray:
     """What the session gives: a tensor without dimensions comes as a bare value."""
     return np.asarray(value, object if isinstance(value, bytes) else None)
-
-
-def _one_line(message: str) -> str:
-    """Without the places in Python that made the node: they are not the client's."""
-    kept = message.split("\n\nOriginal stack trace")[0]
-    return kept.removeprefix("Graph execution error:").strip() or "no message"

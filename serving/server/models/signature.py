@@ -1,18 +1,25 @@
 """What a signature takes and gives, and whether a request fits it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.contract.json_tensors import type_name
+from serving.server.contract.json_requests import Taken
+from serving.server.contract.json_tensors import to_json, type_name
+from serving.server.contract.logit_biases import json_of_object
+from serving.server.contract.stop_lists import STOP, json_of_list
 from serving.server.failures import invalid
 from serving.server.models.rows import Arrays
 
 DEFAULT = "serving_default"
+# What a client may send as more than the one text that the graph takes.
+_FORMS = {STOP: json_of_list, "logit_bias": json_of_object}
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,54 @@ class Signature:
         """The type of each input."""
         inputs = self.definition.inputs
         return {name: inputs[name].dtype for name in sorted(inputs)}
+
+    @cached_property
+    def defaults(self) -> dict[str, np.ndarray]:
+        """Values of inputs that a request leaves out, by their names."""
+        defaults = self.definition.defaults
+        return {name: tf.make_ndarray(defaults[name]) for name in sorted(defaults)}
+
+    @cached_property
+    def forms(self) -> dict[str, Callable[[Any], Any]]:
+        """Readers of JSON, for inputs of a signature that writes texts."""
+        inputs = self.definition.inputs
+        return {
+            name: form
+            for name, form in _FORMS.items()
+            if "max_new_tokens" in inputs
+            and name in inputs
+            and inputs[name].dtype == types_pb2.DT_STRING
+            and self.shape(name) == [None]
+        }
+
+    @cached_property
+    def taken(self) -> Taken:
+        """Inputs that a request in JSON may bring."""
+        rows = {
+            name: to_json(value)[0]
+            for name, value in self.defaults.items()
+            if self._is_of_rows(name)
+        }
+        return Taken(self.dtypes, rows, self.forms)
+
+    def completed(self, inputs: Arrays) -> Arrays:
+        """With defaults for what is left out, one in each row."""
+        missing = self.defaults.keys() - inputs.keys()
+        if not missing:
+            return inputs
+        rows = max((len(v) for v in inputs.values() if v.ndim), default=1)
+        added = {
+            name: np.repeat(self.defaults[name], rows, axis=0)
+            if self._is_of_rows(name)
+            else self.defaults[name]
+            for name in sorted(missing)
+        }
+        return {**inputs, **added}
+
+    def _is_of_rows(self, name: str) -> bool:
+        """Tells if a default is for one row of many."""
+        free = (self.shape(name) or [0])[0] is None
+        return free and self.defaults[name].shape[:1] == (1,)
 
     def shape(self, name: str) -> list[int | None] | None:
         """What is known of an input's shape; nothing if not even its rank."""

@@ -68,12 +68,12 @@ class Stream:
 
     def tell(self, told: Arrays, row: int) -> None:
         """Delivers what a row of the outputs says."""
-        ended = bool(told["ended"][row])
+        ended, count = bool(told["ended"][row]), int(told["num_tokens"][row])
         new = self.telling.tell(told["generated_text"][row], ended=ended)
-        self._deliver(Part(new, int(told["token_id"][row])))
+        if count:  # no token was wanted, otherwise
+            self._deliver(Part(new, int(told["token_id"][row])))
         if ended or self.telling.is_stopped:
             finished = bool(told["finished"][row]) or self.telling.is_stopped
-            count = int(told["num_tokens"][row])
             self._deliver(Whole(self.telling.text, count, finished, self.truncated))
             self.is_over = True
 

@@ -10,6 +10,7 @@ from grpc import StatusCode
 
 from serving.server.contract.json_tensors import Column
 from serving.server.contract.json_text import parse_object, text_bytes
+from serving.server.contract.stop_lists import STOP
 from serving.server.failures import Failure, invalid
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import Signature
@@ -17,10 +18,8 @@ from serving.server.models.signature import Signature
 BEGIN, STEP = "stream_begin", "stream_step"
 JOIN, KEEP = "stream_join", "stream_keep"
 STREAMED = frozenset({BEGIN, STEP, JOIN, KEEP})
-STOP = "stop"
-# What is meant by a wish that is left out: as the run's `evaluation` says, the
-# likeliest token each time.
-DEFAULTS: Mapping[str, Any] = {
+# What exports mean by a wish that is left out whose signatures have no defaults.
+_OLD_DEFAULTS: Mapping[str, Any] = {
     "max_new_tokens": 0,
     "temperature": 0.0,
     "top_k": 0,
@@ -77,12 +76,12 @@ def read_stream(body: bytes, signature: Signature) -> StreamRequest:
     stops = [stops] if isinstance(stops, str) else stops
     if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
         raise invalid(f"{STOP}: expected a text, or a list of texts")
-    found = {}
+    found, forms = {}, signature.forms
     for name, value in document.items():
         if name in signature.dtypes:
             column = Column(signature.dtypes[name])
             try:
-                column.add(value)
+                column.add(forms[name](value) if name in forms else value)
             except Failure as failure:
                 raise invalid(f"{name}: {failure.message}") from None
             found[name] = column.array()
@@ -115,12 +114,19 @@ def _check_known(given: Mapping[str, Any], signature: Signature) -> None:
         raise invalid(f"there is no input {unknown[0]!r}; expected some of {known}")
 
 
+def defaults_of(begin: Signature) -> Arrays:
+    """Values of inputs that are left out: an array of one value for each."""
+    if begin.defaults:
+        return begin.defaults
+    return {
+        name: np.array([_OLD_DEFAULTS[name]], tf.as_dtype(dtype).as_numpy_dtype)
+        for name, dtype in begin.dtypes.items()
+        if name in _OLD_DEFAULTS
+    }
+
+
 def _completed(given: Arrays, signature: Signature) -> Arrays:
-    inputs = dict(given)
-    for name, dtype in signature.dtypes.items():
-        if name not in inputs and name in DEFAULTS:
-            kind = tf.as_dtype(dtype).as_numpy_dtype
-            inputs[name] = np.array([DEFAULTS[name]], kind)
+    inputs = {**defaults_of(signature), **given}
     signature.check_inputs(inputs)
     for name, values in inputs.items():
         if len(values) != 1:

@@ -1,15 +1,21 @@
 """What can be told of a text that is not whole yet."""
 
+import codecs
 from collections.abc import Sequence
 
+from serving.server.streaming.stop_strings import StopString
+
 _STAND_IN = "\ufffd"
+# Bytes of a character that is not whole: some tokenizers write a stand-in for each.
+_UNFINISHED = 3
 
 
 class Telling:
     """Cuts a growing text into parts that stay as they are.
 
     A part never ends amid a character, and none is told that may turn out to belong to
-    a string at which the text is to end. All parts put together are the whole text.
+    a string at which the text is to end. Bytes that can become no character are told as
+    U+FFFD at once. All parts put together are the whole text.
 
     Args:
         stops: Strings at which the text ends, before the first of them.
@@ -27,7 +33,7 @@ class Telling:
     """
 
     def __init__(self, stops: Sequence[bytes] = ()):
-        self._stops = [stop for stop in stops if stop]
+        self._stops = [StopString(stop) for stop in stops if stop]
         self.text = ""
         self.is_stopped = False
 
@@ -38,27 +44,35 @@ class Telling:
             said: The text so far, UTF-8 that may end amid a character.
             ended: Whether it is the whole of it.
         """
-        places = [said.find(stop) for stop in self._stops if stop in said]
+        for stop in self._stops:
+            stop.read(said)
+        places = [stop.place for stop in self._stops if stop.place is not None]
         if places:
             said, self.is_stopped = said[: min(places)], True
-        if not (ended or self.is_stopped):
-            said = said[: len(said) - self._held_back(said)]
-        text = said.decode("utf-8", "replace")
-        if not (ended or self.is_stopped):
-            # It may stand for the first bytes of a character.
-            text = text.rstrip(_STAND_IN)
+        whole = ended or self.is_stopped
+        if not whole:
+            pending = max((stop.pending for stop in self._stops), default=0)
+            said = said[: len(said) - pending]
+        # Not whole, it leaves out the bytes of a last character that may still come.
+        text, read = codecs.utf_8_decode(said, "replace", whole)
+        if not whole and read == len(said):
+            text = text[: len(text) - _stand_ins(said)]
         new = text.removeprefix(self.text) if text.startswith(self.text) else ""
         self.text += new
         return new
 
-    def _held_back(self, said: bytes) -> int:
-        """Bytes at the end with which one of the strings may begin."""
-        return max(
-            (
-                length
-                for stop in self._stops
-                for length in range(1, len(stop))
-                if said.endswith(stop[:length])
-            ),
-            default=0,
-        )
+
+def _stand_ins(said: bytes) -> int:
+    r"""Written stand-ins at the end that may become a character.
+
+    SentencePiece puts one for each byte of a character that is not whole.
+
+    Example:
+    >>> _stand_ins("a\ufffd\ufffd".encode()), _stand_ins(b"a\xff")
+    (2, 0)
+    """
+    one = _STAND_IN.encode()
+    count = 0
+    while count < _UNFINISHED and said.endswith(one * (count + 1)):
+        count += 1
+    return count

@@ -16,29 +16,29 @@ from tests.model.generation.fake_model import VOCABULARY_SIZE, numbers, table_mo
 PROMPTS = [[1, 2, 3], [4], [5, 6], [5, 6], [7, 7, 7, 1], [2]]
 STEPS = table_model().steps
 STOPS = (9,)
-# Of each row: tokens, temperature, top_k, top_p, seed.
+# Of each row: tokens, temperature, top_k, top_p, seed, min_p.
 WISHES = [
-    (8, 0.0, 0, 1.0, 0),
-    (3, 0.0, 5, 0.5, 1),
-    (8, 1.0, 0, 1.0, 2),
-    (8, 0.7, 3, 1.0, 3),
-    (5, 1.3, 0, 0.6, 4),
-    (8, 1.0, 6, 0.8, 5),
+    (8, 0.0, 0, 1.0, 0, 0.0),
+    (3, 0.0, 5, 0.5, 1, 0.9),
+    (8, 1.0, 0, 1.0, 2, 0.0),
+    (8, 0.7, 3, 1.0, 3, 0.3),
+    (5, 1.3, 0, 0.6, 4, 0.0),
+    (8, 1.0, 6, 0.8, 5, 0.5),
 ]
 
 
 def requests_of(wishes):
     columns = zip(*wishes, strict=True)
-    dtypes = ("int32", "float32", "int32", "float32", "int32")
+    dtypes = ("int32", "float32", "int32", "float32", "int32", "float32")
     return Requests(*map(np.array, columns, dtypes))
 
 
 def written(prompts, wishes, **options):
     token_ids, padding_mask = left_pad(prompts)
-    room = max(wish[0] for wish in wishes)
+    options = {"room": max(wish[0] for wish in wishes), **options}
     options = {"stop_token_ids": STOPS, **options}
     return write_requests(
-        STEPS, token_ids, padding_mask, requests_of(wishes), room=room, **options
+        STEPS, token_ids, padding_mask, requests_of(wishes), **options
     )
 
 
@@ -50,10 +50,11 @@ def texts_of(result):
 
 def written_by_config(prompt, wish):
     """The same with everything known when the function is traced."""
-    number, temperature, top_k, top_p, seed = wish
+    number, temperature, top_k, top_p, seed, min_p = wish
     method = GreedyConfig()
     if temperature:
-        method = SampleConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+        drawn = {"temperature": temperature, "min_p": min_p}
+        method = SampleConfig(top_k=top_k, top_p=top_p, **drawn)
     config = GenerationConfig(
         method=method, max_new_tokens=number, stop_token_ids=STOPS
     )
@@ -92,7 +93,8 @@ def test_compiled_it_is_the_same():
             stop_token_ids=STOPS,
         )._asdict()
 
-    result = numbers(compiled(write)(token_ids, padding_mask, *requests_of(WISHES)))
+    asked = requests_of(WISHES)[:6]
+    result = numbers(compiled(write)(token_ids, padding_mask, *asked))
     expected = numbers(written(PROMPTS, WISHES)._asdict())
     for name, value in expected.items():
         np.testing.assert_array_equal(result[name], value)
@@ -112,9 +114,9 @@ def test_what_else_ends_a_text():
 
 def test_no_more_than_there_is_room_for():
     token_ids, padding_mask = left_pad([[4]])
-    wishes = requests_of([(8, 0.0, 0, 1.0, 0)])
+    wishes = requests_of([(8, 0.0, 0, 1.0, 0, 0.0)])
     result = write_requests(STEPS, token_ids, padding_mask, wishes, room=2)
-    assert texts_of(result) == [written_by_config([4], (2, 0.0, 0, 1.0, 0))]
+    assert texts_of(result) == [written_by_config([4], (2, 0.0, 0, 1.0, 0, 0.0))]
     assert not numbers(result._asdict())["finished"].any()
 
 
@@ -156,3 +158,12 @@ def test_all_are_kept_where_all_are_wanted():
     scores = np.zeros((1, 50_000), "float32")  # their probabilities' sum passes 1
     kept = keep_likeliest(scores, np.array([0], "int32"), np.array([1.0], "float32"))
     assert ops.convert_to_numpy(kept > NEVER).all()
+
+
+def test_no_tokens_are_an_empty_text_beside_others():
+    result = written(PROMPTS[:2], [(0, 1.0, 0, 1.0, 0, 0.0), WISHES[0]])
+    texts = texts_of(result)
+    assert texts == [[], written_by_config(PROMPTS[1], WISHES[0])]
+    assert not numbers(result._asdict())["finished"][0]
+    alone = written(PROMPTS[:1], [(0, 0.0, 0, 1.0, 0, 0.0)], room=1)
+    assert texts_of(alone) == [[]]

@@ -1,12 +1,13 @@
 """What clients who have texts ask of a model, with texts of any kind and length."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from pipeline.tokenizers.vocabulary import MASK
+from serving.tasks.continuation import Continuation
 from serving.tasks.interface import Endpoint, Task
 from serving.warmup import warm_up_inputs
 from tests.serving.native import Inputs, Outputs
@@ -26,6 +27,10 @@ WISHES = {
     "top_k": [0, 5, 0, 0, 3],
     "top_p": [1.0, 1.0, 1.0, 0.9, 0.8],
     "seed": [0, 1, 2, 3, 4],
+    "min_p": [0.0, 0.1, 0.0, 0.0, 0.0],
+    "repetition_penalty": [1.0, 1.0, 1.3, 1.0, 1.0],
+    "no_repeat_ngram_size": [2, 0, 0, 1, 0],
+    "logit_bias": [b"", b"3:2.5,4:-100", b"", b"", b"1:-1"],
     "stop": [b"", b"e", b"\n", b"the", b""],
 }
 
@@ -33,7 +38,9 @@ WISHES = {
 def requests_of(task: Task) -> list[tuple[str, Inputs]]:
     """One for each signature on texts, and one for each other that is warmed up."""
     endpoints = task.endpoints()
-    found = dict(_on_texts(endpoints)) if "tokenize" in endpoints else {}
+    # A prompt has to leave room for what is written.
+    texts = [text[:40] for text in TEXTS] if isinstance(task, Continuation) else TEXTS
+    found = dict(_on_texts(endpoints, texts)) if "tokenize" in endpoints else {}
     for name, inputs in warm_up_inputs(task):
         found.setdefault(name, inputs)
     return list(found.items())
@@ -51,11 +58,13 @@ def answers_of(task: Task, requests: list[tuple[str, Inputs]]) -> list[Outputs]:
     return answers
 
 
-def _on_texts(endpoints: dict[str, Endpoint]) -> Iterator[tuple[str, Inputs]]:
+def _on_texts(
+    endpoints: dict[str, Endpoint], texts: Sequence[bytes]
+) -> Iterator[tuple[str, Inputs]]:
     for name, endpoint in endpoints.items():
         inputs = {}
         for place, spec in enumerate(endpoint.inputs):
-            values = _values(spec, place)
+            values = _values(spec, [*texts[place:], *texts[:place]])
             if values is None:
                 break
             inputs[str(spec.name)] = np.array(values, spec.dtype.as_numpy_dtype)
@@ -63,9 +72,8 @@ def _on_texts(endpoints: dict[str, Endpoint]) -> Iterator[tuple[str, Inputs]]:
             yield name, inputs
 
 
-def _values(spec: tf.TensorSpec, place: int) -> list[Any] | None:
-    """Of an input: texts in another order for each, or wishes; None for all others."""
-    texts = [*TEXTS[place:], *TEXTS[:place]]
+def _values(spec: tf.TensorSpec, texts: list[bytes]) -> list[Any] | None:
+    """Of an input: texts, in another order for each, or wishes; None for all others."""
     if spec.name in WISHES:
         return WISHES[spec.name]
     if spec.name == "inputs":

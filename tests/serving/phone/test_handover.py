@@ -252,7 +252,8 @@ def expected(trained, folder):
     if "generate" in task.endpoints():
         (text,) = texts_of(folder)
         if text not in written.get(id(trained), {}):
-            write(trained, task, (text, "", " ", TOO_LONG), default_most(folder))
+            long = (TOO_LONG,) if kind == "span_corruption" else ()
+            write(trained, task, (text, "", " ", *long), default_most(folder))
         return written[id(trained)][text]
     found = {name: of.numpy()[0] for name, of in task.choose(*texts).items()}
     named = [label.decode() for label in found["classes"]]
@@ -380,14 +381,16 @@ def test_a_text_of_nothing_and_one_that_is_too_long(asking, name, text):
 )
 def test_a_beginning_of_nothing_and_one_that_is_too_long(asking, name):
     trained, folder = asking(name, "")
-    # And more is wanted than the cache has room for.
-    calls = [f"write({text!r}, most={n})" for text in ("", LONG) for n in (1, 5, 1000)]
+    # And more is wanted than the cache has room for, or nothing.
+    wanted = (1, 5, 1000, 0)
+    calls = [f"write({text!r}, most={n})" for text in ("", LONG) for n in wanted]
     printed = python_prints(folder, *(f"print('=', {call})" for call in calls))
     first, *others = re.split("^= ", printed, flags=re.MULTILINE)
     check(trained, folder, first)
     assert len(others) == len(calls)
     assert others[2].startswith(others[1].rstrip("\n"))
-    assert others[5]  # after the last token of the text as many as there is room for
+    assert others[6]  # after the last token of the text as many as there is room for
+    assert [others[3], others[7]] == ["\n", "\n"]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """A model that writes numbers: after "3" come 4, 5, 6 and so on.
 
 A text that comes to a multiple of ten has ended by itself, and at 13 everything fails.
+Its signature `generate` repeats what it was asked.
 """
 
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
+from serving.savedmodel import write_defaults
 from serving.server.models.warming import FILE
 from serving.server.streaming.requests import BEGIN, JOIN, KEEP, STEP
 from tests.harness.stages import copy_of, stage
@@ -23,6 +25,8 @@ _STATE = {
     "state_said": tf.string,
 }
 _WISHES = {"text": tf.string, "max_new_tokens": tf.int32, "seed": tf.int32}
+_GENERATE = {**_WISHES, "stop": tf.string}
+_LEFT_OUT = {"max_new_tokens": -1, "seed": 7, "stop": ""}
 
 
 def save_counting(folder: Path) -> Path:
@@ -33,6 +37,7 @@ def save_counting(folder: Path) -> Path:
 def _write(folder: Path) -> None:
     model = Counting()
     tf.saved_model.save(model, str(folder), signatures=model.signatures())
+    write_defaults(folder, {"generate": _LEFT_OUT})
 
 
 def warm_up(folder: Path) -> None:
@@ -75,6 +80,14 @@ class Counting(tf.Module):
             "finished": finished,
         }
 
+    def generate(self, text: Any, *wishes: Any) -> Any:
+        """Repeats what was asked, in one line."""
+        said = ["max_new_tokens: found -5, and that is no number"]
+        fine = tf.reduce_all(wishes[0] >= -1)
+        with tf.control_dependencies([tf.debugging.Assert(fine, said)]):
+            numbers = [tf.strings.as_string(number) for number in wishes[:2]]
+        return {"generated_text": tf.strings.join([text, *numbers, wishes[2]], "|")}
+
     def join(self, *states: Any) -> Any:
         half = len(states) // 2
         pairs = zip(_STATE, states[:half], states[half:], strict=True)
@@ -92,6 +105,7 @@ class Counting(tf.Module):
         others = _specs({f"other_{name}": dtype for name, dtype in _STATE.items()})
         made = {
             "serving_default": (self.one_more, _specs({"x": tf.float32})),
+            "generate": (self.generate, _specs(_GENERATE)),
             BEGIN: (self.begin, wishes),
             STEP: (self.step, state),
             JOIN: (self.join, [*state, *others]),

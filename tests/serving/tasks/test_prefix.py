@@ -24,7 +24,13 @@ from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.session import AskingClient, asking, session_on
 from tests.serving.tasks.scenes import Scene
-from tests.serving.tasks.writers import SMALL, log_likelihood, rows_of, wishes
+from tests.serving.tasks.writers import (
+    SMALL,
+    fitting,
+    log_likelihood,
+    rows_of,
+    wishes,
+)
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
 TARGETS = [" shape as the input", "a list", " a list of", "of all the letters " * 9]
@@ -117,7 +123,8 @@ def test_it_passes_the_gate_also_streamed_and_needs_no_python(run, native):
 
 def test_a_text_goes_on_as_generation_writes_it(run):
     trained, ask = run.trained, run.ask
-    prompts = [ids[NEW - LENGTH :] for ids in rows_of(ask("tokenize", {"text": TEXTS}))]
+    columns = {"text": fitting(trained, TEXTS, NEW)}
+    prompts = rows_of(ask("tokenize", columns))
     special = trained.tokenizer.special
     config = GenerationConfig(
         max_new_tokens=NEW,
@@ -126,10 +133,10 @@ def test_a_text_goes_on_as_generation_writes_it(run):
     )
     found = generate(decoder_steps(trained.model), *left_pad(prompts), config=config)
     expected = unpad(*(np.asarray(found[name]) for name in ("token_ids", "lengths")))
-    answers = ask("serving_default", {"text": TEXTS})
+    answers = ask("serving_default", columns)
     assert rows_of(answers) == expected
     greedy = wishes(max_new_tokens=NEW)
-    assert rows_of(ask("generate", {"text": TEXTS, **greedy})) == expected
+    assert rows_of(ask("generate", {**columns, **greedy})) == expected
     for prompt, new in zip(prompts, expected, strict=True):
         logits = logits_of(trained, [*prompt, *new], len(prompt))
         assert logits[len(prompt) - 1 : -1].argmax(axis=1).tolist() == new
@@ -198,10 +205,14 @@ def test_what_is_generated_scores_as_it_was_chosen(run):
 def test_a_row_does_not_depend_on_its_neighbours(run):
     ask = run.ask
     columns = {"text": TEXTS, "target_text": TARGETS}
-    together = ask("score", columns), ask("serving_default", {"text": TEXTS})
+    prompts = fitting(run.trained, TEXTS)
+    together = ask("score", columns), ask("serving_default", {"text": prompts})
     for row in range(len(TEXTS)):
         one = {name: texts[row : row + 1] for name, texts in columns.items()}
-        alone = ask("score", one), ask("serving_default", {"text": one["text"]})
+        alone = (
+            ask("score", one),
+            ask("serving_default", {"text": prompts[row : row + 1]}),
+        )
         assert alone[0]["log_likelihood"][0] == pytest.approx(
             together[0]["log_likelihood"][row], rel=1e-5
         )
@@ -214,7 +225,8 @@ def test_hostile_texts_and_an_empty_batch(run):
     found = ask("score", {"text": texts, "target_text": texts[::-1]})
     assert np.isfinite(found["log_likelihood"]).all()
     assert (found["num_tokens"] >= 1).all()
-    for text in ask("serving_default", {"text": texts})["generated_text"]:
+    prompts = [texts[0], *fitting(run.trained, HOSTILE_TEXTS)]
+    for text in ask("serving_default", {"text": prompts})["generated_text"]:
         text.decode("utf-8")
     nothing = np.array([], object)
     empty = ask("score", {"text": nothing, "target_text": nothing})

@@ -28,11 +28,14 @@ from serving.server.streaming.requests import begin_signature, stream_request
 from serving.streamed import Whole
 from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
+from tests.model.generation.adjusting import by_numpy
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.server.streaming.held import written
 from tests.serving.session import AskingClient, session_on
 from tests.serving.tasks.writers import (
     SMALL,
+    fitting,
+    leaving,
     log_likelihood,
     logits_of,
     rows_of,
@@ -93,8 +96,11 @@ def run(request):
         yield load_trained(made.run_folder), made.result, ask, path
 
 
-def asked(trained, texts=TEXTS, second=SECOND):
+def asked(trained, texts=None, second=SECOND):
     two = trained.config.objective.kind == "text_to_text"
+    if texts is None:  # a prompt has to leave room, and an encoder's text is cut
+        causal = trained.config.objective.kind == "causal"
+        texts = fitting(trained, TEXTS) if causal else TEXTS
     return {"text": texts, "second_text": second} if two else {"text": texts}
 
 
@@ -104,10 +110,14 @@ DIFFERENT = wishes(
     top_p=[1.0, 0.9, 0.5, 1.0],
     max_new_tokens=[8, 5, 8, 3],
     seed=[0, 1, 2, 3],
+    min_p=[0.0, 0.05, 0.2, 0.0],
+    repetition_penalty=[1.0, 1.3, 1.0, 0.8],
+    no_repeat_ngram_size=[2, 0, 1, 0],
+    logit_bias=["", "", "5:3,6:-100", "4:2.5"],
 )
 
 
-def written_by_keras(trained, ids, number):
+def written_by_keras(trained, ids, number, adjust=lambda scores, row: scores):
     """The likeliest token, again and again, the whole row read anew each time."""
     special = trained.tokenizer.special
     causal = trained.config.objective.kind == "causal"
@@ -125,7 +135,7 @@ def written_by_keras(trained, ids, number):
         }
         arrays = {name: np.array([row], np.int32) for name, row in inputs.items()}
         logits = np.asarray(trained.model(arrays, training=False)["logits"])
-        new.append(int(logits[0, -1].argmax()))
+        new.append(int(adjust(logits[0, -1], row + new).argmax()))
     return new
 
 
@@ -155,11 +165,104 @@ def test_the_likeliest_tokens_are_those_of_keras_without_a_cache(run):
     columns = asked(trained)
     tokens = rows_of(ask("tokenize", columns))
     answers = ask("generate", {**columns, **wishes()})
-    causal = trained.config.objective.kind == "causal"
     for row, ids in enumerate(tokens):
-        read = ids[-(LENGTH - 8) :] if causal else ids
-        assert rows_of(answers)[row] == written_by_keras(trained, read, 8)
-        assert answers["truncated"][row] == (len(ids) > len(read) or row in cut(run))
+        assert rows_of(answers)[row] == written_by_keras(trained, ids, 8)
+        assert answers["truncated"][row] == (row in cut(run))
+
+
+def test_scores_are_adjusted_as_the_definitions_say(run):
+    trained, _, ask, _ = run
+    columns, end = asked(trained), trained.tokenizer.special.end
+    given = {
+        "repetition_penalty": [1.0, 1.5, 1.0, 4.0],
+        "no_repeat_ngram_size": [2, 0, 1, 3],
+        "logit_bias": [f"{end}:-100", "", "", f"5:1.5,6:-2,{end}:-3"],
+    }
+    biases = [[(end, -100)], [], [], [(5, 1.5), (6, -2), (end, -3)]]
+    answers = ask("generate", {**columns, **wishes(**given)})
+    for row, ids in enumerate(rows_of(ask("tokenize", columns))):
+        penalty, size = (given[n][row] for n in list(given)[:2])
+
+        def adjust(scores, tokens, row=row, penalty=penalty, size=size):
+            asked = [penalty], [size], [biases[row]]
+            return by_numpy(scores[None], [tokens], *asked)[0]
+
+        assert rows_of(answers)[row] == written_by_keras(trained, ids, 8, adjust)
+    assert rows_of(answers) != rows_of(ask("generate", {**columns, **wishes()}))
+
+
+def test_a_limit_never_eats_the_prompt(run):
+    trained, _, ask, _ = run
+    causal = trained.config.objective.kind == "causal"
+    texts = [leaving(trained, room) for room in (1, 3, 20)] if causal else TEXTS[:3]
+    columns = asked(trained, texts, SECOND[:3])
+    tokens = rows_of(ask("tokenize", columns))
+    for number in (2, LENGTH, 2**31 - 1):
+        answers = ask("generate", {**columns, **wishes(3, max_new_tokens=number)})
+        for row, ids in enumerate(tokens):
+            most = min(number, LENGTH - (len(ids) if causal else 1))
+            assert rows_of(answers)[row] == written_by_keras(trained, ids, most)
+        if causal:
+            assert not answers["truncated"].any()
+    default = trained.config.evaluation.max_new_tokens or 64
+    left_out = ask("generate", {**columns, **wishes(3, max_new_tokens=-1)})
+    said = ask("generate", {**columns, **wishes(3, max_new_tokens=default)})
+    assert rows_of(left_out) == rows_of(said)
+
+
+def test_no_tokens_are_an_empty_text_on_every_road(run, signatures):
+    trained, _, ask, _ = run
+    columns = asked(trained, ["a dog", TEXTS[0], "", leaving(trained, 0)])
+    numbers = [0, 4, 0, 0]
+    none = wishes(max_new_tokens=numbers)
+    for signature, given in (
+        ("generate", none),
+        ("search", searches(max_new_tokens=numbers)),
+    ):
+        answers = ask(signature, {**columns, **given})
+        for row in (0, 2, 3):
+            assert answers["length"][row] == 0
+            assert answers["generated_text"][row] == b""
+            assert not answers["finished"][row]
+            assert answers.get("score", [0.0] * 4)[row] == 0
+        assert 1 <= answers["length"][1] <= 4
+    told, _ = streams(run, signatures, {**columns, **none}, (0, 0, 1, 2))
+    check_told(told, ask("generate", {**columns, **none}))
+    assert [len(one.items) for one in told][2:] == [1, 1]
+
+
+def test_a_prompt_without_room_is_refused(run, signatures):
+    trained, _, ask, _ = run
+    if trained.config.objective.kind != "causal":
+        return  # an encoder has room of its own
+    columns = asked(trained, ["a", leaving(trained, 0)], SECOND[:2])
+    said = f"the prompt has {LENGTH} tokens and leaves no room for new ones: the model "
+    said += f"reads {LENGTH}. Shorten it to {LENGTH - 1} tokens or fewer"
+    for signature, given in (
+        ("generate", wishes(2)),
+        ("search", searches(2)),
+        ("serving_default", {}),
+        ("stream_begin", {n: v for n, v in wishes(2).items() if n != "stop"}),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+            ask(signature, {**columns, **given})
+    good, refused = streams(run, signatures, {**columns, **wishes(2)}, (0, 0))[0]
+    assert isinstance(good.end(), Whole)
+    assert refused.failure().code is StatusCode.INVALID_ARGUMENT
+    tokens = ask("tokenize", columns)
+    ids = {"token_ids": tokens["token_ids"], "length": tokens["length"]}
+    numbers = {name: row for name, row in wishes(2).items() if name != "stop"}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        ask("generate_ids", {**ids, **numbers})
+
+
+def test_one_value_for_all_texts(run):
+    trained, _, ask, _ = run
+    columns = asked(trained)
+    one = {name: values[:1] for name, values in wishes(stop="e").items()}
+    answers = ask("generate", {**columns, **one})
+    expected = ask("generate", {**columns, **wishes(stop="e")})
+    assert rows_of(answers) == rows_of(expected)
 
 
 def cut(run):
@@ -206,7 +309,7 @@ def test_the_likeliest_texts_are_those_that_keras_finds(run):
         return  # `serving_default` of these searches, and is held against Keras below
     columns = asked(trained)
     found = ask("search", {**columns, **searches()})
-    prompts = [ids[-(LENGTH - 8) :] for ids in rows_of(ask("tokenize", columns))]
+    prompts = rows_of(ask("tokenize", columns))
     special = trained.tokenizer.special
     config = GenerationConfig(
         method=BeamConfig(num_beams=3),
@@ -249,8 +352,7 @@ def test_a_search_does_not_depend_on_its_neighbours(run):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_new_tokens", 0),
-        ("max_new_tokens", LENGTH),
+        ("max_new_tokens", -2),
         ("num_beams", 0),
         ("num_beams", 17),
         ("length_penalty", float("nan")),
@@ -327,7 +429,7 @@ def test_without_wishes_it_writes_as_it_was_judged(run):
     config, columns = trained.config, asked(trained)
     answers = ask("serving_default", columns)
     if config.objective.kind == "causal":
-        number = config.evaluation.max_new_tokens or LENGTH // 2
+        number = config.evaluation.max_new_tokens or 64
         expected = ask("generate", {**columns, **wishes(max_new_tokens=number)})
         assert rows_of(answers) == rows_of(expected)
         assert answers["finished"].tolist() == expected["finished"].tolist()
@@ -343,8 +445,7 @@ def test_without_wishes_it_writes_as_it_was_judged(run):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_new_tokens", 0),
-        ("max_new_tokens", LENGTH),
+        ("max_new_tokens", -2),
         ("temperature", -0.5),
         ("temperature", float("nan")),
         ("top_k", -1),
@@ -362,7 +463,8 @@ def test_wishes_that_cannot_be_meant_are_refused(run, name, value):
 
 def test_hostile_texts_and_an_empty_batch(run):
     trained, _, ask, _ = run
-    texts = list(HOSTILE_TEXTS)
+    causal = trained.config.objective.kind == "causal"
+    texts = fitting(trained, HOSTILE_TEXTS) if causal else list(HOSTILE_TEXTS)
     columns = asked(trained, texts, texts[::-1])
     warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
     answers = ask("generate", {**columns, **warm})
@@ -448,9 +550,8 @@ def test_streams_that_come_and_go_are_what_is_generated(run, signatures, moments
 def test_streams_without_wishes(run, signatures):
     trained, _, ask, _ = run
     columns = asked(trained)
-    number = trained.config.evaluation.max_new_tokens or LENGTH // 2
-    expected = ask("generate", {**columns, **wishes(max_new_tokens=number)})
-    for given in ({}, {"max_new_tokens": [0] * 4}):
+    expected = ask("generate", {**columns, **wishes(max_new_tokens=-1)})
+    for given in ({}, {"max_new_tokens": [-1] * 4}):
         told, _ = streams(run, signatures, {**columns, **given}, (0, 1, 2, 3))
         check_told(told, expected)
 
@@ -474,7 +575,8 @@ def test_streams_end_before_their_strings(run, signatures):
 
 def test_streams_of_hostile_texts(run, signatures):
     trained, _, ask, _ = run
-    texts = list(HOSTILE_TEXTS)
+    causal = trained.config.objective.kind == "causal"
+    texts = fitting(trained, HOSTILE_TEXTS) if causal else list(HOSTILE_TEXTS)
     warm = wishes(len(texts), temperature=1.5, seed=list(range(len(texts))))
     columns = {**asked(trained, texts, texts[::-1]), **warm}
     columns["text"][0] = b"\xff\xfe\x00\xe6"
@@ -486,8 +588,7 @@ def test_streams_of_hostile_texts(run, signatures):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_new_tokens", -1),
-        ("max_new_tokens", LENGTH),
+        ("max_new_tokens", -2),
         ("temperature", float("nan")),
         ("top_k", -1),
         ("top_p", 1.01),

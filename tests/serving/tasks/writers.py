@@ -25,12 +25,37 @@ def wishes(number=4, **other):
         "top_k": 0,
         "top_p": 1.0,
         "seed": 0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "no_repeat_ngram_size": 0,
+        "logit_bias": "",
         "stop": "",
     }
     return {
         name: value if isinstance(value, list) else [value] * number
         for name, value in {**default, **other}.items()
     }
+
+
+def fitting(trained, prompts, room=8):
+    """Prompts that leave room for so many new tokens; the beginnings of long ones."""
+    found = []
+    for text in prompts:
+        while len(trained.tokenizer.tokenize([text]).to_list()[0]) > LENGTH - room - 1:
+            text = text[: len(text) - max(len(text) // 4, 1)]
+        found.append(text)
+    return found
+
+
+def leaving(trained, room):
+    """A prompt that leaves room for so many new tokens, and for no more."""
+    special, words = trained.tokenizer.special, "true , raise an error when " * 30
+    begins = special.begin not in (None, special.end)
+    for size in range(len(words)):
+        tokens = trained.tokenizer.tokenize([words[:size]]).to_list()[0]
+        if len(tokens) + begins == LENGTH - room:
+            return words[:size]
+    raise AssertionError(room)
 
 
 def rows_of(answers, name="token_ids"):

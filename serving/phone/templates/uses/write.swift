@@ -28,7 +28,8 @@ final class Writer {
 $sw_begin
         var written: [Int] = []
         var token = ids.last!
-        for place in ids.count - 1..<ids.count - 1 + min(most, $slots) {
+        let room = $slots + 1 - ids.count  // what the prompt leaves
+        for place in ids.count - 1..<ids.count - 1 + min(most, room) {
             let inputs = ["tokens": data([token], 1), "input_pos": data([place], 1)]
             kept = try run("decode", inputs, kept, source)
             let logits = try decode.output(named: "logits").data.withUnsafeBytes {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tensorflow.core.framework import types_pb2 as t
 
-from serving.server.contract.json_requests import read_predict
+from serving.server.contract.json_requests import Taken, read_predict
 from serving.server.failures import Failure
 
 INT = {"x": t.DT_INT32}
@@ -25,7 +25,7 @@ DEEP = "JSON Parse error: nested more than 64 deep"
 
 def read(body, dtypes):
     text = json.dumps(body) if isinstance(body, dict) else body
-    return read_predict(text.encode(), lambda signature: dtypes)
+    return read_predict(text.encode(), lambda signature: Taken(dtypes))
 
 
 def refusal(body, dtypes):
@@ -79,7 +79,7 @@ def test_rows_of_one_input(dtype, rows, expected):
 def test_a_signature_is_asked_for_by_its_name():
     asked = []
     body = b'{"signature_name": "images", "instances": [[1, 2]], "more": null}'
-    found = read_predict(body, lambda name: asked.append(name) or INT)
+    found = read_predict(body, lambda name: asked.append(name) or Taken(INT))
     assert (found.signature, asked) == ("images", ["images"])
     same(found.inputs["x"], np.array([[1, 2]], np.int32))
 
@@ -326,7 +326,7 @@ def test_what_is_not_json_is_pointed_at(text, sentence, offset):
 
 def test_what_is_not_utf_8_is_pointed_at():
     with pytest.raises(Failure, match=r"Invalid encoding in string\. at offset: 16:"):
-        read_predict(b'{"instances": ["\xc3"]}', lambda _: STRING)
+        read_predict(b'{"instances": ["\xc3"]}', lambda _: Taken(STRING))
 
 
 def test_a_long_value_is_cut_in_messages():

@@ -9,7 +9,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.framework import types_pb2 as t
 
 from serving.server.contract.examples import read_examples, serialized_examples
-from serving.server.contract.json_requests import read_predict
+from serving.server.contract.json_requests import Taken, read_predict
 from serving.server.contract.paths import parse
 from serving.server.contract.tensors import to_array
 from serving.server.failures import Failure
@@ -54,7 +54,7 @@ def read_or_refused(read, *given):
 
 def read_all(body):
     for signature in SIGNATURES:
-        read_or_refused(read_predict, body, lambda _, found=signature: found)
+        read_or_refused(read_predict, body, lambda _, found=signature: Taken(found))
     found = read_or_refused(read_examples, body)
     if found is not None:
         serialized_examples(found[1])

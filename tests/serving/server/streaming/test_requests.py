@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +64,16 @@ def read(body, signature=ONE):
     )
 
 
+def with_defaults():
+    """As exports are that say themselves what is meant by what is left out."""
+    signature = signature_of({"text": t.DT_STRING, **WISHES, "logit_bias": t.DT_STRING})
+    for name, value in (("max_new_tokens", -1), ("top_k", 7), ("logit_bias", "")):
+        dtype = tf.as_dtype(signature.dtypes[name])
+        proto = tf.make_tensor_proto([value], dtype)
+        signature.definition.defaults[name].CopyFrom(proto)
+    return signature
+
+
 def texts(*values):
     return np.array(values, object)
 
@@ -97,6 +108,29 @@ def test_what_is_left_out_is_as_the_model_was_judged():
     check_types(found, ONE)
     assert plain(found) == plain(request)
     assert found.stops == ()
+
+
+def test_what_is_left_out_is_as_the_signature_says():
+    signature = with_defaults()
+    rest = {"text": "a", "temperature": 1.0, "top_p": 0.5, "seed": 3}
+    found = plain(read(rest, signature))
+    assert found["max_new_tokens"] == [-1]
+    assert found["top_k"] == [7]
+    assert found["logit_bias"] == [b""]
+    found = plain(read({**rest, "max_new_tokens": 0}, signature))
+    assert found["max_new_tokens"] == [0]
+    assert "Missing but required: {temperature}" in refusal(
+        read, {"text": "a", "top_p": 0.5, "seed": 3}, signature
+    )
+
+
+def test_an_object_of_biases_is_one_text():
+    signature = with_defaults()
+    rest = {"text": "a", "temperature": 1.0, "top_p": 0.5, "seed": 3}
+    found = read({**rest, "logit_bias": {"3": -100, "11": 2.5}}, signature)
+    assert plain(found)["logit_bias"] == [b"3:-100,11:2.5"]
+    said = refusal(read, {**rest, "logit_bias": {"3": "a"}}, signature)
+    assert "logit_bias: expected an object such as" in said
 
 
 def test_only_what_the_model_takes_is_added():

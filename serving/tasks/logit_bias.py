@@ -1,0 +1,67 @@
+"""Numbers that a client adds to the scores of tokens: the input `logit_bias`.
+
+A string for each text, `"50256:-100,11:2.5"`, because rows of unequally many numbers
+could not share a batch.
+"""
+
+import tensorflow as tf
+
+# Tokens of one text; what is kept of them goes through each step of a stream.
+MOST = 300
+# As in OpenAI's API: so much rules a token out, or nearly all others.
+LARGEST = 100.0
+
+
+def parse_biases(joined: tf.Tensor, vocabulary_size: int) -> tuple[tf.Tensor, ...]:
+    """Tokens and what is added to their scores.
+
+    Fails in the graph with `InvalidArgument` where something else is written.
+
+    Args:
+        joined: string (B,), empty for nothing.
+        vocabulary_size: To refuse tokens that do not exist.
+
+    Returns:
+        int32 (B, `MOST`), and float32 of this shape, 0 where there is nothing.
+
+    Example:
+    >>> ids, biases = parse_biases(tf.constant(["3:-100,1:2.5", ""]), 9)
+    >>> ids[:, :2].numpy().tolist(), biases[:, :2].numpy().tolist()
+    ([[3, 1], [0, 0]], [[-100.0, 2.5], [0.0, 0.0]])
+    """
+    rows = tf.cast(tf.shape(joined)[0], tf.int64)
+    parts = tf.strings.split(joined, ",")
+    said = tf.not_equal(parts.values, "")
+    row = tf.boolean_mask(parts.value_rowids(), said)
+    pairs = tf.boolean_mask(parts.values, said)
+    form = r"\s*\d{1,9}\s*:\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
+    readable = tf.strings.regex_full_match(pairs, form)
+    checks = [
+        _expect(readable, pairs, "expected TOKEN_ID:NUMBER, and commas between several")
+    ]
+    with tf.control_dependencies(checks):
+        numbers = tf.reshape(tf.strings.split(pairs, ":").values, [-1, 2])
+    ids = tf.strings.to_number(tf.strings.strip(numbers[:, 0]), tf.int32)
+    biases = tf.strings.to_number(tf.strings.strip(numbers[:, 1]), tf.float32)
+    places = tf.math.bincount(tf.cast(row, tf.int32), minlength=tf.cast(rows, tf.int32))
+    checks = [
+        _expect(ids < vocabulary_size, pairs, f"there are {vocabulary_size} tokens"),
+        _expect(
+            tf.abs(biases) <= LARGEST, pairs, f"expected numbers up to {LARGEST:g}"
+        ),
+        _expect(places <= MOST, tf.strings.as_string(places), f"{MOST} at most"),
+    ]
+    with tf.control_dependencies(checks):
+        splits = tf.concat([[0], tf.cumsum(places)], 0)
+        place = tf.range(tf.size(ids)) - tf.gather(splits, tf.cast(row, tf.int32))
+    cells = tf.stack([row, tf.cast(place, tf.int64)], axis=1)
+    shape = tf.stack([rows, MOST])
+    columns = tf.scatter_nd(cells, ids, shape), tf.scatter_nd(cells, biases, shape)
+    return tuple(tf.ensure_shape(column, [None, MOST]) for column in columns)
+
+
+def _expect(fine: tf.Tensor, found: tf.Tensor, expected: str) -> tf.Operation:
+    places = tf.cast(tf.concat([tf.logical_not(fine), [True]], axis=0), tf.int32)
+    wrong = tf.gather(tf.concat([found, [""]], axis=0), tf.argmax(places))
+    said = tf.strings.join(["logit_bias: found ", wrong, f"; {expected}"])
+    return tf.debugging.Assert(tf.reduce_all(fine), [said])
