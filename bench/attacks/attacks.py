@@ -178,17 +178,17 @@ def unread_stream(victim: Victim, stop: threading.Event) -> str:
 
 
 def rows(victim: Victim, stop: threading.Event) -> str:
-    """Ten thousand rows."""
-    return victim.post(victim.reader, "predict", {"instances": ["a text"] * 10_000})
+    """Twenty thousand rows."""
+    return victim.post(victim.reader, "predict", {"instances": ["a text"] * 20_000})
 
 
 def many_rows(victim: Victim, stop: threading.Event) -> str:
-    """As many rows as are let in."""
-    return victim.post(victim.reader, "predict", {"instances": ["a text"] * 4096})
+    """Ten thousand rows, which are let in."""
+    return victim.post(victim.reader, "predict", {"instances": ["a text"] * 10_000})
 
 
 def long_text(victim: Victim, stop: threading.Event) -> str:
-    """A text as long as is let in."""
+    """A text of 1 MB, which is let in."""
     return victim.post(victim.reader, "predict", {"instances": ["ab " * 349_000]})
 
 

@@ -129,16 +129,16 @@ def _add_ways(how: Any) -> None:
         "--max-text-bytes",
         metavar="N",
         type=at_least_one,
-        default=2**20,
-        help="of all texts of a request; 1,048,576 if left out, and a megabyte of text "
-        "takes a small tagger seconds and 300 MB",
+        default=2**21,
+        help="of all texts of a request; 2,097,152 if left out: one text as long takes "
+        "a small tagger seconds, and 300 MB of memory",
     )
     how.add_argument(
         "--max-rows",
         metavar="N",
         type=at_least_one,
-        default=4096,
-        help="of a request; 4,096 if left out",
+        default=2**14,
+        help="of a request; 16,384 if left out",
     )
     how.add_argument(
         "--timeout",

@@ -25,8 +25,8 @@ class Limits:
     """
 
     body_bytes: int = 16 * 2**20
-    text_bytes: int = 2**20
-    rows: int = 4096
+    text_bytes: int = 2**21
+    rows: int = 2**14
     body_seconds: float = 30.0
     answer_seconds: float = 30.0
     drain_seconds: float = 30.0

@@ -197,11 +197,11 @@ def test_a_log_is_a_file_of_warm_up_requests_as_it_is(tmp_path, logs, monkeypatc
     ran = []
     run = Servable.run
 
-    def seeing(self, signature, inputs, *arguments):
+    def seeing(self, signature, inputs, *arguments, **how):
         [serialized] = inputs["inputs"]
         example = tf.train.Example.FromString(serialized)
         ran.append((signature.name, example.features.feature["x"].float_list.value[0]))
-        return run(self, signature, inputs, *arguments)
+        return run(self, signature, inputs, *arguments, **how)
 
     monkeypatch.setattr(Servable, "run", seeing)
     Loaded(folder / "1", BatchingParameters(), 60.0, lambda timing: None).close()

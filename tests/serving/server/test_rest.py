@@ -237,7 +237,7 @@ def test_ten_thousand_rows(server):
     ],
 )
 def test_what_fails_in_the_graph(server, monkeypatch, code, status):
-    def fail(*arguments):
+    def fail(*arguments, **how):
         raise from_number(StatusCode[code].value[0], "its own words")
 
     monkeypatch.setattr(Servable, "run_tensors", fail)
@@ -246,7 +246,7 @@ def test_what_fails_in_the_graph(server, monkeypatch, code, status):
 
 
 def test_what_nobody_thought_of_is_told_to_the_log_only(server, monkeypatch, caplog):
-    def fail(*arguments):
+    def fail(*arguments, **how):
         raise RuntimeError("a secret")
 
     monkeypatch.setattr(Servable, "run_tensors", fail)
