@@ -7,7 +7,7 @@ from grpc import StatusCode
 from tensorflow.core.example import example_pb2
 
 from serving.server.failures import Failure
-from serving.server.models.rows import Arrays
+from serving.server.models.rows import Arrays, rows_in
 from serving.server.settings import Limits
 
 # What is named so are bytes that are no text, such as those of an image.
@@ -24,7 +24,7 @@ def check_amounts(inputs: Arrays, limits: Limits) -> None:
     Raises:
         Failure: There is more than that.
     """
-    _check_rows(max((len(v) for v in inputs.values() if v.ndim), default=0), limits)
+    _check_rows(rows_in(inputs), limits)
     texts = (
         text
         for name, values in inputs.items()

@@ -186,6 +186,13 @@ def _add_ways(how: Any) -> None:
 
 def _add_log(written: Any) -> None:
     written.add_argument(
+        "--access-log",
+        metavar="FILE",
+        type=Path,
+        help="append a line of JSON for each request: which model was asked for how "
+        "much, how long it took and how it ended, but no texts",
+    )
+    written.add_argument(
         "--log-requests",
         metavar="FOLDER",
         type=Path,
@@ -276,6 +283,7 @@ def serve(arguments: argparse.Namespace) -> None:
         certificate=arguments.certificate,
         key=arguments.key,
         cors=arguments.cors,
+        access_log=arguments.access_log,
         log=_log_settings(arguments),
     )
     _log_to(console)

@@ -24,6 +24,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2
 
 from serving.server import metrics
 from serving.server.bodies import read_body
+from serving.server.calls import current
 from serving.server.contract.examples import read_examples
 from serving.server.contract.json_answers import (
     classification_text,
@@ -113,7 +114,8 @@ class RestApi:
             if failure.http == HTTPStatus.UNAUTHORIZED:
                 response.headers["WWW-Authenticate"] = "Bearer"
         except Exception:
-            _log.exception("%s %s", request.method, request.url.path)
+            path = request.url.path
+            _log.exception("%s %s, request %s", request.method, path, current().id)
             response = _json(error_text("Internal error; see the server's log"), 500)
         response.headers.update(self._headers)
         await response(scope, receive, send)

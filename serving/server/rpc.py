@@ -25,6 +25,7 @@ from tensorflow_serving.apis import (
 )
 
 from configs.errors import ConfigError
+from serving.server.calls import IdentifiedCalls, Over, current
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import model_spec, target_of
 from serving.server.contract.tensors import to_array, to_proto
@@ -221,7 +222,7 @@ async def answered(
     except Failure as failure:
         code, message = failure.code, failure.message
     except Exception:
-        _log.exception("gRPC")
+        _log.exception("gRPC, request %s", current().id)
         code, message = StatusCode.INTERNAL, "Internal error; see the server's log"
     await context.abort(code, message)
 
@@ -263,6 +264,7 @@ async def start_rpc(
     tokens: Tokens,
     reload_roots: Sequence[Path] = (),
     credentials: grpc.ServerCredentials | None = None,
+    over: Over = lambda call: None,
 ) -> tuple[Any, int]:
     """Opens the door.
 
@@ -273,6 +275,7 @@ async def start_rpc(
         tokens: That clients must show; not for health.
         reload_roots: Folders that a client may have models loaded from.
         credentials: For TLS.
+        over: Is told of each call that is over.
 
     Returns:
         The server and its port.
@@ -286,7 +289,7 @@ async def start_rpc(
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
     ]
-    server = grpc.aio.server(options=options)
+    server = grpc.aio.server(options=options, interceptors=[IdentifiedCalls(over)])
     predictions = PredictionService(service, tokens)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         predictions, server

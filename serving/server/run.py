@@ -16,6 +16,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from configs.errors import ArtifactError, ConfigError
+from serving.server.access_log import AccessLog
+from serving.server.calls import Call, IdentifiedApp, Over
 from serving.server.failures import Failure
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
@@ -104,14 +106,15 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     log = _request_log(settings, metrics)
     service = Service(catalog, metrics, settings.limits, log)
     followed = _followed(settings, service)
+    access = None if settings.access_log is None else AccessLog(settings.access_log)
     try:
         await asyncio.to_thread(_bring_up, catalog, settings)
         catalog.start()
         if followed is not None:
             followed.start()
         async with (
-            _rpc_open(service, settings) as rpc,
-            _rest_open(service, settings) as rest,
+            _rpc_open(service, settings, access or _unheard) as rpc,
+            _rest_open(service, settings, access or _unheard) as rest,
         ):
             yield Addresses(rest.address, rpc.address)
             service.draining = True
@@ -122,7 +125,13 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
             await asyncio.to_thread(followed.close)
         if log is not None:
             await asyncio.to_thread(log.close)
+        if access is not None:
+            await asyncio.to_thread(access.close)
         await asyncio.to_thread(catalog.close)
+
+
+def _unheard(call: Call) -> None:
+    """For who keeps no access log."""
 
 
 def _request_log(settings: Settings, metrics: Metrics) -> RequestLog | None:
@@ -177,7 +186,9 @@ def _check_loaded(catalog: Catalog) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[_Door]:
+async def _rpc_open(
+    service: Service, settings: Settings, over: Over
+) -> AsyncIterator[_Door]:
     limits = settings.limits
     try:
         server, port = await start_rpc(
@@ -187,6 +198,7 @@ async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[_Door
             settings.tokens,
             settings.reload_roots,
             _credentials(settings),
+            over,
         )
     except OSError as error:
         raise _taken(settings.host, settings.port, "--port", error) from None
@@ -201,11 +213,13 @@ async def _rpc_open(service: Service, settings: Settings) -> AsyncIterator[_Door
 
 
 @contextlib.asynccontextmanager
-async def _rest_open(service: Service, settings: Settings) -> AsyncIterator[_Door]:
+async def _rest_open(
+    service: Service, settings: Settings, over: Over
+) -> AsyncIterator[_Door]:
     listening = _bound(settings.host, settings.rest_port)
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
-    server = _Server(app, settings)
+    server = _Server(IdentifiedApp(app, over), settings)
     running = asyncio.create_task(server.serve([listening]))
     scheme = "https" if settings.certificate else "http"
 

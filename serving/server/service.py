@@ -20,6 +20,7 @@ from tensorflow_serving.apis import (
 
 from serving.server import inference
 from serving.server.amounts import check_amounts, check_examples
+from serving.server.calls import current
 from serving.server.contract.examples import serialized_examples
 from serving.server.contract.json_requests import Taken
 from serving.server.contract.paths import Target
@@ -30,7 +31,7 @@ from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
 from serving.server.models.loaded import Loaded
-from serving.server.models.rows import Arrays
+from serving.server.models.rows import Arrays, rows_in
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.versions import State, Version
 from serving.server.multi_inference import check_tasks, multi_inference
@@ -47,6 +48,8 @@ from serving.server.streaming.requests import StreamRequest, begin_signature
 from serving.streamed import Part, Whole
 
 _METADATA = "signature_def"
+# Outputs of what writes.
+_WRITTEN = {"generated_text", "length"}
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Service:
         status = "OK"
         # Names that clients make up must not fill the metrics.
         known = model if self.catalog.model(model) else ""
+        call = current()
+        call.api, call.model = api, known
         self.metrics.in_flight.inc()
         try:
             yield
@@ -153,6 +158,7 @@ class Service:
             Failure: There is no such thing, the inputs do not fit, or it takes long.
         """
         with self.catalog.use(target) as (version, loaded):
+            current().version = version
             found = loaded.signatures.get(signature or DEFAULT)
             if found is None:
                 message = f'Serving signature key "{signature or DEFAULT}" not found.'
@@ -205,6 +211,8 @@ class Service:
             self.counted(target.name, "Stream", entrypoint),
             self.catalog.use(target) as (version, loaded),
         ):
+            call = current()
+            call.version, call.rows = version, 1
             request = await read(version, begin_signature(loaded.signatures))
             check_amounts(request.inputs, self._limits)
             self._limits.stops.check(request.stops)
@@ -219,6 +227,7 @@ class Service:
                         raise item
                     yield item
                     if isinstance(item, Whole):
+                        call.tokens = item.num_tokens
                         return
             finally:
                 stream.cancel()
@@ -289,6 +298,7 @@ class Service:
         target = target_of(request.tasks[0].model_spec)
         deadline = deadline or self.deadline()
         with self.catalog.use(target) as (version, loaded):
+            current().version = version
             check_examples(serialized_examples(request.input), self._limits)
             run = partial(loaded.run_tensors, deadline=deadline)
             response = await deadline.wait(
@@ -379,6 +389,7 @@ class Service:
         deadline: Deadline | None,
     ) -> tuple[Predicted, int]:
         with self.catalog.use(target) as (version, loaded):
+            current().version = version
             signature = inference.example_signature(loaded.signatures, name, method)
             inputs = {inference.INPUTS: serialized_examples(examples)}
             check_examples(inputs[inference.INPUTS], self._limits)
@@ -395,9 +406,13 @@ class Service:
         outputs: Sequence[str],
         deadline: Deadline | None,
     ) -> dict[str, np.ndarray]:
-        deadline = deadline or self.deadline()
-        future = loaded.submit(signature, inputs, outputs, deadline)
-        return await deadline.wait(asyncio.wrap_future(future))
+        deadline, call = deadline or self.deadline(), current()
+        call.signature, call.rows = signature.name, rows_in(inputs)
+        future = loaded.submit(signature, inputs, outputs, deadline, call.batch)
+        found = await deadline.wait(asyncio.wrap_future(future))
+        if found.keys() >= _WRITTEN:
+            call.tokens = int(found["length"].sum())
+        return found
 
 
 def _add_status(

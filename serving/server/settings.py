@@ -57,6 +57,7 @@ class Settings:
         certificate: PEM file; with `key`, both doors speak TLS.
         key: PEM file.
         cors: Whether pages of other origins may ask.
+        access_log: A file that gets a line for each request, without its texts.
         log: Where requests are written down, of models that do not say it themselves.
     """
 
@@ -76,4 +77,5 @@ class Settings:
     certificate: Path | None = None
     key: Path | None = None
     cors: bool = False
+    access_log: Path | None = None
     log: LogSettings | None = None

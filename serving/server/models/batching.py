@@ -43,6 +43,9 @@ from serving.server.models.rows import (
 
 Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
 
+# Is told of a batch: seconds that the request waited, and that it ran.
+Told = Callable[[float, float], None]
+
 # Bytes of a text up to which it is an ordinary one.
 _LONG = 2**13
 
@@ -81,6 +84,10 @@ class BatchingParameters:
         return self.max_batch_size * self.max_enqueued_batches
 
 
+def tell_nobody(waited: float, ran: float) -> None:
+    """See `Told`."""
+
+
 class _Key(NamedTuple):
     """What rows have in common that may share a batch, and whether that takes long."""
 
@@ -102,11 +109,13 @@ class _Task:
         counted: How many of them take room in the queue from others.
         future: Will hold the outputs.
         since: When they began to wait.
+        told: Is told when they were run.
     """
 
     inputs: Arrays
     rows: int
     deadline: Deadline
+    told: Told = tell_nobody
     alone: bool = False
     is_part: bool = False
     counted: int = 0
@@ -170,7 +179,11 @@ class Batcher:
             thread.start()
 
     def submit(
-        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline | None = None
+        self,
+        kind: tuple[str, ...],
+        inputs: Arrays,
+        deadline: Deadline | None = None,
+        told: Told = tell_nobody,
     ) -> Answer:
         """Lets rows wait for their turn.
 
@@ -178,6 +191,7 @@ class Batcher:
             kind: What is asked; only requests of one kind share a batch.
             inputs: Arrays with a row for each thing to predict, as many in each.
             deadline: Until when the answer is wanted; never mind if left out.
+            told: Is told of each batch that has some of the rows.
 
         Returns:
             Will hold the outputs. Cancelled before it runs, it is never run.
@@ -188,18 +202,22 @@ class Batcher:
         deadline = deadline or Deadline.never()
         rows = len(next(iter(inputs.values())))
         if not self._parameters.enabled:
-            return self.submit_alone(kind, inputs, deadline)
+            return self.submit_alone(kind, inputs, deadline, told)
         if rows > self._parameters.max_batch_size:
-            return self._submit_parts(kind, inputs, deadline)
-        task = _Task(inputs, rows, deadline)
+            return self._submit_parts(kind, inputs, deadline, told)
+        task = _Task(inputs, rows, deadline, told)
         self._enqueue(kind, task)
         return task.future
 
     def submit_alone(
-        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline | None = None
+        self,
+        kind: tuple[str, ...],
+        inputs: Arrays,
+        deadline: Deadline | None = None,
+        told: Told = tell_nobody,
     ) -> Answer:
         """The same for inputs that are not in rows: they share a batch with nobody."""
-        return self._submit_whole(kind, inputs, deadline or Deadline.never())
+        return self._submit_whole(kind, inputs, deadline or Deadline.never(), told)
 
     def close(self) -> None:
         """Runs what waits, and ends."""
@@ -214,15 +232,16 @@ class Batcher:
         kind: tuple[str, ...],
         inputs: Arrays,
         deadline: Deadline,
+        told: Told,
         *,
         admitted: bool = False,
     ) -> Answer:
-        task = _Task(inputs, rows=1, deadline=deadline, alone=True)
+        task = _Task(inputs, rows=1, deadline=deadline, told=told, alone=True)
         self._enqueue(kind, task, admitted=admitted)
         return task.future
 
     def _submit_parts(
-        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline
+        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline, told: Told
     ) -> Answer:
         lengths = row_lengths(inputs)
         rows, size = len(lengths), self._parameters.max_batch_size
@@ -236,6 +255,7 @@ class Batcher:
                 {name: values[part] for name, values in inputs.items()},
                 len(part),
                 deadline,
+                told,
                 is_part=True,
             )
             for part in places
@@ -243,7 +263,7 @@ class Batcher:
         answer = joined(
             [task.future for task in tasks],
             places,
-            lambda: self._submit_whole(kind, inputs, deadline, admitted=True),
+            lambda: self._submit_whole(kind, inputs, deadline, told, admitted=True),
         )
         answer.add_done_callback(lambda _: self._leave(rows))
         # As many of its parts wait as can be run at once, each behind what has come
@@ -415,6 +435,7 @@ class Batcher:
         # Before anybody has an answer: who then reads the metrics finds it counted.
         self._observe(Timing(rows, began - tasks[0].since, ended - began))
         for task, answer in zip(tasks, answers, strict=True):
+            task.told(began - task.since, ended - began)
             task.future.set_result(answer)
         return None
 

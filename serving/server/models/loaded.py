@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from serving.server.deadlines import Deadline
-from serving.server.models.batching import Batcher, BatchingParameters, Timing
+from serving.server.models.batching import (
+    Batcher,
+    BatchingParameters,
+    Timing,
+    Told,
+    tell_nobody,
+)
 from serving.server.models.readiness import Observe, check_answers, warm_up
 from serving.server.models.rows import Answer, Arrays
 from serving.server.models.servable import Servable
@@ -72,6 +78,7 @@ class Loaded:
         inputs: Arrays,
         outputs: Sequence[str],
         deadline: Deadline,
+        told: Told = tell_nobody,
     ) -> Answer:
         """Asks a signature; see `Batcher.submit`.
 
@@ -80,11 +87,12 @@ class Loaded:
             inputs: All it takes, by its names.
             outputs: Which of its outputs to compute.
             deadline: Until when the answer is wanted.
+            told: Is told of each batch that has some of it.
         """
         kind = (signature.name, *outputs)
         if _in_rows(signature, inputs):
-            return self._batcher.submit(kind, inputs, deadline)
-        return self._batcher.submit_alone(kind, inputs, deadline)
+            return self._batcher.submit(kind, inputs, deadline, told)
+        return self._batcher.submit_alone(kind, inputs, deadline, told)
 
     def write(self, stream: Stream) -> None:
         """Begins to write a text; see `ContinuousBatch.submit`."""

@@ -51,6 +51,11 @@ def row_lengths(inputs: Arrays) -> np.ndarray:
     return longest
 
 
+def rows_in(inputs: Arrays) -> int:
+    """Rows of the input that has most of them."""
+    return max((len(v) for v in inputs.values() if v.ndim), default=0)
+
+
 def longest_text(inputs: Arrays) -> int:
     """Bytes of the longest text.
 

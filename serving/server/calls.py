@@ -1,0 +1,188 @@
+"""Requests by their ids: what each was, told in the answer and in a log.
+
+A client's `x-request-id` comes back in the answer, or one that is made here; so does a
+`traceparent` of W3C's Trace Context (https://www.w3.org/TR/trace-context/). Whoever
+works on a request notes in `current()` what it is; no text of it is noted.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUEST_ID, TRACE = "x-request-id", "traceparent"
+# What is written into logs and headers as it came.
+_ID = re.compile(r"[!-~]{1,128}")
+_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass
+class Call:
+    """One request, as far as is known of it.
+
+    Attributes:
+        id: The client's, or one that was made here.
+        trace: The client's `traceparent`, if it sent one.
+        door: `REST` or `GRPC`.
+        api: Such as `Predict`; empty for what asks no model.
+        model: Its name, if there is such a model.
+        version: That answered.
+        signature: That was asked.
+        rows: That were asked about.
+        tokens: That were written.
+        waited: Seconds in the queue, of its first rows.
+        ran: Seconds in TensorFlow, of all its rows.
+        status: Of HTTP, or gRPC's name.
+        seconds: In all.
+    """
+
+    id: str
+    trace: str | None
+    door: str
+    api: str = ""
+    model: str = ""
+    version: int | None = None
+    signature: str | None = None
+    rows: int | None = None
+    tokens: int | None = None
+    waited: float | None = None
+    ran: float | None = None
+    status: str = ""
+    seconds: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, door: str, headers: Mapping[str, Any]) -> "Call":
+        """The call that a request begins.
+
+        Example:
+        >>> call = Call.of("REST", {"x-request-id": "a1", "traceparent": "no trace"})
+        >>> call.id, call.trace
+        ('a1', None)
+        """
+        given, trace = (str(headers.get(name, "")) for name in (REQUEST_ID, TRACE))
+        own = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        return cls(own, trace if _TRACE.fullmatch(trace) else None, door)
+
+    def told(self) -> list[tuple[str, str]]:
+        """What comes back in the answer."""
+        trace = [] if self.trace is None else [(TRACE, self.trace)]
+        return [(REQUEST_ID, self.id), *trace]
+
+    def batch(self, waited: float, ran: float) -> None:
+        """Notes that some of its rows were run."""
+        self.waited = waited if self.waited is None else self.waited
+        self.ran = ran if self.ran is None else self.ran + ran
+
+
+_CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
+# Is told of each call that is over.
+Over = Callable[[Call], None]
+
+
+def current() -> Call:
+    """The call that is worked on here; one that nobody reads where there is none."""
+    return _CURRENT.get() or Call("", None, "")
+
+
+class IdentifiedApp:
+    """An ASGI application whose answers have ids.
+
+    Args:
+        app: Answers.
+        over: Is told of each call.
+    """
+
+    def __init__(self, app: ASGIApp, over: Over):
+        self._app = app
+        self._over = over
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = Call.of("REST", Headers(scope=scope))
+        _CURRENT.set(call)  # of this request's own task
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                call.status = str(message["status"])
+                headers = MutableHeaders(scope=message)
+                for name, value in call.told():
+                    headers[name] = value
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            _end(call, self._over)
+
+
+class IdentifiedCalls(grpc.aio.ServerInterceptor):
+    """Gives calls over gRPC ids, which come back in the trailing metadata.
+
+    Args:
+        over: Is told of each call.
+    """
+
+    def __init__(self, over: Over):
+        self._over = over
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
+    ) -> Any:
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        if handler.unary_unary:
+            behave = self._unary(handler.unary_unary)
+            make = grpc.unary_unary_rpc_method_handler
+        elif handler.unary_stream:
+            behave = self._streaming(handler.unary_stream)
+            make = grpc.unary_stream_rpc_method_handler
+        else:  # reflection, which is a conversation and asks no model
+            return handler
+        return make(behave, handler.request_deserializer, handler.response_serializer)
+
+    def _unary(self, behave: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+        async def behaving(request: Any, context: Any) -> Any:
+            call = self._begin(context)
+            try:
+                return await behave(request, context)
+            finally:
+                self._finish(call, context)
+
+        return behaving
+
+    def _streaming(self, behave: Callable[[Any, Any], Any]) -> Any:
+        async def behaving(request: Any, context: Any) -> Any:
+            call = self._begin(context)
+            try:
+                async for response in behave(request, context):
+                    yield response
+            finally:
+                self._finish(call, context)
+
+        return behaving
+
+    def _begin(self, context: Any) -> Call:
+        call = Call.of("GRPC", dict(context.invocation_metadata() or ()))
+        _CURRENT.set(call)
+        context.set_trailing_metadata(tuple(call.told()))
+        return call
+
+    def _finish(self, call: Call, context: Any) -> None:
+        code = context.code() or grpc.StatusCode.OK
+        call.status = code.name if isinstance(code, grpc.StatusCode) else str(code)
+        if context.cancelled():
+            call.status = grpc.StatusCode.CANCELLED.name
+        _end(call, self._over)
+
+
+def _end(call: Call, over: Over) -> None:
+    call.seconds = time.monotonic() - call.began
+    over(call)
