@@ -163,6 +163,21 @@ def _add_ways(how: Any) -> None:
         help="of each of these strings; 1024 if left out",
     )
     how.add_argument(
+        "--model-timeout",
+        metavar="NAME=SECONDS",
+        type=_model_seconds,
+        action="append",
+        default=[],
+        help="the same for one model alone; may be given several times",
+    )
+    how.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="load the models, run their warm-up requests, hold their answers to the "
+        "golden questions against the export's, and stop: with 0 if all is well. "
+        "Nothing is listened on",
+    )
+    how.add_argument(
         "--poll",
         metavar="SECONDS",
         type=at_least_one,
@@ -231,6 +246,7 @@ def serve(arguments: argparse.Namespace) -> None:
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
+    from serving.server.bringing_up import try_out
     from serving.server.models.batching import BatchingParameters
     from serving.server.models.catalog import ModelSettings
     from serving.server.models.config_files import read_batching, read_models
@@ -260,6 +276,7 @@ def serve(arguments: argparse.Namespace) -> None:
             text_bytes=arguments.max_text_bytes,
             rows=arguments.max_rows,
             answer_seconds=float(arguments.timeout),
+            model_seconds=dict(arguments.model_timeout),
             stops=StopLimits(
                 strings=arguments.max_stop_strings,
                 string_bytes=arguments.max_stop_bytes,
@@ -287,6 +304,12 @@ def serve(arguments: argparse.Namespace) -> None:
         log=_log_settings(arguments),
     )
     _log_to(console)
+    if arguments.dry_run:
+        found = try_out(settings)
+        for name, versions in found.items():
+            console.say(f"{name}: version {', '.join(map(str, versions))} would answer")
+        console.emit({"models": found})
+        return
 
     def announce(addresses: Addresses) -> None:
         name = models[0].name
@@ -381,6 +404,15 @@ def _port(text: str) -> int:
     if not 0 <= number < 2**16:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return number
+
+
+def _model_seconds(text: str) -> tuple[str, float]:
+    name, _, seconds = text.rpartition("=")
+    if not name or not seconds.isdecimal() or not int(seconds):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time of a model; expected NAME=SECONDS, such as reader=5"
+        )
+    return name, float(seconds)
 
 
 def _seconds(text: str) -> int:

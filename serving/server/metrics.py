@@ -35,6 +35,28 @@ _ROWS = [2**power for power in range(15)]
 disable_created_metrics()
 
 
+class _ModelMemory:
+    """What versions that answer took of memory, when Prometheus asks."""
+
+    def __init__(self, catalog: Catalog):
+        self._catalog = catalog
+
+    def collect(self) -> Iterable[Metric]:
+        metric = Metric(
+            "transbeam_model_memory_bytes",
+            "Bytes that the process grew by while a version was loaded and got warm.",
+            "gauge",
+        )
+        for name in self._catalog.names():
+            model = self._catalog.model(name)
+            for version in model.states() if model else []:
+                grown = version.loaded.grown if version.loaded else None
+                if grown is not None:
+                    labels = {"model_name": name, "version": str(version.number)}
+                    metric.add_sample(metric.name, labels, grown)
+        yield metric
+
+
 class Metrics:
     """Counts and times of one server.
 
@@ -130,6 +152,7 @@ class Metrics:
             registry=self.registry,
         )
         ready.set_function(lambda: float(catalog.ready()))
+        self.registry.register(_ModelMemory(catalog))  # type: ignore[arg-type]
 
     def request(
         self, model: str, api: str, entrypoint: str, status: str, seconds: float

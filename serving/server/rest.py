@@ -146,7 +146,7 @@ class RestApi:
                 ):
                     body = await self._body(request)
                     # For all that follows: reading, waiting, running and writing.
-                    deadline = self._service.deadline()
+                    deadline = self._service.deadline(question.target.name)
                     answer = deadline.wait(self._answer(question, body, deadline))
                     return await _unless_gone(request, answer)
         raise malformed(request.method, path)

@@ -69,7 +69,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 spec.signature_name,
                 inputs,
                 request.output_filter,
-                self._deadline(context),
+                self._deadline(spec.name, context),
             )
             response = predict_pb2.PredictResponse(
                 model_spec=model_spec(spec.name, predicted.version, predicted.signature)
@@ -90,7 +90,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 _target(request),
                 spec.signature_name,
                 request.input,
-                self._deadline(context),
+                self._deadline(spec.name, context),
             ),
         )
 
@@ -104,7 +104,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 _target(request),
                 spec.signature_name,
                 request.input,
-                self._deadline(context),
+                self._deadline(spec.name, context),
             ),
         )
 
@@ -114,7 +114,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             context,
             "MultiInference",
             name,
-            lambda: self._service.multi_inference(request, self._deadline(context)),
+            lambda: self._service.multi_inference(
+                request, self._deadline(name, context)
+            ),
         )
 
     async def GetModelMetadata(self, request: Any, context: Any) -> Any:
@@ -151,9 +153,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             ):
                 yield _response(answering, part)
 
-    def _deadline(self, context: Any) -> Deadline:
-        """Until when a call is answered: not after its client has given up."""
-        return self._service.deadline(context.time_remaining())
+    def _deadline(self, name: str, context: Any) -> Deadline:
+        """Until when a model answers a call: not after its client has given up."""
+        return self._service.deadline(name, context.time_remaining())
 
     async def _ask(
         self, context: Any, api: str, name: str, answer: Callable[[], Awaitable[Any]]

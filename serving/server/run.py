@@ -6,23 +6,18 @@ import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import grpc
 import uvicorn
 from starlette.types import ASGIApp
 
-from configs.errors import ArtifactError, ConfigError
+from configs.errors import ConfigError
 from serving.server.access_log import AccessLog
+from serving.server.bringing_up import bring_up, catalog_for
 from serving.server.calls import Call, IdentifiedApp, Over
-from serving.server.failures import Failure
 from serving.server.metrics import Metrics
-from serving.server.models.catalog import Catalog
-from serving.server.models.config_files import batching_of
-from serving.server.models.loaded import Loaded
 from serving.server.recording.request_log import RequestLog
 from serving.server.reloading import FollowedFile
 from serving.server.repeating import Repeated
@@ -84,31 +79,14 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     """Both doors open, for as long as the context lasts; see `run`."""
     metrics = Metrics()
 
-    def load(name: str, folder: Path) -> Loaded:
-        batching = settings.batching
-        if settings.enable_per_model_batching_parameters:
-            batching = batching_of(folder, batching)
-        return Loaded(
-            folder,
-            batching,
-            settings.limits.answer_seconds,
-            partial(metrics.batch, name),
-            partial(metrics.warm_up, folder),
-            partial(metrics.written, name),
-        )
-
-    catalog = Catalog(
-        load,
-        settings.poll_seconds,
-        early_labels=settings.allow_version_labels_for_unavailable_models,
-    )
+    catalog = catalog_for(settings, metrics)
     metrics.watch(catalog)
     log = _request_log(settings, metrics)
     service = Service(catalog, metrics, settings.limits, log)
     followed = _followed(settings, service)
     access = None if settings.access_log is None else AccessLog(settings.access_log)
     try:
-        await asyncio.to_thread(_bring_up, catalog, settings)
+        await asyncio.to_thread(bring_up, catalog, settings)
         catalog.start()
         if followed is not None:
             followed.start()
@@ -147,42 +125,6 @@ def _followed(settings: Settings, service: Service) -> Repeated | None:
     if not (file and seconds):
         return None
     return Repeated(FollowedFile(file, service).look, seconds, "model.config")
-
-
-def _bring_up(catalog: Catalog, settings: Settings) -> None:
-    """Loads all models and labels them, or tells what could not be."""
-    try:
-        # A label is for a version that answers, and none does yet.
-        catalog.configure([replace(model, labels={}) for model in settings.models])
-    except Failure as failure:
-        raise ConfigError(failure.message) from None
-    _check_loaded(catalog)
-    try:
-        catalog.configure(settings.models)
-    except Failure as failure:
-        raise ConfigError(
-            f"{failure.message}. Is its folder there, and does model_version_policy "
-            "choose it? With --allow-version-labels-for-unavailable-models a label "
-            "waits for its version"
-        ) from None
-
-
-def _check_loaded(catalog: Catalog) -> None:
-    for name in catalog.names():
-        model = catalog.model(name)
-        assert model is not None
-        if model.available():
-            continue
-        failures = [
-            f"version {version.number}: {version.failure.message}"
-            for version in model.states()
-            if version.failure
-        ]
-        found = "; ".join(failures) or "there is no version folder, such as 1"
-        raise ArtifactError(
-            f"{model.folder}: nothing to serve as {name!r}: {found}. Give the folder "
-            "above the versions that `transbeam export` made"
-        )
 
 
 @contextlib.asynccontextmanager

@@ -113,13 +113,14 @@ class Service:
             seconds = time.perf_counter() - began
             self.metrics.request(known, api, entrypoint, status, seconds)
 
-    def deadline(self, seconds: float | None = None) -> Deadline:
+    def deadline(self, model: str, seconds: float | None = None) -> Deadline:
         """Until when a request is answered that comes now.
 
         Args:
+            model: That is asked.
             seconds: That its client waits, if it says so.
         """
-        most = self._limits.answer_seconds
+        most = self._limits.model_seconds.get(model, self._limits.answer_seconds)
         return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
 
     def taken(self, target: Target, signature: str) -> Taken:
@@ -167,6 +168,7 @@ class Service:
             found.check_inputs(inputs)
             check_amounts(inputs, self._limits)
             names = found.choose_outputs(output_filter)
+            deadline = deadline or self.deadline(target.name)
             outputs = await self._run(loaded, found, inputs, names, deadline)
         self._offer(
             target,
@@ -220,9 +222,8 @@ class Service:
             loaded.write(stream)
             try:
                 while True:
-                    item: Part | Whole | Failure = await self.deadline().wait(
-                        told.get()
-                    )
+                    in_time = self.deadline(target.name)
+                    item: Part | Whole | Failure = await in_time.wait(told.get())
                     if isinstance(item, Failure):
                         raise item
                     yield item
@@ -296,7 +297,7 @@ class Service:
         """
         check_tasks(request.tasks)
         target = target_of(request.tasks[0].model_spec)
-        deadline = deadline or self.deadline()
+        deadline = deadline or self.deadline(target.name)
         with self.catalog.use(target) as (version, loaded):
             current().version = version
             check_examples(serialized_examples(request.input), self._limits)
@@ -394,6 +395,7 @@ class Service:
             inputs = {inference.INPUTS: serialized_examples(examples)}
             check_examples(inputs[inference.INPUTS], self._limits)
             names = inference.outputs_of(signature, method)
+            deadline = deadline or self.deadline(target.name)
             outputs = await self._run(loaded, signature, inputs, names, deadline)
             found = Predicted(version, signature.name, outputs)
             return found, len(inputs[inference.INPUTS])
@@ -404,9 +406,9 @@ class Service:
         signature: Signature,
         inputs: Arrays,
         outputs: Sequence[str],
-        deadline: Deadline | None,
+        deadline: Deadline,
     ) -> dict[str, np.ndarray]:
-        deadline, call = deadline or self.deadline(), current()
+        call = current()
         call.signature, call.rows = signature.name, rows_in(inputs)
         future = loaded.submit(signature, inputs, outputs, deadline, call.batch)
         found = await deadline.wait(asyncio.wrap_future(future))

@@ -1,5 +1,6 @@
 """What a server is told when it is started."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ class Limits:
         rows: Of a request.
         body_seconds: That a body may take to come.
         answer_seconds: That an answer may take.
+        model_seconds: The same, of models by their names.
         drain_seconds: That requests may still take when the server is told to stop.
         stops: Of the strings that end a text.
     """
@@ -29,6 +31,7 @@ class Limits:
     rows: int = 2**14
     body_seconds: float = 30.0
     answer_seconds: float = 30.0
+    model_seconds: Mapping[str, float] = field(default_factory=dict)
     drain_seconds: float = 30.0
     stops: StopLimits = field(default_factory=StopLimits)
 

@@ -3,7 +3,7 @@
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,49 +62,69 @@ class Catalog:
         self._load = load
         self._early_labels = early_labels
         self._models: dict[str, Model] = {}
+        # Those that are loaded for the first time: they tell how far they are.
+        self._coming: dict[str, Model] = {}
         self._labels: dict[str, Mapping[str, int]] = {}
         self._looking = threading.Lock()
         self._looks = Repeated(self._look, poll_seconds, "versions")
 
-    def configure(self, wanted: Sequence[ModelSettings]) -> None:
+    def configure(
+        self, wanted: Sequence[ModelSettings], *, complete: bool = True
+    ) -> None:
         """Makes these the models of the server: new ones are loaded, others let go.
 
         Args:
             wanted: All models.
+            complete: Whether each that is new, or lies elsewhere now, must answer.
 
         Raises:
-            Failure: A name is there twice or is none, or a label is for a version that
-                does not answer. Then everything stays as it was.
+            Failure: A name is there twice or is none, a label is for a version that
+                does not answer, or nothing can be loaded for a model. Then everything
+                stays as it was.
         """
         _check(wanted)
         with self._looking:
             self._check_labels(wanted)
-            # First: who asks by a label must not meet a version that is let go.
-            for settings in wanted:
-                self._labels[settings.name] = dict(settings.labels)
-            before = dict(self._models)
-            for settings in wanted:
-                model = self._models.get(settings.name)
-                if model is None or model.folder != settings.folder:
-                    model = self._new(settings)
-                model.policy = settings.policy
-                # A new one shows that it is loading; one that moves answers meanwhile.
-                self._models.setdefault(settings.name, model)
-                model.poll()
-                old = self._models[settings.name]
-                if old is not model and old.available() and not model.available():
-                    _log.error(
-                        "%s: nothing can be loaded from %s; what is in %s answers on",
-                        *(settings.name, model.folder, old.folder),
-                    )
-                    continue
-                self._models[settings.name] = model
-            names = {settings.name for settings in wanted}
-            for name, model in before.items():
-                if self._models.get(name) is not model or name not in names:
-                    if name not in names:
-                        del self._models[name], self._labels[name]
+            self._coming = {
+                settings.name: self._new(settings)
+                for settings in wanted
+                if not self._has(settings)
+            }
+            try:
+                for model in self._coming.values():
+                    model.poll()
+                if complete:
+                    _check_available(self._coming.values())
+            except Failure:
+                coming, self._coming = self._coming, {}
+                for model in coming.values():
                     model.close()
+                raise
+            self._take_over(wanted)
+
+    def _has(self, settings: ModelSettings) -> bool:
+        model = self._models.get(settings.name)
+        return model is not None and model.folder == settings.folder
+
+    def _take_over(self, wanted: Sequence[ModelSettings]) -> None:
+        """Puts what is coming in the place of what is not wanted anymore."""
+        # First: who asks by a label must not meet a version that is let go.
+        for settings in wanted:
+            self._labels[settings.name] = dict(settings.labels)
+        before = dict(self._models)
+        self._models.update(self._coming)
+        self._coming = {}
+        for settings in wanted:
+            model = self._models[settings.name]
+            if before.get(settings.name) is model:
+                model.policy = settings.policy
+                model.poll()
+        names = {settings.name for settings in wanted}
+        for name, model in before.items():
+            if name not in names:
+                del self._models[name], self._labels[name]
+            if self._models.get(name) is not model:
+                model.close()
 
     def start(self) -> None:
         """Begins to look for new versions."""
@@ -122,8 +142,8 @@ class Catalog:
         return bool(models) and all(model.available() for model in models)
 
     def model(self, name: str) -> Model | None:
-        """A model by its name."""
-        return self._models.get(name)
+        """A model by its name; one that is loaded for the first time, too."""
+        return self._models.get(name) or self._coming.get(name)
 
     def labels(self, name: str) -> Mapping[str, int]:
         """Other names of a model's versions."""
@@ -186,6 +206,16 @@ class Catalog:
                     model.poll()
                 except Exception:  # the others are looked after all the same
                     _log.exception("%s: could not be looked after", model.name)
+
+
+def _check_available(models: Iterable[Model]) -> None:
+    for model in models:
+        if not model.available():
+            found = "; ".join(model.failures()) or "there is no version folder"
+            raise Failure(
+                StatusCode.FAILED_PRECONDITION,
+                f"{model.name}: nothing can be loaded from {model.folder}: {found}",
+            )
 
 
 def _check(wanted: Sequence[ModelSettings]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from configs.memory import resident_bytes
 from serving.server.deadlines import Deadline
 from serving.server.models.batching import (
     Batcher,
@@ -37,6 +38,8 @@ class Loaded:
 
     Attributes:
         questions: That it came with, to be asked before anybody else.
+        grown: Bytes that the process grew by while it was loaded and got warm, those
+            of other versions that were loaded meanwhile included; None if not known.
 
     Raises:
         Failure: It cannot be loaded, or fails one of its warm-up requests.
@@ -51,6 +54,7 @@ class Loaded:
         observe_warm_up: Observe = lambda status, seconds: None,
         observe_written: Callable[[Written], None] = lambda written: None,
     ):
+        before = resident_bytes()
         self._servable = Servable(folder)
         self._seconds = seconds
         self._observe_written = observe_written
@@ -61,6 +65,7 @@ class Loaded:
         except BaseException:
             self._servable.close()
             raise
+        self.grown = _grown_since(before)
         self._batching = batching
         self._batcher = Batcher(self._run_kind, batching, observe)
         self._streams: ContinuousBatch | None = None
@@ -156,6 +161,11 @@ class Loaded:
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
         outputs = sorted(self.signatures[name].definition.outputs)
         return self._run_kind((name, *outputs), inputs, self._seconds)
+
+
+def _grown_since(before: int | None) -> int | None:
+    now = resident_bytes()
+    return None if before is None or now is None else max(0, now - before)
 
 
 def _in_rows(signature: Signature, inputs: Arrays) -> bool:

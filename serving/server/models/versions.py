@@ -116,6 +116,14 @@ class Model:
         with self._lock:
             return sorted(self._versions.values(), key=lambda v: -v.number)
 
+    def failures(self) -> list[str]:
+        """Why versions do not answer that were tried."""
+        return [
+            f"version {version.number}: {version.failure.message}"
+            for version in self.states()
+            if version.failure
+        ]
+
     def available(self) -> list[int]:
         """The versions that answer."""
         return [v.number for v in self.states() if v.state is State.AVAILABLE]

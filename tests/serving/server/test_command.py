@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 
+from serving.__main__ import main
 from serving.server.command import add_serve_arguments
 from tests.serving.server.conftest import NAME
 from tests.serving.server.half_plus import Held, save_half_plus
@@ -91,8 +92,6 @@ ANSWER = {"predictions": [2.5]}
     ],
 )
 def test_what_cannot_be_served(half_plus_two, capsys, arguments, message):
-    from serving.__main__ import main
-
     given = [argument.format(folder=half_plus_two) for argument in arguments]
     assert main(["serve", "--port", "0", "--rest-port", "0", *given]) == 2
     told = capsys.readouterr().err
@@ -103,8 +102,6 @@ def test_what_cannot_be_served(half_plus_two, capsys, arguments, message):
 
 @pytest.mark.parametrize("share", ["2", "-0.1", "nan", "some", ""])
 def test_a_share_that_is_none(capsys, share):
-    from serving.__main__ import main
-
     arguments = ["serve", "--model", "x", "--log-requests", "x", "--log-sample", share]
     with pytest.raises(SystemExit):
         main(arguments)
@@ -113,16 +110,12 @@ def test_a_share_that_is_none(capsys, share):
 
 @pytest.mark.parametrize("seconds", ["-1", "0.5", "often", ""])
 def test_a_wait_that_is_none(capsys, seconds):
-    from serving.__main__ import main
-
     with pytest.raises(SystemExit):
         main(["serve", f"--model-config-file-poll-wait-seconds={seconds}"])
     assert f"{seconds!r} is no time: 0 s or more" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(server, half_plus_two, capsys):
-    from serving.__main__ import main
-
     command = ["serve", "--model", str(half_plus_two)]
     port = server.addresses.rest.rpartition(":")[2]
     assert main([*command, "--port", "0", "--rest-port", port]) == 2
@@ -133,6 +126,43 @@ def test_a_port_that_is_taken(server, half_plus_two, capsys):
     for taken in (port, server.addresses.rest.rpartition(":")[2]):
         assert main([*command, "--port", taken, "--rest-port", "0"]) == 2
         assert f"cannot listen on 127.0.0.1:{taken}" in capsys.readouterr().err
+
+
+def test_a_dry_run_tells_what_would_answer(half_plus_two, capsys):
+    assert main(["serve", "--model", str(half_plus_two), "--dry-run"]) == 0
+    assert f"{NAME}: version 123 would answer" in capsys.readouterr().out
+
+
+def test_a_dry_run_fails_for_one_version_that_would_not(tmp_path, capsys):
+    for number in (1, 2):
+        save_half_plus(tmp_path / NAME / str(number))
+    (tmp_path / NAME / "2/saved_model.pb").write_bytes(b"no graph")
+    (tmp_path / "model.config").write_text(
+        f'model_config_list {{ config {{ name: "{NAME}" base_path: "{tmp_path / NAME}" '
+        "model_version_policy { all {} } } }"
+    )
+    file = str(tmp_path / "model.config")
+    assert main(["serve", "--model-config-file", file, "--dry-run"]) == 2
+    assert f"{NAME}: version 2: " in capsys.readouterr().err
+
+
+def test_a_model_may_have_a_time_of_its_own(half_plus_two, tmp_path):
+    question = Held(tmp_path / "question")
+    arguments = ["--model", str(half_plus_two), "--model-timeout", f"{NAME}=1"]
+    with commanded(*arguments, "--quiet") as addresses:
+        with pytest.raises(urllib.error.HTTPError) as error:
+            ask(addresses.rest, question.body)
+        assert error.value.code == 504
+        assert "no answer within 1 s" in error.value.read().decode()
+
+
+@pytest.mark.parametrize("given", ["5", "=5", "a=", "a=0", "a=x"])
+def test_a_time_of_a_model_that_is_none(half_plus_two, capsys, given):
+    arguments = ["serve", "--model", str(half_plus_two), "--model-timeout", given]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "expected NAME=SECONDS" in capsys.readouterr().err
 
 
 def test_one_version_alone(tmp_path, capsys):

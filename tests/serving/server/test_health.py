@@ -11,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2
 
+from serving.server.models.catalog import Catalog
 from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.half_plus import Held
@@ -87,12 +88,16 @@ def test_it_is_ready_when_every_model_answers(half_plus_two, tmp_path, monkeypat
         assert [next(each).status for each in watchers] == [SERVING] * 3
         # One that leaves takes no other along.
         watchers.pop().cancel()
+        # What finds nothing changes nothing.
         (tmp_path / "empty").mkdir()
-        reload(client, (NAME, half_plus_two), ("empty", tmp_path / "empty"))
-        assert client.send("GET", "/readyz")[0] == 503
-        assert check() == NOT_SERVING
-        assert [next(each).status for each in watchers] == [NOT_SERVING] * 2
-        reload(client, (NAME, half_plus_two))
+        with pytest.raises(grpc.RpcError, match="there is no version folder"):
+            reload(client, (NAME, half_plus_two), ("empty", tmp_path / "empty"))
+        assert client.send("GET", "/readyz")[0] == 200
+        with monkeypatch.context() as unready:
+            unready.setattr(Catalog, "ready", lambda self: False)
+            assert client.send("GET", "/readyz")[0] == 503
+            assert check() == NOT_SERVING
+            assert [next(each).status for each in watchers] == [NOT_SERVING] * 2
         assert check() == SERVING
         assert [next(each).status for each in watchers] == [SERVING] * 2
         for each in watchers:

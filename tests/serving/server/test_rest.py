@@ -261,6 +261,8 @@ def test_doors_for_those_who_watch(server):
     server.post(f"{MODEL}:predict", {"instances": [1.0]})
     status, headers, page = server.send("GET", "/monitoring/prometheus/metrics")
     assert status == 200
+    labels = f'{{model_name="{MODEL}",version="123"}}'
+    assert f"transbeam_model_memory_bytes{labels} ".encode() in page
     assert headers["content-type"].startswith("text/plain")
     count = f':tensorflow:serving:request_count{{model_name="{MODEL}",status="OK"}}'
     assert count in page.decode()

@@ -220,10 +220,29 @@ def test_a_label_has_moved_when_its_old_version_is_let_go(
 def test_ready_when_every_model_answers(catalog, loads, settings):
     assert not catalog.ready()
     loads.broken["b", 1] = invalid("damaged")
-    catalog.configure([settings("a", 1), settings("b", 1)])
+    catalog.configure([settings("a", 1), settings("b", 1)], complete=False)
     assert not catalog.ready()
-    catalog.configure([settings("a"), settings("b", 2)])
+    settings("b", 2)
+    catalog.model("b").poll()
     assert catalog.ready()
+
+
+@pytest.mark.parametrize("versions", [(), (1,)])
+def test_a_configuration_that_finds_nothing_changes_nothing(
+    catalog, loads, settings, versions
+):
+    catalog.configure([settings("a", 1), settings("b", 1)])
+    kept = catalog.model("a"), catalog.model("b")
+    loads.broken["c", 1] = invalid("damaged")
+    with pytest.raises(Failure, match="c: nothing can be loaded from") as error:
+        catalog.configure([settings("a"), settings("c", *versions)])
+    assert error.value.code is StatusCode.FAILED_PRECONDITION
+    said = "damaged" if versions else "there is no version folder"
+    assert said in error.value.message
+    assert (catalog.model("a"), catalog.model("b")) == kept
+    assert catalog.model("c") is None
+    assert catalog.ready()
+    assert answering(catalog, "b") == (1, "b")
 
 
 @pytest.mark.parametrize("error", [invalid("damaged"), RuntimeError("unexpected")])
@@ -231,7 +250,7 @@ def test_a_model_that_cannot_be_loaded_does_not_keep_others_out(
     catalog, loads, settings, error
 ):
     loads.broken["a", 1] = error
-    catalog.configure([settings("a", 1), settings("b", 1)])
+    catalog.configure([settings("a", 1), settings("b", 1)], complete=False)
     assert answering(catalog, "b") == (1, "b")
     assert not catalog.ready()
 
