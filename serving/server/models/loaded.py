@@ -90,7 +90,7 @@ class Loaded:
             told: Is told of each batch that has some of it.
         """
         kind = (signature.name, *outputs)
-        if _in_rows(signature, inputs):
+        if signature.takes_in_rows(inputs):
             return self._batcher.submit(kind, inputs, deadline, told)
         return self._batcher.submit_alone(kind, inputs, deadline, told)
 
@@ -156,10 +156,3 @@ class Loaded:
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
         outputs = sorted(self.signatures[name].definition.outputs)
         return self._run_kind((name, *outputs), inputs, self._seconds)
-
-
-def _in_rows(signature: Signature, inputs: Arrays) -> bool:
-    """Whether each input has a row for each thing to predict, and rows are free."""
-    counts = {len(values) if values.ndim else 0 for values in inputs.values()}
-    free = all((signature.shape(name) or [None])[:1] == [None] for name in inputs)
-    return free and len(counts) == 1 and 0 not in counts

@@ -95,8 +95,11 @@ class Signature:
     def check_inputs(self, inputs: Arrays) -> None:
         """Makes sure that inputs can be fed.
 
+        Shapes are not looked at: TF Serving hands every tensor on as it is, and what
+        the graph cannot digest it refuses itself.
+
         Raises:
-            Failure: One is missing, unknown, or of another type or shape.
+            Failure: One is missing, unknown, or of another type.
         """
         dtypes = self.dtypes
         if inputs.keys() != dtypes.keys():
@@ -115,7 +118,36 @@ class Signature:
                     f"Expects arg[{name}] to be {type_name(dtypes[name])} but "
                     f"{type_name(found)} is provided"
                 )
-            _check_shape(name, values, self.shape(name))
+
+    def check_shapes(self, inputs: Arrays) -> None:
+        """Makes sure that inputs are of the shapes that the signature names.
+
+        Raises:
+            Failure: One is not.
+        """
+        for name, values in inputs.items():
+            wanted = self.shape(name)
+            if not _fits(values.shape, wanted):
+                sizes = ["?" if size is None else str(size) for size in wanted or ()]
+                raise invalid(
+                    f"Input {name} has the shape {list(values.shape)}; expected "
+                    f"[{', '.join(sizes)}]"
+                )
+
+    def takes_in_rows(self, inputs: Arrays) -> bool:
+        """Tells if inputs have a row for each thing to predict.
+
+        Only then may they share a batch with others', or be cut up: of inputs of
+        another shape than the signature names nobody knows where a row ends.
+        """
+        counts = {len(values) if values.ndim else 0 for values in inputs.values()}
+        if len(counts) != 1 or 0 in counts:
+            return False
+        shapes = {name: self.shape(name) for name in inputs}
+        return all(
+            (shape or [None])[:1] == [None] and _fits(inputs[name].shape, shape)
+            for name, shape in shapes.items()
+        )
 
     def choose_outputs(self, wanted: Sequence[str]) -> list[str]:
         """The outputs that a request names; all of them if it names none.
@@ -144,20 +176,12 @@ def shape_of(tensor: meta_graph_pb2.TensorInfo) -> list[int | None] | None:
     return [None if dim.size < 0 else dim.size for dim in shape.dim]
 
 
-def _check_shape(
-    name: str, values: np.ndarray, wanted: Sequence[int | None] | None
-) -> None:
-    if wanted is None:
-        return
-    found = values.shape
-    fits = len(found) == len(wanted) and all(
-        size in (None, there) for size, there in zip(wanted, found, strict=True)
+def _fits(found: Sequence[int], wanted: Sequence[int | None] | None) -> bool:
+    """Tells if a shape is one of those that are wanted; nothing known fits all."""
+    return wanted is None or (
+        len(found) == len(wanted)
+        and all(size in (None, at) for size, at in zip(wanted, found, strict=True))
     )
-    if not fits:
-        expected = ", ".join("?" if size is None else str(size) for size in wanted)
-        raise invalid(
-            f"Input {name} has the shape {list(found)}; expected [{expected}]"
-        )
 
 
 def datatype_of(values: np.ndarray) -> int:

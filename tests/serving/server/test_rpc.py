@@ -98,11 +98,6 @@ def test_a_version_by_its_number(server):
             "INVALID_ARGUMENT",
             "Expects arg[x] to be float but int32 is provided",
         ),
-        (
-            predict_request(x=np.array([[1.0]], np.float32)),
-            "INVALID_ARGUMENT",
-            "Input x has the shape [1, 1]; expected [?]",
-        ),
     ],
 )
 def test_what_predict_refuses(server, request_, code, message):
