@@ -24,7 +24,9 @@ TOKEN = {"Authorization": "Bearer secret"}
 # another shape than a signature's are not described, and answered if the graph can.
 NOT_PROMISED = {
     "positive": "unsupported_method,positive_data_acceptance",
-    "negative": "unsupported_method,negative_data_rejection,response_schema_conformance",
+    "negative": (
+        "unsupported_method,negative_data_rejection,response_schema_conformance"
+    ),
 }
 # The same questions, but of one version or label: some are enough.
 QUICK = [

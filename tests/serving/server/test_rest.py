@@ -29,7 +29,7 @@ AVAILABLE = {
     [
         f"{MODEL}:predict",
         f"{MODEL}/versions/123:predict",
-        f"{MODEL}/versions/000123:PREDICT",
+        f"{MODEL}/VERSIONS/000123:predict",
         "half%5Fplus%5ftwo:predict",
     ],
 )
