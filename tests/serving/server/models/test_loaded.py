@@ -235,7 +235,7 @@ def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
         (examples("regress_x_to_y"), "Input is empty."),
         (multi("zz"), "Requested signature not found in model graph: zz"),
         (multi("two"), "Expected one input Tensor."),
-        (multi(), "Inference request must have at least one task."),
+        (multi(), "Must specify at least one target to fetch"),
         (multi("regress_x_to_y", of=""), "Found ModelSpec with an empty model name."),
         (multi(*["regress_x_to_y"] * 2), "Duplicate evaluation of signature"),
         (b"\xff\xff\xff", ""),
