@@ -70,10 +70,16 @@ class Signature:
         return Taken(self.dtypes, rows, self.forms)
 
     def completed(self, inputs: Arrays) -> Arrays:
-        """With defaults for what is left out, one in each row."""
+        """With defaults for what is left out, one in each row.
+
+        Raises:
+            Failure: An input without a default is left out, or one is unknown.
+        """
         missing = self.defaults.keys() - inputs.keys()
-        if not missing:
+        # More inputs than there are is the first that is looked at.
+        if not missing or len(inputs) > len(self.definition.inputs):
             return inputs
+        self._check_names(inputs)
         rows = max((len(v) for v in inputs.values() if v.ndim), default=1)
         added = {
             name: np.repeat(self.defaults[name], rows, axis=0)
@@ -82,6 +88,22 @@ class Signature:
             for name in sorted(missing)
         }
         return {**inputs, **added}
+
+    def _check_names(self, inputs: Arrays) -> None:
+        """Refuses what TensorFlow refuses where a signature has defaults."""
+        known, sent = self.definition.inputs.keys(), ",".join(sorted(inputs))
+        for name in sorted(known - inputs.keys() - self.defaults.keys()):
+            raise invalid(
+                f"Signature input alias: {name} not found in request and no default "
+                f"value provided. Inputs expected to be in the request {{{sent}}}, or "
+                f"default input alias set: {','.join(self.defaults)}"
+            )
+        if inputs.keys() - known:
+            used = ",".join(sorted(inputs.keys() & known))
+            raise invalid(
+                f"Inputs contains invalid name. Used request inputs: {used}, request "
+                f"input: {sent}"
+            )
 
     def _is_of_rows(self, name: str) -> bool:
         """Tells if a default is for one row of many."""
@@ -111,11 +133,11 @@ class Signature:
                 f"len({{{','.join(sent)}}}) != len({{{','.join(known)}}}). Sent extra: "
                 f"{{{extra}}}. Missing but required: {{{missing}}}."
             )
-        for name, values in inputs.items():
-            found = datatype_of(values)
-            if found != dtypes[name]:
+        for number, (name, dtype) in enumerate(dtypes.items()):
+            found = datatype_of(inputs[name])
+            if found != dtype:
                 raise invalid(
-                    f"Expects arg[{name}] to be {type_name(dtypes[name])} but "
+                    f"Input {name}: Expects arg[{number}] to be {type_name(dtype)} but "
                     f"{type_name(found)} is provided"
                 )
 

@@ -96,7 +96,7 @@ def test_a_version_by_its_number(server):
         (
             predict_request(x=np.array([1], np.int32)),
             "INVALID_ARGUMENT",
-            "Expects arg[x] to be float but int32 is provided",
+            "Expects arg[0] to be float but int32 is provided",
         ),
     ],
 )
