@@ -31,7 +31,7 @@ from serving.server.failures import Failure, invalid
 from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
 from serving.server.models.loaded import Loaded
-from serving.server.models.rows import Arrays
+from serving.server.models.rows import Arrays, rows_in
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.versions import State, Version
 from serving.server.multi_inference import chosen_signatures, multi_inference
