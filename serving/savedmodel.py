@@ -15,6 +15,7 @@ from configs.run_folder import writing
 from model.kernels import plain
 from serving.tasks import task_of
 from serving.tasks.generating import Generating
+from serving.tasks.id_checks import check_ids
 from serving.tasks.wishes import DEFAULTS
 from serving.trained import Trained
 
@@ -49,7 +50,8 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
         ArtifactError: The disk refuses, or an op is not one of the model server's.
     """
     task = task_of(trained)
-    endpoints = task.endpoints()
+    model, tokens = trained.config.model, trained.tokenizer.vocabulary_size
+    endpoints = check_ids(task.endpoints(), model, tokens)
     resources = [trained.tokenizer] if "tokenize" in endpoints else []
     write_endpoints(folder, endpoints, resources)
     _name_methods(folder, task.methods)

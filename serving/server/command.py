@@ -74,6 +74,14 @@ def _add_doors(where: Any) -> None:
         "--port", metavar="N", type=_port, default=8500, help="gRPC: 8500 if left out"
     )
     where.add_argument(
+        "--grpc-socket-path",
+        metavar="FILE",
+        type=Path,
+        help="a Unix socket for gRPC, beside the port: clients of this machine connect "
+        "to unix:FILE. Who may write to it may ask: the user alone, with an ordinary "
+        "umask",
+    )
+    where.add_argument(
         "--token-file",
         metavar="FILE",
         type=Path,
@@ -270,6 +278,7 @@ def serve(arguments: argparse.Namespace) -> None:
         host=arguments.host,
         port=arguments.port,
         rest_port=arguments.rest_port,
+        grpc_socket_path=arguments.grpc_socket_path,
         batching=batching,
         limits=Limits(
             body_bytes=arguments.max_body_mb * 2**20,
@@ -315,6 +324,8 @@ def serve(arguments: argparse.Namespace) -> None:
         name = models[0].name
         console.say(f"REST  {addresses.rest}/v1/models/{name}")
         console.say(f"gRPC  {addresses.grpc}")
+        if settings.grpc_socket_path is not None:
+            console.say(f"gRPC  unix:{settings.grpc_socket_path}")
         if settings.log is not None:
             console.say(f"Requests are written to {arguments.log_requests}")
         console.say("Stop with Ctrl-C.")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-from grpc import StatusCode
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
@@ -59,11 +58,11 @@ def check_method(signature: Signature, method: str) -> None:
     if method == CLASSIFY and len(found) not in (1, 2):
         raise invalid(f"Expected one or two output Tensors, found {len(found)}")
     if INPUTS not in definition.inputs:
-        raise _incomplete(f"No {kind} inputs found in SignatureDef: {definition}")
+        raise invalid(f"No {kind} inputs found in SignatureDef: {definition}")
     if method == REGRESS and found != {_OUTPUTS}:
-        raise _incomplete(f"No regression outputs found in SignatureDef: {definition}")
+        raise invalid(f"No regression outputs found in SignatureDef: {definition}")
     if method == CLASSIFY and not found & {_CLASSES, _SCORES}:
-        raise _incomplete(
+        raise invalid(
             "Expected classification signature outputs to contain at least one of "
             f'"classes" or "scores". Signature was: {definition}'
         )
@@ -147,10 +146,6 @@ def regression(
     for value in values.ravel().tolist():
         result.regressions.add(value=value)
     return result
-
-
-def _incomplete(message: str) -> Failure:
-    return Failure(StatusCode.FAILED_PRECONDITION, message)
 
 
 def _check_classes(name: str, values: np.ndarray, examples: int) -> None:

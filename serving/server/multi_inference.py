@@ -17,26 +17,42 @@ RunTensors = Callable[
 ]
 
 
-def check_tasks(tasks: Sequence[inference_pb2.InferenceTask]) -> None:
-    """Makes sure that there are tasks, of one model and of different signatures.
+def chosen_signatures(
+    tasks: Sequence[inference_pb2.InferenceTask], signatures: Mapping[str, Signature]
+) -> list[Signature]:
+    """The signature of each task.
+
+    Args:
+        tasks: Of a request.
+        signatures: Of the version that the first task names.
 
     Raises:
-        Failure: They are not.
+        Failure: They are not of one model, or a signature is named twice, unknown, or
+            not for its task.
     """
-    if not tasks:
-        raise invalid("Inference request must have at least one task.")
-    if not all(task.model_spec.name for task in tasks):
-        raise invalid("Found ModelSpec with an empty model name.")
-    if len({task.model_spec.name for task in tasks}) > 1:
-        raise invalid(
-            "All ModelSpecs in a MultiInferenceRequest must access the same model name."
-        )
-    seen = set()
+    model, found = "", {}
     for task in tasks:
-        name = task.model_spec.signature_name or DEFAULT
-        if name in seen:
+        spec = task.model_spec
+        if not spec.name:
+            raise invalid("Found ModelSpec with an empty model name.")
+        if spec.name != (model := model or spec.name):
+            raise invalid(
+                "All ModelSpecs in a MultiInferenceRequest must access the same model "
+                "name."
+            )
+        name = spec.signature_name or DEFAULT
+        if name in found:
             raise invalid(f"Duplicate evaluation of signature: {name}")
-        seen.add(name)
+        if name not in signatures:
+            raise invalid(f"Requested signature not found in model graph: {name}")
+        if task.method_name not in (inference.CLASSIFY, inference.REGRESS):
+            raise Failure(
+                StatusCode.UNIMPLEMENTED,
+                f"Unsupported signature method_name: {task.method_name}",
+            )
+        found[name] = signatures[name]
+        inference.check_method(found[name], task.method_name)
+    return list(found.values())
 
 
 def multi_inference(
@@ -47,7 +63,7 @@ def multi_inference(
     """Asks several signatures about the same examples.
 
     Args:
-        request: Went through `check_tasks`.
+        request: Of one model.
         signatures: Of the version that is asked.
         run: Runs its graph.
 
@@ -55,15 +71,13 @@ def multi_inference(
         A result for each task; which version it is of is not said.
 
     Raises:
-        Failure: There are no examples, a signature is not for its task, or they do not
-            read one input; or as `run`.
+        Failure: There are no examples; or as `chosen_signatures` and `run`.
     """
     tasks = request.tasks
+    chosen = chosen_signatures(tasks, signatures)
     examples = serialized_examples(request.input)
-    chosen = [_chosen(signatures, task) for task in tasks]
-    fed = {s.definition.inputs[inference.INPUTS].name for s in chosen}
-    if len(fed) > 1:
-        raise invalid("Input tensor must be the same for all Signatures.")
+    # One for all in models of TensorFlow 1; one for each as TensorFlow 2 writes them.
+    fed = sorted({s.definition.inputs[inference.INPUTS].name for s in chosen})
     asked = [
         {
             name: signature.definition.outputs[name].name
@@ -72,7 +86,7 @@ def multi_inference(
         for task, signature in zip(tasks, chosen, strict=True)
     ]
     fetched = sorted({tensor for of in asked for tensor in of.values()})
-    found = run(tuple(fed), [examples], fetched)
+    found = run(tuple(fed), [examples] * len(fed), fetched)
     values = dict(zip(fetched, found, strict=True))
     response = inference_pb2.MultiInferenceResponse()
     for task, signature, tensors in zip(tasks, chosen, asked, strict=True):
@@ -87,19 +101,3 @@ def multi_inference(
             numbers = inference.regression(outputs, len(examples))
             result.regression_result.CopyFrom(numbers)
     return response
-
-
-def _chosen(
-    signatures: Mapping[str, Signature], task: inference_pb2.InferenceTask
-) -> Signature:
-    name = task.model_spec.signature_name or DEFAULT
-    signature = signatures.get(name)
-    if signature is None:
-        raise invalid(f"Requested signature not found in model graph: {name}")
-    if task.method_name not in (inference.CLASSIFY, inference.REGRESS):
-        raise Failure(
-            StatusCode.UNIMPLEMENTED,
-            f"Unsupported signature method_name: {task.method_name}",
-        )
-    inference.check_method(signature, task.method_name)
-    return signature

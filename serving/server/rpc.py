@@ -267,6 +267,7 @@ async def start_rpc(
     reload_roots: Sequence[Path] = (),
     credentials: grpc.ServerCredentials | None = None,
     over: Over = lambda call: None,
+    socket_path: Path | None = None,
 ) -> tuple[Any, int]:
     """Opens the door.
 
@@ -278,6 +279,7 @@ async def start_rpc(
         reload_roots: Folders that a client may have models loaded from.
         credentials: For TLS.
         over: Is told of each call that is over.
+        socket_path: A Unix socket to listen on as well.
 
     Returns:
         The server and its port.
@@ -302,6 +304,21 @@ async def start_rpc(
     )
     add_health(server, service)
     add_reflection(server, tokens)
+    port = _listen(server, address, credentials)
+    if socket_path is not None:
+        _listen(server, f"unix:{socket_path}", credentials)
+    await server.start()
+    return server, port
+
+
+def _listen(
+    server: Any, address: str, credentials: grpc.ServerCredentials | None
+) -> int:
+    """The port that a server is to be reached at.
+
+    Raises:
+        OSError: The address cannot be had.
+    """
     try:
         if credentials is None:
             port = server.add_insecure_port(address)
@@ -311,5 +328,4 @@ async def start_rpc(
         raise OSError(str(error)) from None
     if port == 0:
         raise OSError(f"{address} cannot be had")
-    await server.start()
-    return server, port
+    return port

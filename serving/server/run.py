@@ -25,6 +25,7 @@ from serving.server.rest import rest_app
 from serving.server.rpc import start_rpc
 from serving.server.service import Service
 from serving.server.settings import Settings
+from serving.server.unix_sockets import check_socket_path
 
 _KEEP_ALIVE = 75  # seconds that a connection may be silent; proxies expect about that
 _BACKLOG = 2048
@@ -132,6 +133,8 @@ async def _rpc_open(
     service: Service, settings: Settings, over: Over
 ) -> AsyncIterator[_Door]:
     limits = settings.limits
+    if settings.grpc_socket_path is not None:
+        check_socket_path(settings.grpc_socket_path)
     try:
         server, port = await start_rpc(
             service,
@@ -141,6 +144,7 @@ async def _rpc_open(
             settings.reload_roots,
             _credentials(settings),
             over,
+            settings.grpc_socket_path,
         )
     except OSError as error:
         raise _taken(settings.host, settings.port, "--port", error) from None

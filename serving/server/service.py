@@ -34,7 +34,7 @@ from serving.server.models.loaded import Loaded
 from serving.server.models.rows import Arrays, rows_in
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.versions import State, Version
-from serving.server.multi_inference import check_tasks, multi_inference
+from serving.server.multi_inference import chosen_signatures, multi_inference
 from serving.server.recording.entries import (
     Entry,
     examples_entry,
@@ -293,13 +293,14 @@ class Service:
         """Several Classify and Regress signatures of one model on the same examples.
 
         Raises:
-            Failure: They are not of one model or not on one input, or as `classify`.
+            Failure: They are not of one model, or as `classify`.
         """
-        check_tasks(request.tasks)
-        target = target_of(request.tasks[0].model_spec)
+        first = [task.model_spec for task in request.tasks[:1]]
+        target = target_of(*first) if first else Target("")
         deadline = deadline or self.deadline(target.name)
         with self.catalog.use(target) as (version, loaded):
             current().version = version
+            chosen_signatures(request.tasks, loaded.signatures)
             check_examples(serialized_examples(request.input), self._limits)
             run = partial(loaded.run_tensors, deadline=deadline)
             response = await deadline.wait(

@@ -45,6 +45,7 @@ class Settings:
         host: The address it listens on.
         port: For gRPC; 0 for any that is free.
         rest_port: For REST; 0 for any that is free.
+        grpc_socket_path: A Unix socket for gRPC, beside the port.
         batching: How requests are put together.
         limits: What a client may ask.
         poll_seconds: Between two looks for new versions.
@@ -68,6 +69,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8500
     rest_port: int = 8501
+    grpc_socket_path: Path | None = None
     batching: BatchingParameters = field(default_factory=BatchingParameters)
     limits: Limits = field(default_factory=Limits)
     poll_seconds: float = 1.0

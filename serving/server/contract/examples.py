@@ -11,11 +11,10 @@ from tensorflow.core.example import example_pb2, feature_pb2
 from tensorflow_serving.apis import input_pb2
 
 from serving.server.contract.json_requests import signature_name
-from serving.server.contract.json_tensors import decode_base64, is_base64, lossy
+from serving.server.contract.json_tensors import decode_base64, is_base64
 from serving.server.contract.json_text import kind, parse_object, shown, text_bytes
 from serving.server.failures import invalid
 
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 # Bytes of all copies of a context: it costs its sender nothing to ask for many.
 _LARGEST_CONTEXTS = 2**28
 _KINDS = {
@@ -116,15 +115,14 @@ def _add(value: Any, name: str, feature: feature_pb2.Feature) -> None:
         integers = _of_kind(feature, "int64_list", name).value
         if value >= 2**63:
             raise invalid(
-                f"Feature: {name} has uint64 element. Only int64 is supported."
+                f"Feature: {name} has uint64_t element. Only int64_t is supported."
             )
         integers.append(value)
     elif isinstance(value, int | float):
         # Beyond 64 bits JSON's integers are read as decimals.
         decimals = _of_kind(feature, "float_list", name).value
-        if abs(value) > _LARGEST_FLOAT and value - value == 0:
-            raise lossy(value, "float")
-        decimals.append(value)
+        with np.errstate(over="ignore"):
+            decimals.append(float(np.float32(value)))
     elif isinstance(value, str):
         _of_kind(feature, "bytes_list", name).value.append(text_bytes(value))
     elif is_base64(value):

@@ -98,7 +98,7 @@ def _rows(document: Mapping[str, Any], taken: Taken) -> dict[str, np.ndarray]:
     instances = document["instances"]
     if not isinstance(instances, list):
         raise invalid(
-            f"JSON Value: {shown(document)} Excepting 'instances' to be an list/array"
+            f"JSON Value: {shown(document)} Expecting 'instances' to be an list/array"
         )
     if not instances:
         raise invalid(f"JSON Value: {shown(document)} No values in 'instances' array")
@@ -114,6 +114,8 @@ def _rows(document: Mapping[str, Any], taken: Taken) -> dict[str, np.ndarray]:
         for name, dtype in dtypes.items()
         if name in said or name not in taken.defaults
     }
+    if not named:  # base64 for the first of several inputs; the others will be missed
+        columns = dict(list(columns.items())[:1])
     for number, instance in enumerate(instances):
         if _is_object(instance) != named:
             wanted, found = ("object", "list") if named else ("value/list", "object")

@@ -1,4 +1,4 @@
-"""JSON values to arrays of a type: as TF Serving reads them, no value changed silently.
+"""JSON values to arrays of a type, as TF Serving reads them.
 
 https://www.tensorflow.org/tfx/serving/api_rest#json_mapping
 """
@@ -14,10 +14,7 @@ from tensorflow.core.framework import types_pb2
 from serving.server.contract.json_text import check_depth, kind, shown, text_bytes
 from serving.server.failures import Failure, invalid
 
-_FLOATS = {
-    types_pb2.DT_FLOAT: (np.float32, "float", 2**24 - 1),
-    types_pb2.DT_DOUBLE: (np.float64, "double", 2**53 - 1),
-}
+_FLOATS = {types_pb2.DT_FLOAT: np.float32, types_pb2.DT_DOUBLE: np.float64}
 _INTEGERS = {
     types_pb2.DT_INT8: np.int8,
     types_pb2.DT_INT16: np.int16,
@@ -27,7 +24,6 @@ _INTEGERS = {
     types_pb2.DT_UINT32: np.uint32,
     types_pb2.DT_UINT64: np.uint64,
 }
-_LARGEST_UINT64 = 2**64 - 1
 
 
 def is_base64(value: object) -> bool:
@@ -234,28 +230,12 @@ def _bytes(leaf: object) -> bytes:
 
 
 def _decimals(leaves: list[Any], dtype: int) -> list[Any]:
-    numpy_type, name, most = _FLOATS[dtype]
-    largest = float(np.finfo(numpy_type).max)
-    for leaf in leaves:
-        if type(leaf) is float:
-            fits = abs(leaf) <= largest or leaf - leaf != 0  # NaN and infinities fit
-        elif type(leaf) is int:
-            # Beyond 64 bits JSON's integers are read as decimals.
-            whole = -(2**63) <= leaf <= _LARGEST_UINT64
-            fits = abs(leaf) <= (most if whole else largest)
-        else:
-            raise _type_error(leaf, dtype)
-        if not fits:
-            raise lossy(leaf, name)
+    """Numbers, each to become the nearest one that its type has, or an infinity."""
+    if not set(map(type, leaves)) <= {int, float}:
+        for leaf in leaves:
+            if type(leaf) not in (int, float):
+                raise _type_error(leaf, dtype)
     return leaves
-
-
-def lossy(leaf: object, target: str) -> Failure:
-    """A number that its type cannot hold."""
-    return invalid(
-        f"Cannot convert JSON value: {shown(leaf)} to {target} without loss of "
-        "precision."
-    )
 
 
 def _type_error(leaf: object, dtype: int) -> Failure:
@@ -282,5 +262,8 @@ def _packed(leaves: list[Any], dtype: int) -> np.ndarray:
         return packed
     if dtype == types_pb2.DT_BOOL:
         return np.array(leaves, bool)
-    numpy_type = _FLOATS[dtype][0] if dtype in _FLOATS else _INTEGERS[dtype]
-    return np.array(leaves, numpy_type)
+    if dtype in _FLOATS:
+        # By way of doubles, as RapidJSON has them all.
+        with np.errstate(over="ignore"):
+            return np.array(leaves, np.float64).astype(_FLOATS[dtype])
+    return np.array(leaves, _INTEGERS[dtype])

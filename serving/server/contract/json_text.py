@@ -5,22 +5,33 @@ the first value left unread. Sentences of errors are RapidJSON's: clients match 
 """
 
 import json
-import math
 import re
+from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any
 
+from serving.server.contract.deep_json import prune_deep
 from serving.server.failures import invalid
 
 # Deeper than any tensor: what nests further is not a request.
 DEPTH = 64
-_SHOWN = 500  # characters of a value that a message quotes
+_PARSED = 256  # levels that are read at all; fewer than Python's reader can
+_SHOWN = 256  # bytes of a value that a message quotes
+_LARGEST_EXPONENT = 308  # of doubles
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
+def _decimal(text: str) -> float:
+    """A number with decimals or an exponent: RapidJSON looks at the exponent only."""
+    number, _, exponent = text.lower().partition("e")
+    decimals = len(number.partition(".")[2])
+    if exponent and int(exponent) > _LARGEST_EXPONENT + decimals:
         raise ValueError(text)
+    return float(text)
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    float(number)  # fails where a double ends
     return number
 
 
@@ -28,8 +39,8 @@ _DECODER = json.JSONDecoder()
 # Python reads 1e400 as infinity. To look at each number takes twice as long, so only
 # where one may be as large as that.
 _LARGE = re.compile(r"[eE]\+?0*\d{3}|\d{300}")
-_CAREFUL_DECODER = json.JSONDecoder(parse_float=_finite)
-_ENCODER = json.JSONEncoder(indent=4, ensure_ascii=False)
+_CAREFUL_DECODER = json.JSONDecoder(parse_float=_decimal, parse_int=_whole)
+_MISSING_COMMA = "Expecting ',' delimiter"
 _SENTENCES = {
     "Expecting value": "Invalid value.",
     "Expecting property name enclosed in double quotes": (
@@ -38,15 +49,12 @@ _SENTENCES = {
     "Illegal trailing comma before end of object": "Missing a name for object member.",
     "Illegal trailing comma before end of array": "Invalid value.",
     "Expecting ':' delimiter": "Missing a colon after a name of object member.",
-    "Expecting ',' delimiter": (
-        "Missing a comma or } after an object member, or a comma or ] after an array "
-        "element."
-    ),
     "Unterminated string starting at": "Missing a closing quotation mark in string.",
     "Invalid \\escape": "Invalid escape character in string.",
     "Invalid \\uXXXX escape": "Incorrect hex digit after \\u escape in string.",
     "Invalid control character at": "Invalid encoding in string.",
 }
+_INDENT = "    "
 _KINDS: dict[type, str] = {
     type(None): "Null",
     dict: "Object",
@@ -64,13 +72,14 @@ def parse_object(body: bytes) -> dict[str, Any]:
         body: UTF-8.
 
     Raises:
-        Failure: It is empty, not UTF-8, not JSON, nested so deep that Python gives up,
-            or another thing than an object.
+        Failure: It is empty, not UTF-8, not JSON, or another thing than an object.
 
     Example:
     >>> parse_object(b'{"instances": [NaN]} and more')
     {'instances': [nan]}
     """
+    if not body:
+        raise invalid("JSON Parse error: The document is empty")
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -80,22 +89,45 @@ def parse_object(body: bytes) -> dict[str, Any]:
         ) from None
     start = len(text) - len(text.removeprefix("\ufeff").lstrip(" \t\r\n"))
     if start == len(text):
-        raise invalid("JSON Parse error: The document is empty. at offset: 0")
+        offset = len(body)
+        raise invalid(f"JSON Parse error: The document is empty. at offset: {offset}")
     try:
-        decoder = _CAREFUL_DECODER if _LARGE.search(text) else _DECODER
-        value, _ = decoder.raw_decode(text, start)
-    except JSONDecodeError as error:
-        sentence = _SENTENCES.get(error.msg.removesuffix(": "), error.msg)
-        offset = len(text[: error.pos].encode("utf-8", "replace"))
-        raise invalid(f"JSON Parse error: {sentence} at offset: {offset}") from None
+        value = _parsed(text, start)
     except RecursionError:
-        raise _too_deep() from None
-    except ValueError:  # 1e400, or thousands of digits
-        message = "JSON Parse error: Number too big to be stored in double."
-        raise invalid(message) from None
+        shallow = prune_deep(body, _PARSED)
+        if shallow is None:
+            raise _too_deep() from None
+        value = _parsed(shallow.decode(), start)
     if not isinstance(value, dict):
         raise invalid(f"JSON Value: {shown(value)} Is not object")
     return value
+
+
+def _parsed(text: str, start: int) -> Any:
+    decoder = _CAREFUL_DECODER if _LARGE.search(text) else _DECODER
+    try:
+        return decoder.raw_decode(text, start)[0]
+    except JSONDecodeError as error:
+        offset = len(text[: error.pos].encode("utf-8", "replace"))
+        raise invalid(
+            f"JSON Parse error: {_sentence(error, start)} at offset: {offset}"
+        ) from None
+    except (ValueError, OverflowError):  # 1e400, or thousands of digits
+        message = "JSON Parse error: Number too big to be stored in double."
+        raise invalid(message) from None
+
+
+def _sentence(error: JSONDecodeError, start: int) -> str:
+    """RapidJSON's sentence for an error of Python's reader."""
+    if error.msg != _MISSING_COMMA:
+        return _SENTENCES.get(error.msg.removesuffix(": "), error.msg)
+    try:
+        # Whatever comes of it, it comes later if a list is what may end here.
+        _DECODER.raw_decode(f"{error.doc[: error.pos]}]", start)
+    except JSONDecodeError as other:
+        if other.pos == error.pos:
+            return "Missing a comma or '}' after an object member."
+    return "Missing a comma or ']' after an array element."
 
 
 def _too_deep() -> Exception:
@@ -128,18 +160,45 @@ def shown(value: object) -> str:
     r"""A value as messages quote it: as JSON, and cut where it gets long.
 
     Example:
-    >>> shown({"a": 1})
-    '{\n    "a": 1\n}'
+    >>> shown({"a": [1, 2]})
+    '{\n    "a": [1, 2]\n}'
     """
     text = ""
-    try:
-        for part in _ENCODER.iterencode(value):
-            text += part
-            if len(text) > _SHOWN:
-                return f"{text[:_SHOWN]}…"
-    except RecursionError:
-        raise _too_deep() from None
+    for part in _elements(value, 0):
+        if len(text.encode("utf-8", "replace")) >= _SHOWN:
+            break
+        text += part
     return text
+
+
+def _elements(value: object, level: int) -> Iterator[str]:
+    """Each bracket, key and value of JSON, with what stands before it.
+
+    Each list and object is a level of generators; who takes no more than some bytes
+    never gets below as many.
+    """
+    if isinstance(value, dict):
+        yield "{"
+        for number, (key, inner) in enumerate(value.items()):
+            comma = "," if number else ""
+            yield f"{comma}\n{_INDENT * (level + 1)}{_quoted(key)}: "
+            yield from _elements(inner, level + 1)
+        yield f"\n{_INDENT * level}}}" if value else "}"
+    elif isinstance(value, list):
+        yield "["
+        for number, inner in enumerate(value):
+            comma = ", " if number else ""
+            for part in _elements(inner, level + 1):
+                yield f"{comma}{part}"
+                comma = ""
+        yield "]"
+    else:
+        yield _quoted(value)
+
+
+def _quoted(value: object) -> str:
+    short = value[:_SHOWN] if isinstance(value, str) else value
+    return json.dumps(short, ensure_ascii=False)
 
 
 def text_bytes(value: str) -> bytes:

@@ -1,7 +1,8 @@
 """Paths of the REST API to what is asked of which model.
 
 https://www.tensorflow.org/tfx/serving/api_rest. TF Serving matches them whatever their
-case, and decodes `%2f` and its like in the names of models and labels only.
+case, but for the last word, and decodes `%2f` and its like in the names of models and
+labels only.
 """
 
 import re
@@ -13,7 +14,7 @@ from serving.server.failures import Failure, invalid
 _FLAGS = re.IGNORECASE | re.ASCII
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"
 # `stream` is ours: TF Serving has no API for texts while they are written.
-_QUESTION = re.compile(_MODEL + r":(classify|regress|predict|stream)", _FLAGS)
+_QUESTION = re.compile(_MODEL + r":((?-i:classify|regress|predict|stream))", _FLAGS)
 _LOOK = re.compile(
     r"/v1/models(?:/([^/:]+))?(?:/versions/(\d+)|/labels/([^/:]+))?(?:/(metadata))?",
     _FLAGS,
@@ -40,7 +41,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Look:
-    """A GET: what is known of a model, its status or its signatures."""
+    """A GET: what is known of a model, its status or its signatures.
+
+    Of `/METADATA` TF Serving tells the status.
+    """
 
     target: Target
     metadata: bool
@@ -61,11 +65,11 @@ def parse(method: str, path: str) -> Question | Look:
     Question(target=Target(name='demo', version=3, label=None), method='predict')
     """
     if method == "POST" and (match := _QUESTION.fullmatch(path)):
-        return Question(_target(*match.group(1, 2, 3)), match.group(4).lower())
+        return Question(_target(*match.group(1, 2, 3)), match.group(4))
     if method == "GET" and (match := _LOOK.fullmatch(path)):
         if not match.group(1):
             raise invalid("Missing model name in request.")
-        return Look(_target(*match.group(1, 2, 3)), match.group(4) is not None)
+        return Look(_target(*match.group(1, 2, 3)), match.group(4) == "metadata")
     raise malformed(method, path)
 
 

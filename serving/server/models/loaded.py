@@ -95,7 +95,7 @@ class Loaded:
             told: Is told of each batch that has some of it.
         """
         kind = (signature.name, *outputs)
-        if _in_rows(signature, inputs):
+        if signature.takes_in_rows(inputs):
             return self._batcher.submit(kind, inputs, deadline, told)
         return self._batcher.submit_alone(kind, inputs, deadline, told)
 
@@ -166,10 +166,3 @@ class Loaded:
 def _grown_since(before: int | None) -> int | None:
     now = resident_bytes()
     return None if before is None or now is None else max(0, now - before)
-
-
-def _in_rows(signature: Signature, inputs: Arrays) -> bool:
-    """Whether each input has a row for each thing to predict, and rows are free."""
-    counts = {len(values) if values.ndim else 0 for values in inputs.values()}
-    free = all((signature.shape(name) or [None])[:1] == [None] for name in inputs)
-    return free and len(counts) == 1 and 0 not in counts

@@ -16,7 +16,7 @@ from serving.server.failures import Failure, invalid
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import DEFAULT, Signature
 from serving.server.models.warming import FILE, MOST, WarmUp, read_warm_up
-from serving.server.multi_inference import RunTensors, check_tasks, multi_inference
+from serving.server.multi_inference import RunTensors, multi_inference
 from serving.server.streaming.batch import go_round
 from serving.server.streaming.requests import BEGIN, can_stream
 
@@ -50,7 +50,6 @@ def warm_up(
 
     def ask(request: WarmUp) -> None:
         if not isinstance(request, tuple):
-            check_tasks(request.tasks)
             multi_inference(request, signatures, run_tensors)
             return
         name, inputs = request

@@ -26,7 +26,6 @@ from serving.server.models.graph_errors import plain_message
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import Signature
 
-_NOT_FOR_CLIENTS = "__saved_model_init_op"
 # TensorFlow prepares each set of inputs and outputs once and keeps it. A client can ask
 # for any of the outputs, so beyond these all are computed and the others left out.
 _PREPARED = 64
@@ -88,7 +87,6 @@ class Servable:
         self.signatures = {
             name: Signature(name, definition)
             for name, definition in sorted(loaded.signature_def.items())
-            if name != _NOT_FOR_CLIENTS
         }
 
     def run(
@@ -169,7 +167,11 @@ class Servable:
     def _place(self, name: str) -> Any:
         """Where a tensor is in the graph, as the session wants to be told."""
         if name not in self._places:
-            self._places[name] = self._graph.get_tensor_by_name(name)._as_tf_output()
+            try:
+                tensor = self._graph.get_tensor_by_name(name)
+            except (KeyError, ValueError):  # such as that of `__saved_model_init_op`
+                raise invalid("the signature names a tensor that is none") from None
+            self._places[name] = tensor._as_tf_output()
         return self._places[name]
 
     def _is_prepared(self, signature: str, outputs: Sequence[str]) -> bool:

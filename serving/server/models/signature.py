@@ -70,10 +70,16 @@ class Signature:
         return Taken(self.dtypes, rows, self.forms)
 
     def completed(self, inputs: Arrays) -> Arrays:
-        """With defaults for what is left out, one in each row."""
+        """With defaults for what is left out, one in each row.
+
+        Raises:
+            Failure: An input without a default is left out, or one is unknown.
+        """
         missing = self.defaults.keys() - inputs.keys()
-        if not missing:
+        # More inputs than there are is the first that is looked at.
+        if not missing or len(inputs) > len(self.definition.inputs):
             return inputs
+        self._check_names(inputs)
         rows = max((len(v) for v in inputs.values() if v.ndim), default=1)
         added = {
             name: np.repeat(self.defaults[name], rows, axis=0)
@@ -82,6 +88,22 @@ class Signature:
             for name in sorted(missing)
         }
         return {**inputs, **added}
+
+    def _check_names(self, inputs: Arrays) -> None:
+        """Refuses what TensorFlow refuses where a signature has defaults."""
+        known, sent = self.definition.inputs.keys(), ",".join(sorted(inputs))
+        for name in sorted(known - inputs.keys() - self.defaults.keys()):
+            raise invalid(
+                f"Signature input alias: {name} not found in request and no default "
+                f"value provided. Inputs expected to be in the request {{{sent}}}, or "
+                f"default input alias set: {','.join(self.defaults)}"
+            )
+        if inputs.keys() - known:
+            used = ",".join(sorted(inputs.keys() & known))
+            raise invalid(
+                f"Inputs contains invalid name. Used request inputs: {used}, request "
+                f"input: {sent}"
+            )
 
     def _is_of_rows(self, name: str) -> bool:
         """Tells if a default is for one row of many."""
@@ -95,8 +117,11 @@ class Signature:
     def check_inputs(self, inputs: Arrays) -> None:
         """Makes sure that inputs can be fed.
 
+        Shapes are not looked at: TF Serving hands every tensor on as it is, and what
+        the graph cannot digest it refuses itself.
+
         Raises:
-            Failure: One is missing, unknown, or of another type or shape.
+            Failure: One is missing, unknown, or of another type.
         """
         dtypes = self.dtypes
         if inputs.keys() != dtypes.keys():
@@ -108,14 +133,43 @@ class Signature:
                 f"len({{{','.join(sent)}}}) != len({{{','.join(known)}}}). Sent extra: "
                 f"{{{extra}}}. Missing but required: {{{missing}}}."
             )
-        for name, values in inputs.items():
-            found = datatype_of(values)
-            if found != dtypes[name]:
+        for number, (name, dtype) in enumerate(dtypes.items()):
+            found = datatype_of(inputs[name])
+            if found != dtype:
                 raise invalid(
-                    f"Expects arg[{name}] to be {type_name(dtypes[name])} but "
+                    f"Input {name}: Expects arg[{number}] to be {type_name(dtype)} but "
                     f"{type_name(found)} is provided"
                 )
-            _check_shape(name, values, self.shape(name))
+
+    def check_shapes(self, inputs: Arrays) -> None:
+        """Makes sure that inputs are of the shapes that the signature names.
+
+        Raises:
+            Failure: One is not.
+        """
+        for name, values in inputs.items():
+            wanted = self.shape(name)
+            if not _fits(values.shape, wanted):
+                sizes = ["?" if size is None else str(size) for size in wanted or ()]
+                raise invalid(
+                    f"Input {name} has the shape {list(values.shape)}; expected "
+                    f"[{', '.join(sizes)}]"
+                )
+
+    def takes_in_rows(self, inputs: Arrays) -> bool:
+        """Tells if inputs have a row for each thing to predict.
+
+        Only then may they share a batch with others', or be cut up: of inputs of
+        another shape than the signature names nobody knows where a row ends.
+        """
+        counts = {len(values) if values.ndim else 0 for values in inputs.values()}
+        if len(counts) != 1 or 0 in counts:
+            return False
+        shapes = {name: self.shape(name) for name in inputs}
+        return all(
+            (shape or [None])[:1] == [None] and _fits(inputs[name].shape, shape)
+            for name, shape in shapes.items()
+        )
 
     def choose_outputs(self, wanted: Sequence[str]) -> list[str]:
         """The outputs that a request names; all of them if it names none.
@@ -144,20 +198,12 @@ def shape_of(tensor: meta_graph_pb2.TensorInfo) -> list[int | None] | None:
     return [None if dim.size < 0 else dim.size for dim in shape.dim]
 
 
-def _check_shape(
-    name: str, values: np.ndarray, wanted: Sequence[int | None] | None
-) -> None:
-    if wanted is None:
-        return
-    found = values.shape
-    fits = len(found) == len(wanted) and all(
-        size in (None, there) for size, there in zip(wanted, found, strict=True)
+def _fits(found: Sequence[int], wanted: Sequence[int | None] | None) -> bool:
+    """Tells if a shape is one of those that are wanted; nothing known fits all."""
+    return wanted is None or (
+        len(found) == len(wanted)
+        and all(size in (None, at) for size, at in zip(wanted, found, strict=True))
     )
-    if not fits:
-        expected = ", ".join("?" if size is None else str(size) for size in wanted)
-        raise invalid(
-            f"Input {name} has the shape {list(found)}; expected [{expected}]"
-        )
 
 
 def datatype_of(values: np.ndarray) -> int:

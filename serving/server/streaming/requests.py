@@ -128,6 +128,7 @@ def defaults_of(begin: Signature) -> Arrays:
 def _completed(given: Arrays, signature: Signature) -> Arrays:
     inputs = {**defaults_of(signature), **given}
     signature.check_inputs(inputs)
+    signature.check_shapes(inputs)
     for name, values in inputs.items():
         if len(values) != 1:
             raise invalid(f"{name}: expected one value, found {len(values)}")

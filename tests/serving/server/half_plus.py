@@ -156,6 +156,7 @@ class HalfPlus(tf.Module):
 
     def signatures(self) -> dict[str, Any]:
         floats = tf.TensorSpec(VECTOR, tf.float32, name="x")
+        column = tf.TensorSpec([None, 1], tf.float32, name="x")
         texts = tf.TensorSpec(VECTOR, tf.string, name="text")
         examples = tf.TensorSpec(VECTOR, tf.string, name="inputs")
         scale = tf.TensorSpec(VECTOR, tf.int32, name="scale")
@@ -163,6 +164,8 @@ class HalfPlus(tf.Module):
         files = tf.TensorSpec(VECTOR, tf.string, name="file")
         made = {
             "serving_default": (self.one, [floats]),
+            # As in TF Serving's own example, whose clients send plain numbers.
+            "column": (self.one, [column]),
             "two": (self.two, [floats, scale]),
             "regress_x_to_y": (self.regress, [examples]),
             "classify_x_to_y": (self.classify, [examples]),

@@ -100,7 +100,6 @@ def test_what_is_described_is_answered(server, document, body):
         {"instances": []},
         {"instances": [True]},
         {"instances": ["1"]},
-        {"instances": [[1.0]]},
         {"instances": [1.0], "inputs": [1.0]},
         {"instances": [{"x": 1.0, "y": 2.0}]},
         {"signature_name": "unheard-of", "instances": [1.0]},

@@ -321,7 +321,7 @@ def test_what_is_refused_before_it_begins(server, path, body, status, message):
         (
             {"text": "1", "seed": np.array([b"1"], object)},
             "INVALID_ARGUMENT",
-            "Expects arg[seed] to be",
+            "Input seed: Expects arg[",
         ),
         ({"text": "1", "version": 2}, "NOT_FOUND", f"Specific({NAME}, 2)"),
         ({"text": "1", "label": "x"}, "INVALID_ARGUMENT", "Unrecognized servable ver"),

@@ -19,7 +19,7 @@ STRING = {"x": t.DT_STRING}
 TWO = {"number": t.DT_INT32, "word": t.DT_STRING}
 HELLO, WORLD = {"b64": "aGVsbG8="}, {"b64": "d29ybGQ="}
 BOX = [[[1, 2], [3, 4], [5, 6]]]
-PRECISION = "without loss of precision"
+TOO_BIG = "Number too big to be stored in double."
 DEEP = "JSON Parse error: nested more than 64 deep"
 
 
@@ -135,6 +135,8 @@ def test_columns_may_differ_in_length():
         '\ufeff{"instances": [1]}',
         ' \r\n\t{"instances": [1]}',
         '{"other": ' + "[" * 500 + "]" * 500 + ', "instances": [1]}',
+        # tensorflow/serving: util/json_tensor_test.cc:87 DeeplyNestedWellFormed
+        '{"instances": [1], "nested": ' + "[" * 500_000 + "]" * 500_000 + "}",
     ],
 )
 def test_what_stands_around_is_not_read(text):
@@ -186,7 +188,7 @@ ROW_ERRORS = [
     (TWO, [{"number": 1, "word": ""}, [1]], "Expecting object but got list at item 1"),
     (TWO, [{"number": [], "word": ""}, {"number": 1}], "size: 0 but got: 1"),
     (INT, [], "No values in 'instances' array"),
-    (INT, {}, "Excepting 'instances' to be an list/array"),
+    (INT, {}, "Expecting 'instances' to be an list/array"),
     ({}, [1], "Failed to get input map for signature: DEFAULT"),
 ]
 
@@ -201,6 +203,13 @@ ROW_ERRORS = [
         (INT, {"inputs": None}, "Type: Null is not of expected type: int32"),
         (TWO, {"inputs": [1]}, "inputs is a plain value/list"),
         (TWO, {"inputs": {"number": 1}}, "Missing named input: word"),
+        # tensorflow/serving: util/json_tensor_test.cc:104 DeeplyNestedMalformed
+        (
+            INT,
+            f'{{"signature_name": {"[" * 500_000}{"]" * 500_000}}}',
+            "key must be a string value",
+        ),
+        (INT, "", "JSON Parse error: The document is empty"),
         (INT, "[1]", "Is not object"),
         (INT, '"a"', "Is not object"),
     ],
@@ -209,6 +218,12 @@ def test_bodies_that_do_not_fit(dtypes, body, message):
     failure = refusal(body, dtypes)
     assert failure.http == 400
     assert message in failure.message
+
+
+def test_base64_is_for_the_first_of_several_inputs():
+    found = read({"instances": [HELLO, WORLD]}, {"a": t.DT_STRING, "b": t.DT_STRING})
+    assert list(found.inputs) == ["a"]
+    same(found.inputs["a"], texts([b"hello", b"world"]))
 
 
 @pytest.mark.parametrize("encoded", ["aGVsbG8", "aGVs\nbG8=\n", "aGVs bG8"])
@@ -235,7 +250,26 @@ def test_integers_at_their_limits(name):
 @pytest.mark.parametrize(
     ("dtype", "number", "expected"),
     [
-        (t.DT_FLOAT, "-16777215", np.float32(-16777215)),
+        # tensorflow/serving: util/json_tensor_test.cc:183 FloatTensorWithPrecisionLoss
+        (t.DT_FLOAT, "1435774380", np.float32(1435774380)),
+        (t.DT_FLOAT, "1435774380.0", np.float32(1435774380)),
+        (t.DT_FLOAT, "-16777217", np.float32(-16777216)),
+        (t.DT_FLOAT, "18446744073709551615", np.float32(2**64)),
+        (t.DT_DOUBLE, "9007199254740993", np.float64(2**53)),
+        # tensorflow/serving: util/json_tensor_test.cc:224 ExceedsMaxReturnsInf
+        (t.DT_FLOAT, "1.79769e+308", np.float32(np.inf)),
+        (t.DT_FLOAT, "-1.79769e+308", np.float32(-np.inf)),
+        (t.DT_FLOAT, "3.5e38", np.float32(np.inf)),
+        (t.DT_FLOAT, "9" * 40, np.float32(np.inf)),
+        # tensorflow/serving: util/json_tensor_test.cc:261 ExceedsMinReturnsZero
+        (t.DT_FLOAT, "2.22507e-308", np.float32(0.0)),
+        (t.DT_FLOAT, "-2.22507e-308", np.float32(-0.0)),
+        # RapidJSON looks at the exponent, and not at what comes of it.
+        (t.DT_FLOAT, "1.8e308", np.float32(np.inf)),
+        (t.DT_DOUBLE, "1.8e308", np.float64(np.inf)),
+        (t.DT_DOUBLE, "-10E+308", np.float64(-np.inf)),
+        (t.DT_DOUBLE, "0.01e310", np.float64(1e308)),
+        (t.DT_DOUBLE, f"1{'0' * 308}", np.float64(1e308)),
         (t.DT_FLOAT, f"1{'0' * 30}", np.float32(1e30)),
         (t.DT_FLOAT, "3.4028234e38", np.float32(3.4028234e38)),
         (t.DT_FLOAT, "-0.0", np.float32(-0.0)),
@@ -251,23 +285,13 @@ def test_decimals_that_fit(dtype, number, expected):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "number", "message"),
-    [
-        (t.DT_FLOAT, "16777217", PRECISION),
-        (t.DT_FLOAT, "-16777216", PRECISION),
-        (t.DT_FLOAT, "18446744073709551615", PRECISION),
-        (t.DT_FLOAT, "1.7976931348623157e308", PRECISION),
-        (t.DT_FLOAT, "-3.5e38", PRECISION),
-        (t.DT_FLOAT, "9" * 40, PRECISION),
-        (t.DT_DOUBLE, "9007199254740993", PRECISION),
-        (t.DT_DOUBLE, "9" * 400, PRECISION),
-        (t.DT_DOUBLE, "9" * 5000, "Number too big to be stored"),
-        (t.DT_DOUBLE, "1e400", "Number too big to be stored"),
-        (t.DT_FLOAT, "-1e400", "Number too big to be stored"),
-    ],
+    "number",
+    ["9" * 400, "9" * 5000, f"18{'0' * 307}", "1e309", "-1e400", "0.1e310", "1e5000"],
 )
-def test_decimals_that_do_not_fit(dtype, number, message):
-    assert message in refusal(f'{{"instances": [{number}]}}', {"x": dtype}).message
+@pytest.mark.parametrize("dtype", [t.DT_FLOAT, t.DT_DOUBLE, t.DT_INT32])
+def test_numbers_beyond_doubles(dtype, number):
+    message = refusal(f'{{"instances": [{number}]}}', {"x": dtype}).message
+    assert message == f"JSON Parse error: {TOO_BIG}"
 
 
 def test_types_that_json_has_no_numbers_for():
@@ -298,7 +322,7 @@ def test_lists_as_deep_as_arrays_go(key):
 @pytest.mark.parametrize(
     ("text", "sentence", "offset"),
     [
-        ("", "The document is empty.", 0),
+        (" \n", "The document is empty.", 2),
         ("instances", "Invalid value.", 0),
         ('{"a": nul}', "Invalid value.", 6),
         ('{"é": nul}', "Invalid value.", 7),
@@ -308,7 +332,10 @@ def test_lists_as_deep_as_arrays_go(key):
         ("{1: 2}", "Missing a name for object member.", 1),
         ('{"é": 1, 2}', "Missing a name for object member.", 10),
         ('{"é" 1}', "Missing a colon after a name of object member.", 6),
-        ('{"é": 1 "b": 2}', "Missing a comma or }", 9),
+        ('{"é": 1 "b": 2}', "Missing a comma or '}' after an object member.", 9),
+        ('{"a": [1 2]}', "Missing a comma or ']' after an array element.", 9),
+        ('{"a": [1}', "Missing a comma or ']' after an array element.", 8),
+        ('{"a": [{"b": 1]}', "Missing a comma or '}' after an object member.", 14),
         ('{"é": "é', "Missing a closing quotation mark in string.", 7),
         ('{"é": "é\\x"}', "Invalid escape character in string.", 10),
         ('{"a": "\\u12g4"}', "Incorrect hex digit after \\u escape in string.", 8),
@@ -330,4 +357,17 @@ def test_what_is_not_utf_8_is_pointed_at():
 
 
 def test_a_long_value_is_cut_in_messages():
-    assert len(refusal({"inputs": "a" * 10_000}, INT).message) < 600
+    # tensorflow/serving: util/json_tensor.cc:225 kMaxJsonDebugStringBytes
+    many = {"inputs": [], "instances": ["é" * 10, {"a": [1, 2]}] * 1000}
+    message = refusal(many, INT).message
+    start = 'JSON Value: {\n    "inputs": [],\n    "instances": ["éééééééééé", {\n'
+    assert message.startswith(f'{start}            "a": [1, 2]\n        }}, "éé')
+    value = message.split(" Not formatted")[0].removeprefix("JSON Value: ")
+    # What begins before the limit is written whole, but for texts.
+    assert 256 <= len(value.encode()) < 256 + 30
+    assert len(refusal({"inputs": "a" * 10_000}, INT).message) < 350
+
+
+def test_a_deep_value_is_cut_in_messages():
+    text = f'{{"signature_name": {"[" * 400}{"]" * 400}}}'
+    assert "not formatted correctly" in refusal(text, INT).message

@@ -31,11 +31,15 @@ def test_questions_and_looks(path, target, method):
     assert parse("GET", f"/v1/models/{path}/metadata") == Look(target, metadata=True)
 
 
-def test_case_matters_in_names_only():
+def test_case_matters_in_names_and_in_the_last_word():
+    # tensorflow/serving: model_servers/http_rest_api_handler.cc:86 classify
+    # tensorflow/serving: model_servers/http_rest_api_handler.cc:98 metadata
     target = Target("Ab", label="Cd")
-    question = parse("POST", "/V1/MODELS/Ab/LABELS/Cd:Predict")
+    question = parse("POST", "/V1/MODELS/Ab/LABELS/Cd:predict")
     assert question == Question(target, "predict")
     look = parse("GET", "/V1/Models/Ab/Labels/Cd/METADATA")
+    assert look == Look(target, metadata=False)
+    look = parse("GET", "/V1/Models/Ab/Labels/Cd/metadata")
     assert look == Look(target, metadata=True)
 
 
@@ -70,6 +74,10 @@ def test_names_and_labels_are_decoded_once(written, read):
         ("POST", "/v1/models/m:predict/"),
         ("POST", "/v1/models/m:predict:predict"),
         ("POST", "/v1/models/m:predicts"),
+        ("POST", "/v1/models/m:PREDICT"),
+        ("POST", "/v1/models/m:Classify"),
+        ("POST", "/v1/models/m/versions/1:rEgress"),
+        ("POST", "/v1/models/m:STREAM"),
         ("POST", "/v1/models/m:multi"),
         ("POST", "/v1/models/:predict"),
         ("POST", "/v1/models//versions/1:predict"),

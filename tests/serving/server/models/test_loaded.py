@@ -112,6 +112,22 @@ def floats(*values):
     return np.array(values, np.float32)
 
 
+def test_inputs_of_another_shape_are_run_alone(loaded, ran):
+    """Where a row ends is known only of those that the signature describes."""
+    given = [floats(1, 2, 5), floats(1, 2, 5), floats([1], [2]), floats([1], [5])]
+    answers = [submit(loaded, "column", ["y"], x=values) for values in given]
+    found = [answer.result(PATIENCE)["y"].tolist() for answer in answers]
+    assert found == [[2.5, 3, 4.5], [2.5, 3, 4.5], [[2.5], [3]], [[2.5], [4.5]]]
+    shapes = [inputs["x"].shape for _, inputs in ran]
+    assert sorted(shapes) == [(3,), (3,), (4, 1)]
+
+
+def test_a_large_request_of_another_shape_is_not_cut_up(loaded, ran):
+    answer = submit(loaded, "column", ["y"], x=np.ones(9, np.float32))
+    assert answer.result(PATIENCE)["y"].tolist() == [2.5] * 9
+    assert [inputs["x"].shape for _, inputs in ran] == [(9,)]
+
+
 def test_its_requests_are_run_before_anybody_gets_in(folder, ran):
     write(
         folder,
@@ -219,7 +235,7 @@ def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
         (examples("regress_x_to_y"), "Input is empty."),
         (multi("zz"), "Requested signature not found in model graph: zz"),
         (multi("two"), "Expected one input Tensor."),
-        (multi(), "Inference request must have at least one task."),
+        (multi(), "Must specify at least one target to fetch"),
         (multi("regress_x_to_y", of=""), "Found ModelSpec with an empty model name."),
         (multi(*["regress_x_to_y"] * 2), "Duplicate evaluation of signature"),
         (b"\xff\xff\xff", ""),

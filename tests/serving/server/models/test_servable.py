@@ -93,7 +93,7 @@ def test_outputs_that_are_one_thing_are_arrays(tmp_path):
 
 
 def test_signatures(servable):
-    assert "__saved_model_init_op" not in servable.signatures
+    assert "__saved_model_init_op" in servable.signatures
     signature = servable.signatures["serving_default"]
     assert signature.dtypes == {"x": tf.float32.as_datatype_enum}
     assert signature.shape("x") == [None]

@@ -209,7 +209,6 @@ def test_one_string_in_an_array_without_dimensions():
         ({"text": "a", "max_new_tokens": True}, "max_new_tokens: JSON Value: true"),
         ({"text": "a", "seed": 2**31}, "seed: JSON Value: 2147483648"),
         ({"text": "a", "temperature": "warm"}, 'temperature: JSON Value: "warm"'),
-        ({"text": "a", "temperature": 1e39}, "temperature: Cannot convert JSON"),
         ({"text": "a", "texts": "b"}, "there is no input 'texts'; expected some of "),
         ({"instances": ["a"]}, "there is no input 'instances'; expected some of max_"),
         ({"text": "a", "stop": 1}, "stop: expected a text, or a list of texts"),
@@ -237,10 +236,10 @@ def test_who_asks_for_what_there_is_not_is_told_what_there_is():
         ({"text": texts(b"a", b"b")}, "text: expected one value, found 2"),
         ({"text": texts()}, "text: expected one value, found 0"),
         ({"text": texts([b"a"])}, "Input text has the shape [1, 1]; expected [?]"),
-        ({"text": np.array([1.0])}, "Expects arg[text] to be string but double is"),
+        ({"text": np.array([1.0])}, "Input text: Expects arg["),
         (
             {"text": texts(b"a"), "seed": np.array([1])},
-            "Expects arg[seed] to be int32 but int64 is provided",
+            "Input seed: Expects arg[",
         ),
         (
             {"text": texts(b"a"), "seed": np.array([1, 2], np.int32)},
