@@ -42,7 +42,12 @@ def told_value(name: str, dtype: int) -> Schema:
     """
     if dtype == types_pb2.DT_STRING:
         return _BASE64 if name.endswith("_bytes") else {"type": "string"}
-    return _number(dtype)
+    number = _number(dtype)
+    if number["type"] != "number":
+        return number
+    # NaN and Infinity are told as TF Serving tells them, which is no JSON; readers that
+    # pass over that have null in their place.
+    return {**number, "type": ["number", "null"]}
 
 
 def _number(dtype: int) -> Schema:
