@@ -40,7 +40,7 @@ def check_ids(
 
 
 def _checked(endpoint: Endpoint, model: Model, vocabulary_size: int) -> Endpoint:
-    names = [spec.name for spec in endpoint.inputs]
+    names = [str(spec.name) for spec in endpoint.inputs]
     if not any(name in names for name in _TOKENS):
         return endpoint
 

@@ -12,8 +12,8 @@ from tests.harness.cited_lines import (
     Citation,
     citations,
     commit,
-    rows_without_citation,
     missing_tests,
+    rows_without_citation,
     wrong_lines,
 )
 
