@@ -1,8 +1,8 @@
 """Lines of TF Serving's sources that tests cite, looked up where the sources are.
 
 A test of docs/conformance.md says whose case it retells, in its body or decorators:
-`# tensorflow/serving: FILE:LINE WORD`, with the file below `tensorflow_serving/` and a
-word that the line has, so that neither moves unnoticed.
+`# tensorflow/serving: FILE:LINE WORD`, with as much of the end of the file's path as
+tells it from others, and a word that the line has, so that neither moves unnoticed.
 
     python -m tests.harness.cited_lines CHECKOUT
 
@@ -40,7 +40,7 @@ class Citation:
     Attributes:
         test: The file that cites it, below the repository.
         at: The line there.
-        file: Below `tensorflow_serving/`.
+        file: The end of its path.
         line: Its number, from 1.
         word: Part of it.
     """
@@ -94,15 +94,19 @@ def wrong_lines(cited: list[Citation], sources: Path, at: str) -> list[str]:
     Returns:
         A sentence for each line that is not there, or is another.
     """
-    texts: dict[str, list[str] | None] = {}
+    files = _git(sources, "ls-tree", "-r", "--name-only", at, "tensorflow_serving/")
+    texts: dict[str, list[str]] = {}
     wrong = []
     for one in cited:
-        if one.file not in texts:
-            texts[one.file] = _lines(sources, at, one.file)
-        lines, where = texts[one.file], f"{one.test}:{one.at}: {one.file}"
-        if lines is None:
-            wrong.append(f"{where}: there is no such file at {at[:7]}")
-        elif one.line > len(lines):
+        where = f"{one.test}:{one.at}: {one.file}"
+        paths = [path for path in files if f"/{path}".endswith(f"/{one.file}")]
+        if len(paths) != 1:
+            wrong.append(f"{where}: {len(paths)} files of that name at {at[:7]}")
+            continue
+        if paths[0] not in texts:
+            texts[paths[0]] = _git(sources, "show", f"{at}:{paths[0]}")
+        lines = texts[paths[0]]
+        if one.line > len(lines):
             wrong.append(f"{where}:{one.line}: the file has {len(lines)} lines")
         elif one.word not in lines[one.line - 1]:
             found = lines[one.line - 1].strip()
@@ -110,13 +114,11 @@ def wrong_lines(cited: list[Citation], sources: Path, at: str) -> list[str]:
     return wrong
 
 
-def _lines(sources: Path, at: str, file: str) -> list[str] | None:
-    shown = subprocess.run(
-        ["git", "-C", sources, "show", f"{at}:tensorflow_serving/{file}"],
-        capture_output=True,
-        check=False,
+def _git(sources: Path, *arguments: str) -> list[str]:
+    told = subprocess.run(
+        ["git", "-C", sources, *arguments], capture_output=True, check=True
     )
-    return shown.stdout.decode().splitlines() if shown.returncode == 0 else None
+    return told.stdout.decode("utf-8", "replace").splitlines()
 
 
 def rows_without_citation() -> list[str]:
@@ -134,7 +136,7 @@ def rows_without_citation() -> list[str]:
     return missing
 
 
-def tests_that_are_not_there() -> list[str]:
+def missing_tests() -> list[str]:
     """Tests that the table names and that its files do not have."""
     return [
         f"{file.relative_to(ROOT)}::{name}"
@@ -180,7 +182,7 @@ def main(arguments: list[str]) -> int:
     """Prints what is wrong, and what cannot be said without the sources."""
     cited = [one for file in sorted(TESTS.rglob("*.py")) for one in citations(file)]
     sources = next(iter(arguments), os.environ.get(VARIABLE))
-    problems = [f"{test}: named by {TABLE.name}" for test in tests_that_are_not_there()]
+    problems = [f"{test}: named by {TABLE.name}" for test in missing_tests()]
     problems += [f"no line is cited for: {case}" for case in rows_without_citation()]
     if sources:
         problems += wrong_lines(cited, Path(sources), commit())

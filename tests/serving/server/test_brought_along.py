@@ -25,6 +25,7 @@ from tests.serving.server.conftest import NAME, running, settings_for
 def test_versions_may_say_how_they_are_batched(
     half_plus_two, tmp_path, in_version, enabled, rows
 ):
+    # tensorflow/serving: saved_model_bundle_factory_test.cc:267 PerModelBatchingParams
     folder = shutil.copytree(half_plus_two, tmp_path / NAME)
     if in_version is not None:
         (folder / "123/batching_params.pbtxt").write_text(in_version)
@@ -40,6 +41,7 @@ def test_versions_may_say_how_they_are_batched(
 
 
 def test_a_version_that_says_nonsense_of_batching_is_told_of(half_plus_two, tmp_path):
+    # tensorflow/serving: bundle_factory_util_test.cc:179 GetPerModelBatchingParams
     folder = shutil.copytree(half_plus_two, tmp_path / NAME)
     (folder / "123/batching_params.pbtxt").write_text("many")
     settings = settings_for(folder, enable_per_model_batching_parameters=True)
@@ -51,6 +53,7 @@ def test_a_version_that_says_nonsense_of_batching_is_told_of(half_plus_two, tmp_
 def test_how_long_it_took_to_warm_up_is_told_by_the_name_that_dashboards_read(
     half_plus_two, tmp_path
 ):
+    # tensorflow/serving: saved_model_warmup_util.cc:53 model_warmup_latency
     folder = shutil.copytree(half_plus_two, tmp_path / NAME) / "123"
     log = prediction_log_pb2.PredictionLog()
     x = tf.make_tensor_proto(np.ones(1, np.float32))

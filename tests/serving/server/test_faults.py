@@ -221,6 +221,7 @@ def test_while_one_door_finishes_the_other_lets_nobody_in(half_plus_two, held):
 
 def test_an_answer_that_takes_too_long(half_plus_two, held):
     # What runs on keeps both threads from what comes then.
+    # tensorflow/serving: model_servers/http_server.cc:58 kDeadlineExceeded
     batching = BatchingParameters(num_batch_threads=2, max_batch_size=1)
     limits = Limits(answer_seconds=1.0)
     settings = settings_for(half_plus_two, limits=limits, batching=batching)
@@ -379,6 +380,7 @@ def test_reloads_under_load(tmp_path, reloads):
 
 
 def test_who_does_not_show_the_token(half_plus_two):
+    # tensorflow/serving: model_servers/http_server.cc:82 kUnauthenticated
     with running(settings_for(half_plus_two, tokens=Tokens.one("secret"))) as client:
         status, answer = client.post(PREDICT, GOOD)
         assert status == 401
@@ -398,6 +400,7 @@ def test_who_does_not_show_the_token(half_plus_two):
 
 @pytest.mark.parametrize("cors", [True, False])
 def test_pages_of_other_origins(half_plus_two, cors):
+    # tensorflow/serving: model_servers/http_server.cc:176 missing
     with running(settings_for(half_plus_two, cors=cors)) as client:
         origin = {"Origin": "https://example.org"}
         path = f"/v1/models/{PREDICT}"

@@ -61,6 +61,7 @@ def reload(client, *models):
     ],
 )
 def test_a_server_that_answers_is_healthy(server, service):
+    # tensorflow/serving: model_servers/server.cc:420 SetServingStatus
     with health_of(server) as (check, watch):
         assert check(service) == SERVING
         watching = watch(service)
@@ -150,6 +151,7 @@ def asked(reflection, **request):
 
 
 def test_reflection_tells_what_can_be_asked(server):
+    # tensorflow/serving: model_servers/BUILD:560 _reflection
     with stub_of(server, reflection_pb2_grpc.ServerReflectionStub) as reflection:
         listed = asked(reflection, list_services="").list_services_response
         assert {service.name for service in listed.service} == {

@@ -81,6 +81,7 @@ SIZE = "output batch size of 3. Got: 2"
     ],
 )
 def test_outputs_that_are_no_classes(outputs, message):
+    # tensorflow/serving: classifier_test.cc:955 MismatchedNumberOfTensorClasses
     failure = refusal(classification, outputs, EXAMPLES)
     assert (failure.http, failure.message) == (400, message)
 
@@ -111,6 +112,7 @@ SHAPE_OF_NUMBERS = (
     ],
 )
 def test_outputs_that_are_no_numbers_for_examples(values, message):
+    # tensorflow/serving: regressor_test.cc:488 UnexpectedOutputTensorSize
     failure = refusal(regression, {"outputs": values}, EXAMPLES)
     assert (failure.http, failure.message) == (400, message)
 
@@ -150,6 +152,7 @@ def test_outputs_that_are_no_numbers_for_examples(values, message):
     ],
 )
 def test_signatures_of_other_names(method, inputs, outputs, code, message):
+    # tensorflow/serving: servables/tensorflow/classifier.cc:197 classification
     definition = meta_graph_pb2.SignatureDef()
     for name in inputs.split():
         definition.inputs[name].dtype = t.DT_STRING

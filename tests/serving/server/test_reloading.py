@@ -81,6 +81,7 @@ def told(caplog):
 
 
 def test_the_file_is_the_whole_truth_each_time(followed, service, tmp_path, folder):
+    # tensorflow/serving: tensorflow_model_server_test.py:315 testModelConfigReload
     file = write(tmp_path / "model.config", ("a", folder))
     followed.look()
     assert service.catalog.names() == ["a"]
@@ -123,6 +124,7 @@ def test_a_label_gets_its_version_when_that_answers(
 def test_a_file_that_has_become_unreadable_leaves_everything_as_it_was(
     followed, service, tmp_path, folder, told, spoil, message
 ):
+    # tensorflow/serving: model_servers/server.cc:170 ModelServerConfig
     file = write(tmp_path / "model.config", ("a", folder))
     followed.look()
     kept = service.catalog.model("a")
@@ -160,6 +162,7 @@ def test_logs_are_as_they_were_when_the_server_was_started(service, folder):
 def test_a_server_reads_its_file_again_if_it_is_told_to(
     half_plus_two, tmp_path, seconds, found
 ):
+    # tensorflow/serving: tensorflow_model_server_test.py:370 testModelConfigReloadWithZ
     file = write(tmp_path / "model.config", (NAME, half_plus_two))
     changes = Settings(
         models=tuple(read_models(file)),
@@ -184,6 +187,7 @@ def started_with(folder, label, version, **changes):
 
 
 def test_at_the_start_labels_are_for_versions_that_were_loaded(half_plus_two):
+    # tensorflow/serving: server_core.cc:563 allow_version_labels_for_unavailable_models
     with started_with(half_plus_two, "stable", 123) as client:
         assert client.post(f"{NAME}/labels/stable:predict", BODY) == ANSWER
 

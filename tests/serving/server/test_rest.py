@@ -81,6 +81,7 @@ def test_rows_of_several_inputs(server):
 
 
 def test_the_text_of_an_answer(server):
+    # tensorflow/serving: model_servers/http_rest_api_handler_test.cc:330 Predict
     path = f"/v1/models/{MODEL}:predict"
     status, headers, body = server.send("POST", path, b'{"instances": [1, 2]}')
     assert status == 200
@@ -109,10 +110,13 @@ def test_the_context_of_examples_counts_less_than_they(server):
 
 @pytest.mark.parametrize("path", ["", "/versions/123", "/labels/unheard-of"])
 def test_status(server, path):
+    # tensorflow/serving: model_servers/http_rest_api_handler_test.cc:448 GetStatus
+    # tensorflow/serving: http_rest_api_handler.cc:102 ProcessModelStatusRequest
     assert server.get(f"/v1/models/{MODEL}{path}") == (200, AVAILABLE)
 
 
 def test_metadata(server):
+    # tensorflow/serving: http_rest_api_handler_test.cc:515 GetModelMetadata
     status, found = server.get(f"/v1/models/{MODEL}/metadata")
     assert status == 200
     spec = {"name": MODEL, "version": "123", "signature_name": ""}
@@ -163,6 +167,8 @@ def test_metadata(server):
     ],
 )
 def test_what_is_not_there(server, method, path, status, message):
+    # tensorflow/serving: model_servers/http_server.cc:146 Ignoring
+    # tensorflow/serving: get_model_status_impl_test.cc:121 InvalidModelVersionFailure
     found, answer = _json(server.send(method, path, b""))
     assert found == status
     assert message in answer["error"]
@@ -179,6 +185,7 @@ def test_what_is_not_there(server, method, path, status, message):
     ],
 )
 def test_models_and_versions_that_are_not_there(server, path, status, message):
+    # tensorflow/serving: http_rest_api_handler_test.cc:260 PredictModelNameVersionError
     found, answer = server.post(path, {"instances": [1.0]})
     assert found == status
     assert message in answer["error"]
@@ -203,12 +210,15 @@ def test_models_and_versions_that_are_not_there(server, path, status, message):
     ids=lambda value: str(value[:20]),
 )
 def test_bodies_that_cannot_be_read(server, body, message):
+    # tensorflow/serving: util/json_tensor.cc:475 document
+    # tensorflow/serving: model_servers/http_rest_api_handler.cc:238 signature
     status, answer = server.post(f"{MODEL}:predict", body)
     assert status == 400
     assert message in answer["error"]
 
 
 def test_a_body_in_gzip(server):
+    # tensorflow/serving: evhttp_request.cc:182 NeedUncompressGzipContent
     body = gzip.compress(b'{"instances": [1.0]}')
     answer = server.post(f"{MODEL}:predict", body, **{"Content-Encoding": "gzip"})
     assert answer == (200, {"predictions": [2.5]})
@@ -260,6 +270,7 @@ def test_ten_thousand_rows(server):
     ],
 )
 def test_what_fails_in_the_graph(server, monkeypatch, code, status):
+    # tensorflow/serving: model_servers/http_server.cc:46 ToHTTPStatusCode
     def fail(*arguments, **how):
         raise from_number(StatusCode[code].value[0], "its own words")
 
@@ -279,6 +290,7 @@ def test_what_nobody_thought_of_is_told_to_the_log_only(server, monkeypatch, cap
 
 
 def test_doors_for_those_who_watch(server):
+    # tensorflow/serving: tensorflow_model_server_test.py:582 testPrometheusEndpoint
     assert server.send("GET", "/livez")[::2] == (200, b"ok\n")
     assert server.send("GET", "/readyz")[::2] == (200, b"ok\n")
     server.post(f"{MODEL}:predict", {"instances": [1.0]})
@@ -296,6 +308,8 @@ def test_doors_for_those_who_watch(server):
     "name", ["runtime_latency", "batching_session:queuing_latency"]
 )
 def test_times_by_the_names_that_dashboards_read(server, name):
+    # tensorflow/serving: util.cc:72 /tensorflow/serving/runtime_latency
+    # tensorflow/serving: batching/batching_session.cc:59 queuing_latency
     server.post(f"{MODEL}:predict", {"instances": [1.0]})
     page = server.send("GET", "/monitoring/prometheus/metrics")[2].decode()
     assert f':tensorflow:serving:{name}_count{{model_name="{MODEL}"}}' in page

@@ -51,6 +51,7 @@ def refused(call, request):
 
 
 def test_predict_answers_in_the_fields_that_clients_read(server):
+    # tensorflow/serving: predict_util_test.cc:349 PredictionSuccess
     response = server.prediction.Predict(predict_request(outputs=["y"]), WAIT)
     assert response.outputs["y"].dtype == tf.float32.as_datatype_enum
     assert list(response.outputs["y"].float_val) == [3.0]
@@ -60,6 +61,7 @@ def test_predict_answers_in_the_fields_that_clients_read(server):
 
 
 def test_only_what_the_filter_names_is_answered(server):
+    # tensorflow/serving: predict_util_test.cc:436 PredictionWithCustomizedSignatures
     request = predict_request(
         signature="two",
         outputs=["as_text"],
@@ -101,6 +103,8 @@ def test_a_version_by_its_number(server):
     ],
 )
 def test_what_predict_refuses(server, request_, code, message):
+    # tensorflow/serving: predict_util_test.cc:274 OutputFiltersDontMatchModelSpecOutput
+    # tensorflow/serving: predict_util_test.cc:332 ModelMissingSignatures
     found, details = refused(server.prediction.Predict, request_)
     assert found is grpc.StatusCode[code]
     assert message in details
@@ -131,6 +135,7 @@ def test_a_gigantic_message(server):
 
 
 def test_classify(server):
+    # tensorflow/serving: model_servers/tensorflow_model_server_test.py:165 testClassify
     request = examples_of(classification_pb2.ClassificationRequest(), 2.0, 20.0)
     request.model_spec.name = NAME
     request.model_spec.signature_name = "classify_x_to_y"
@@ -146,6 +151,7 @@ def test_classify(server):
 # The second is said to be for Predict, as all are that `tf.saved_model.save` writes.
 @pytest.mark.parametrize("signature", ["regress_x_to_y", "regress_plainly"])
 def test_regress(server, signature):
+    # tensorflow/serving: tensorflow_model_server_test.py:203 testRegressTf2
     request = examples_of(regression_pb2.RegressionRequest(), 80.0)
     request.model_spec.name = NAME
     request.model_spec.signature_name = signature
@@ -163,6 +169,7 @@ def test_regress(server, signature):
     ],
 )
 def test_signatures_that_are_not_for_regress(server, signature, expected, message):
+    # tensorflow/serving: regressor_test.cc:374 InvalidNamedSignature
     request = examples_of(regression_pb2.RegressionRequest(), 80.0)
     request.model_spec.name = NAME
     request.model_spec.signature_name = signature
@@ -172,6 +179,7 @@ def test_signatures_that_are_not_for_regress(server, signature, expected, messag
 
 
 def test_no_examples(server):
+    # tensorflow/serving: servables/tensorflow/regressor_test.cc:436 EmptyExampleList
     request = regression_pb2.RegressionRequest()
     request.model_spec.name = NAME
     request.model_spec.signature_name = "regress_x_to_y"
@@ -208,12 +216,15 @@ CLASSIFY = (NAME, "classify_x_to_y", "classify")
     ],
 )
 def test_what_multi_inference_refuses(server, request_, code, message):
+    # tensorflow/serving: multi_inference_test.cc:207 InconsistentModelSpecsInRequestTes
+    # tensorflow/serving: multi_inference_test.cc:241 EvaluateDuplicateSignaturesTest
     found, details = refused(server.prediction.MultiInference, request_)
     assert found is grpc.StatusCode[code]
     assert message in details
 
 
 def test_multi_inference(tmp_path):
+    # tensorflow/serving: multi_inference_test.cc:364 RegressAndClassifySignaturesTest
     save_of_tensorflow_1(tmp_path / NAME / "1")
     with running(settings_for(tmp_path / NAME)) as client:
         request = multi(REGRESS, CLASSIFY)
@@ -262,6 +273,7 @@ def test_a_signature_that_has_no_tensors(server):
     ("fields", "message"), [([], "at least one"), (["size"], "size is not supported")]
 )
 def test_metadata_that_there_is_not(server, fields, message):
+    # tensorflow/serving: get_model_metadata_impl_test.cc:123 EmptyOrInvalidMetadataFiel
     request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=fields)
     request.model_spec.name = NAME
     code, details = refused(server.prediction.GetModelMetadata, request)
@@ -284,6 +296,7 @@ def test_metadata_that_there_is_not(server, fields, message):
     ],
 )
 def test_who_is_asked_must_be_named(server, call, request_):
+    # tensorflow/serving: get_model_metadata_impl_test.cc:141 MissingOrEmptyModelSpec
     ask = getattr(server.prediction, call)
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     assert refused(ask, request_) == (invalid, "Missing ModelSpec")
@@ -302,6 +315,7 @@ def test_who_is_asked_must_be_named(server, call, request_):
     ],
 )
 def test_the_status_of_a_model_that_there_is_not(server, version, message):
+    # tensorflow/serving: get_model_status_impl_test.cc:105 InvalidModelNameFailure
     request = get_model_status_pb2.GetModelStatusRequest()
     request.model_spec.name = "foo"
     if version is not None:
@@ -311,6 +325,7 @@ def test_the_status_of_a_model_that_there_is_not(server, version, message):
 
 
 def test_status(server):
+    # tensorflow/serving: get_model_status_impl_test.cc:94 MissingOrEmptyModelSpecFailur
     request = get_model_status_pb2.GetModelStatusRequest()
     assert refused(server.models.GetModelStatus, request) == (
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -323,6 +338,7 @@ def test_status(server):
 
 
 def test_the_models_are_what_the_last_configuration_says(tmp_path, half_plus_two):
+    # tensorflow/serving: server_core_test.cc:132 ReloadConfigUnloadsModels
     three = tmp_path / "half_plus_three"
     save_half_plus(three / "1", 3.0)
     with running(settings_for(half_plus_two, reload_roots=(tmp_path,))) as client:

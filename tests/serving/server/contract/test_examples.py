@@ -43,6 +43,7 @@ def example(**values):
 
 
 def test_examples_without_a_context():
+    # tensorflow/serving: util/json_tensor_test.cc:1242 RequestNoContext
     rows = [
         {"names": ["foo", "bar"], "ratings": [8.0, 9.0], "age": 20},
         {"names": ["baz"], "ratings": 6.0},
@@ -63,6 +64,7 @@ def test_examples_without_a_context():
 
 
 def test_examples_with_a_context_and_a_signature():
+    # tensorflow/serving: util/json_tensor_test.cc:1312 RequestWithContextAndSignature
     body = {
         "signature_name": "mine",
         "context": {"query": "pizza", "location": ["sfo"]},
@@ -141,6 +143,7 @@ def test_the_kind_of_a_feature(text, kind, values):
     ],
 )
 def test_features_that_cannot_be_read(text, message):
+    # tensorflow/serving: util/json_tensor_test.cc:1445 JsonErrors
     with pytest.raises(Failure) as caught:
         read_feature(text)
     assert caught.value.http == 400
@@ -179,6 +182,7 @@ def test_examples_go_to_a_signature_as_they_are():
 
 
 def test_an_example_s_own_feature_counts_more_than_the_context_s():
+    # tensorflow/serving: classifier_test.cc:454 ExampleListWithContext_DuplicateFeature
     found = input_pb2.Input()
     found.example_list_with_context.context.CopyFrom(example(x=1, y=2))
     found.example_list_with_context.examples.extend([example(x=3), example()])

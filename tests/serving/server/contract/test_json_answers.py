@@ -127,6 +127,8 @@ def refusal(write, *given):
     ],
 )
 def test_rows_of_one_output(values, text):
+    # tensorflow/serving: util/json_tensor_test.cc:832 FromJsonSingleTensor
+    # tensorflow/serving: util/json_tensor_test.cc:1153 FromJsonSingleZeroBatchTensor
     assert predict_text({"y": values}, "row").decode() == text
 
 
@@ -140,10 +142,12 @@ def test_rows_of_one_output(values, text):
     ],
 )
 def test_one_output_as_a_column(values, text):
+    # tensorflow/serving: util/json_tensor_test.cc:871 FromJsonSingleScalarTensor
     assert predict_text({"y": values}, "columnar").decode() == text
 
 
 def test_several_outputs():
+    # tensorflow/serving: util/json_tensor_test.cc:1011 FromJsonMultipleNamedTensors
     assert predict_text(SEVERAL, "row").decode() == ROWS
     both = {name: SEVERAL[name] for name in ("double", "yes")}
     assert predict_text(both, "columnar").decode() == COLUMNS
@@ -153,6 +157,7 @@ def test_several_outputs():
 
 
 def test_several_outputs_without_rows():
+    # tensorflow/serving: util/json_tensor_test.cc:1170 FromJsonMultipleZeroBatchTensors
     none = {"text": np.empty((0, 1, 2), object), "float": np.zeros((0, 3, 4))}
     assert predict_text(none, "row") == b'{\n    "predictions": []\n}'
     column = json.loads(predict_text(none, "columnar"))["outputs"]
@@ -160,6 +165,7 @@ def test_several_outputs_without_rows():
 
 
 def test_outputs_named_bytes_are_base64():
+    # tensorflow/serving: util/json_tensor_test.cc:897 FromJsonSingleBytesTensor
     values = np.array([[b"hello", b"world"]], object)
     assert predict_text({"y_bytes": values}, "row").decode() == BYTES_ROWS
     assert predict_text({"y_bytes": values}, "columnar").decode() == BYTES_COLUMN
@@ -214,6 +220,8 @@ def test_outputs_of_other_names_are_text(name):
     ],
 )
 def test_the_text_of_a_number(dtype, value, text):
+    # tensorflow/serving: json_tensor_test.cc:924 FromJsonSingleFloatTensorSixDigitPreci
+    # tensorflow/serving: json_tensor_test.cc:951 FromJsonSingleFloatTensorNonFinite
     found = predict_text({"y": np.array([value], dtype)}, "row").decode()
     assert found == predictions(text)
 
@@ -241,10 +249,13 @@ def test_the_text_of_a_number(dtype, value, text):
     ],
 )
 def test_outputs_that_cannot_be_written(outputs, format, message):
+    # tensorflow/serving: util/json_tensor_test.cc:976 FromJsonSingleTensorErrors
+    # tensorflow/serving: json_tensor_test.cc:1117 FromJsonMultipleNamedTensorsErrors
     assert message in refusal(predict_text, outputs, format)
 
 
 def test_classes_and_scores():
+    # tensorflow/serving: util/json_tensor_test.cc:1534 JsonFromClassificationResult
     result = classification_pb2.ClassificationResult()
     for scores in ([0.2, 0.7, np.inf], [], [np.nan, 1, 0]):
         classes = result.classifications.add().classes
@@ -258,6 +269,7 @@ def test_classes_and_scores():
 
 
 def test_regressed_values():
+    # tensorflow/serving: json_tensor_test.cc:1573 JsonFromRegressionResultWithNonFinite
     values = (0.2, np.inf, 1.0, -np.inf, np.nan)
     listed = [regression_pb2.Regression(value=value) for value in values]
     result = regression_pb2.RegressionResult(regressions=listed)
@@ -266,6 +278,7 @@ def test_regressed_values():
 
 
 def test_results_of_nothing():
+    # tensorflow/serving: util/json_tensor_test.cc:1590 JsonFromResultErrors
     nothing = classification_pb2.ClassificationResult()
     assert "empty ClassificationResults" in refusal(classification_text, nothing)
     nothing = regression_pb2.RegressionResult()
@@ -274,6 +287,7 @@ def test_results_of_nothing():
 
 @pytest.mark.parametrize("message", ['Bad key: "key"', "Bad key: 'key'", "\ud800é"])
 def test_errors(message):
+    # tensorflow/serving: util/json_tensor_test.cc:1607 StatusError
     found = json.loads(error_text(message))
     assert found == {"error": message.replace("\ud800", "?")}
 

@@ -71,12 +71,15 @@ def texts(values):
     ],
 )
 def test_rows_of_one_input(dtype, rows, expected):
+    # tensorflow/serving: util/json_tensor_test.cc:57 SingleUnnamedTensor
+    # tensorflow/serving: util/json_tensor_test.cc:382 SingleUnnamedTensorBase64Lists
     found = read({"instances": rows}, {"x": dtype})
     assert (found.signature, found.format, list(found.inputs)) == ("", "row", ["x"])
     same(found.inputs["x"], expected)
 
 
 def test_a_signature_is_asked_for_by_its_name():
+    # tensorflow/serving: util/json_tensor_test.cc:298 SingleUnnamedTensorWithSignature
     asked = []
     body = b'{"signature_name": "images", "instances": [[1, 2]], "more": null}'
     found = read_predict(body, lambda name: asked.append(name) or Taken(INT))
@@ -85,6 +88,7 @@ def test_a_signature_is_asked_for_by_its_name():
 
 
 def test_rows_of_several_inputs():
+    # tensorflow/serving: util/json_tensor_test.cc:439 MultipleNamedTensor
     rows = """
         {"i": [[1, 2], [3, 4]], "s": ["foo", "bar"], "f": [1.0, NaN], "d": [-Infinity]},
         {"d": [2.0], "f": [2.0, Infinity], "s": ["baz", "bat"], "i": [[5, 6], [7, 8]]}
@@ -99,6 +103,7 @@ def test_rows_of_several_inputs():
 
 @pytest.mark.parametrize("inputs", [{"x": BOX}, BOX, {"x": BOX, "more": None}])
 def test_columns_of_one_input(inputs):
+    # tensorflow/serving: util/json_tensor_test.cc:529 SingleUnnamedTensorColumnarFormat
     found = read({"inputs": inputs}, INT)
     assert found.format == "columnar"
     same(found.inputs["x"], np.array(BOX, np.int32))
@@ -115,10 +120,12 @@ def test_columns_of_one_input(inputs):
     ],
 )
 def test_columns_of_scalars_and_of_nothing(inputs, dtype, expected):
+    # tensorflow/serving: util/json_tensor.cc:349 GetDenseTensorShape
     same(read({"inputs": inputs}, {"x": dtype}).inputs["x"], expected)
 
 
 def test_columns_may_differ_in_length():
+    # tensorflow/serving: util/json_tensor_test.cc:589 MultipleNamedTensorColumnarFormat
     inputs = {"i": BOX, "s": ["foo", "bar"], "b": HELLO}
     dtypes = {"i": t.DT_INT32, "s": t.DT_STRING, "b": t.DT_STRING}
     found = read({"inputs": inputs}, dtypes).inputs
@@ -152,6 +159,7 @@ def test_what_stands_around_is_not_read(text):
     ],
 )
 def test_of_a_key_given_twice_the_last_counts(text):
+    # tensorflow/serving: util/json_tensor.cc:675 kPredictRequestInstancesKey
     same(read(text, INT).inputs["x"], np.array([2], np.int32))
 
 
@@ -215,6 +223,8 @@ ROW_ERRORS = [
     ],
 )
 def test_bodies_that_do_not_fit(dtypes, body, message):
+    # tensorflow/serving: util/json_tensor_test.cc:642 SingleUnnamedTensorErrors
+    # tensorflow/serving: util/json_tensor_test.cc:705 MultipleNamedTensorErrors
     failure = refusal(body, dtypes)
     assert failure.http == 400
     assert message in failure.message
@@ -236,6 +246,7 @@ def test_base64_with_line_breaks_and_without_padding(encoded):
     "name", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"]
 )
 def test_integers_at_their_limits(name):
+    # tensorflow/serving: util/json_tensor.cc:317 val.IsInt64
     dtypes = {"x": t.DataType.Value(f"DT_{name.upper()}")}
     low, high = np.iinfo(name).min, np.iinfo(name).max
     found = read({"instances": [low, high]}, dtypes).inputs["x"]
@@ -290,11 +301,13 @@ def test_decimals_that_fit(dtype, number, expected):
 )
 @pytest.mark.parametrize("dtype", [t.DT_FLOAT, t.DT_DOUBLE, t.DT_INT32])
 def test_numbers_beyond_doubles(dtype, number):
+    # tensorflow/serving: util/json_tensor.cc:488 GetParseError_En
     message = refusal(f'{{"instances": [{number}]}}', {"x": dtype}).message
     assert message == f"JSON Parse error: {TOO_BIG}"
 
 
 def test_types_that_json_has_no_numbers_for():
+    # tensorflow/serving: util/json_tensor.cc:337 Unimplemented
     failure = refusal({"inputs": [1.5]}, {"x": t.DT_HALF})
     assert failure.http == 501
     assert failure.message == "Conversion of JSON Value: 1.5 to type: half"
@@ -345,6 +358,8 @@ def test_lists_as_deep_as_arrays_go(key):
     ],
 )
 def test_what_is_not_json_is_pointed_at(text, sentence, offset):
+    # tensorflow/serving: util/json_tensor.cc:484 kParseNanAndInfFlag
+    # tensorflow/serving: model_servers/http_rest_api_handler_test.cc:301 Invalid
     failure = refusal(text, INT)
     assert failure.http == 400
     assert failure.message.startswith(f"JSON Parse error: {sentence}")

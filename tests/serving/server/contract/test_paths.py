@@ -26,6 +26,8 @@ LARGEST = 2**63 - 1
     ],
 )
 def test_questions_and_looks(path, target, method):
+    # tensorflow/serving: http_rest_api_util_test.cc:33 TestParseModelInfoForGet
+    # tensorflow/serving: http_rest_api_util_test.cc:120 TestParseModelInfoForPost
     assert parse("POST", f"/v1/models/{path}:{method}") == Question(target, method)
     assert parse("GET", f"/v1/models/{path}") == Look(target, metadata=False)
     assert parse("GET", f"/v1/models/{path}/metadata") == Look(target, metadata=True)
@@ -61,6 +63,7 @@ def test_case_matters_in_names_and_in_the_last_word():
     ],
 )
 def test_names_and_labels_are_decoded_once(written, read):
+    # tensorflow/serving: model_servers/http_rest_api_util.cc:69 DecodeArg
     assert parse("GET", f"/v1/models/{written}").target == Target(read)
     question = parse("POST", f"/v1/models/m/labels/{written}:predict")
     assert question.target == Target("m", label=read)
@@ -107,6 +110,7 @@ def test_names_and_labels_are_decoded_once(written, read):
     ],
 )
 def test_what_is_malformed(method, path):
+    # tensorflow/serving: http_rest_api_handler_test.cc:179 UnsupportedApiCalls
     with pytest.raises(Failure) as caught:
         parse(method, path)
     assert caught.value.http == 400
@@ -116,6 +120,7 @@ def test_what_is_malformed(method, path):
 
 @pytest.mark.parametrize("path", ["", "/versions/3", "/labels/stable"])
 def test_a_look_at_no_model(path):
+    # tensorflow/serving: model_servers/http_rest_api_handler.cc:188 request.
     with pytest.raises(Failure, match=r"Missing model name in request\."):
         parse("GET", f"/v1/models{path}")
 
@@ -124,6 +129,7 @@ def test_a_look_at_no_model(path):
     "version", [LARGEST + 1, 2**64 - 1, "9" * 5000, "0" * 5000 + "9" * 20]
 )
 def test_versions_that_are_too_large(version):
+    # tensorflow/serving: model_servers/http_rest_api_util.cc:119 convert
     for method, end in (("POST", ":predict"), ("GET", "")):
         with pytest.raises(Failure) as caught:
             parse(method, f"/v1/models/m/versions/{version}{end}")

@@ -50,6 +50,7 @@ def refusal(given):
 @pytest.mark.parametrize("dtype", FIELDS)
 @given(data=st.data())
 def test_numbers_come_back(dtype, data):
+    # tensorflow/serving: servables/tensorflow/predict_util.cc:179 AsProtoField
     values = data.draw(arrays.arrays(dtype, SHAPES))
     written = to_proto(values)
     assert [field.name for field, _ in written.ListFields() if "val" in field.name] == (

@@ -122,6 +122,7 @@ def closing(batcher):
     ],
 )
 def test_what_waits_goes_together_as_far_as_it_fits(requests, batches):
+    # tensorflow/serving: batching/batching_session_test.cc:291 Basic
     with held(max_batch_size=4) as (batcher, seen, go):
         futures = [batcher.submit(KIND, numbers(*rows)) for rows in requests]
         go()
@@ -145,6 +146,7 @@ def test_what_waits_goes_together_as_far_as_it_fits(requests, batches):
     ],
 )
 def test_only_those_that_are_alike_meet(first, second, meet):
+    # tensorflow/serving: batching_session_test.cc:626 UnequalTensorShapesWithPaddingTur
     with held() as (batcher, seen, go):
         futures = [batcher.submit(*first), batcher.submit(*second)]
         go()
@@ -210,6 +212,7 @@ def test_what_nobody_waits_for_anymore_is_not_run():
 
 
 def test_a_large_request_is_cut_up_by_length_and_answered_in_order():
+    # tensorflow/serving: batching/batching_session_test.cc:347 BatchingWithLargeBatch
     rows = ["a" * (70 * i % 11) for i in range(11)]
     with batching(lengths, max_batch_size=4) as (batcher, seen):
         assert found(batcher.submit(KIND, texts(*rows))) == [len(row) for row in rows]
@@ -246,6 +249,7 @@ def test_what_is_cancelled_is_never_run():
 
 
 def test_a_full_queue_refuses_and_recovers():
+    # tensorflow/serving: batching/README.md:115 max_enqueued_batches
     with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, _, go):
         futures = [batcher.submit(KIND, numbers(x, x)) for x in (1, 2)]
         with pytest.raises(Failure, match="currently 4 rows wait, of at most 4") as e:
@@ -328,6 +332,7 @@ def test_the_parts_of_who_is_gone_are_never_run():
     [([1], [1]), ([1, 2], [1, 2, 1, 1]), ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 1, 1, 1])],
 )
 def test_a_batch_is_filled_up_with_its_first_row(rows, batch):
+    # tensorflow/serving: batching_session_test.cc:767 AllowedBatchSizesRequirePadding
     sizes = {"max_batch_size": 8, "allowed_batch_sizes": (1, 4, 8)}
     with held(**sizes) as (batcher, seen, go):
         futures = [batcher.submit(KIND, numbers(row)) for row in rows]
@@ -363,6 +368,7 @@ def test_a_batch_waits_for_company_until_it_is_full():
 
 
 def test_a_batch_does_not_wait_longer_than_it_should():
+    # tensorflow/serving: batching/README.md:108 batch_timeout_micros
     with batching(batch_timeout_micros=1000) as (batcher, _):
         assert found(batcher.submit(KIND, numbers(1))) == [2]
 
@@ -376,6 +382,7 @@ def test_who_goes_alone_does_not_wait_for_company(enabled):
 
 
 def test_without_batching_nothing_is_merged_cut_up_or_filled():
+    # tensorflow/serving: g3doc/serving_config.md:248 Configuration
     chosen = {"max_batch_size": 4, "allowed_batch_sizes": (4,), "enabled": False}
     with held(**chosen) as (batcher, seen, go):
         rows = [[1], [2], [3, 4, 5, 6, 7]]

@@ -68,6 +68,7 @@ def answering(catalog, name, version=None, label=None):
 
 
 def test_models_come_and_go(catalog, loads, settings):
+    # tensorflow/serving: server_core_test.cc:115 ReloadConfigWaitsTillModelsAvailable
     a, b, c = (settings(name, 1) for name in "abc")
     catalog.configure([a, b])
     assert catalog.names() == ["a", "b"]
@@ -86,6 +87,7 @@ def test_models_come_and_go(catalog, loads, settings):
 
 
 def test_a_model_moves(catalog, loads, settings):
+    # tensorflow/serving: server_core_test.cc:189 ReloadConfigChangeModelBasePath
     catalog.configure([settings("a", 1)])
     old = loads.made["a", 1]
     catalog.configure([settings("a", 1, 2, folder="elsewhere")])
@@ -94,6 +96,7 @@ def test_a_model_moves(catalog, loads, settings):
 
 
 def test_a_policy_changes(catalog, settings):
+    # tensorflow/serving: file_system_storage_path_source_test.cc:592 ChangeVersionPolic
     catalog.configure([settings("a", 1, 2)])
     model = catalog.model("a")
     catalog.configure([settings("a", policy=Policy(latest=None))])
@@ -116,6 +119,7 @@ def test_a_policy_changes(catalog, settings):
     ],
 )
 def test_bad_names_leave_everything_as_it_was(catalog, loads, settings, names, message):
+    # tensorflow/serving: server_core_test.cc:414 DuplicateModelNameInConfig
     known = settings("a", 1)
     catalog.configure([known])
     catalog.configure([settings("a", labels={"stable": 1})])
@@ -135,6 +139,7 @@ def test_good_names(catalog, settings, name):
 
 
 def test_labels(catalog, settings):
+    # tensorflow/serving: server_core_test.cc:718 ModelSpecMultipleVersionsAvailable
     policy = Policy(latest=None)
     catalog.configure([settings("a", 1, 2, policy=policy)])
     catalog.configure([settings("a", policy=policy, labels={"old": 1})])
@@ -168,6 +173,7 @@ REFUSED = (
 def test_a_label_for_a_version_that_does_not_answer_leaves_everything_as_it_was(
     catalog, loads, settings, name, number, changes
 ):
+    # tensorflow/serving: server_core_test.cc:805 AssignLabelToUnavailableVersion
     loads.broken["a", 3] = invalid("damaged")
     catalog.configure([settings("a", 1, 2), settings("b", 4)])
     catalog.configure([settings("a", 3, labels={"stable": 2}), settings("b")])
@@ -185,6 +191,7 @@ def test_a_label_for_a_version_that_does_not_answer_leaves_everything_as_it_was(
 
 
 def test_a_label_that_is_new_waits_for_its_version_if_it_may(loads, settings):
+    # tensorflow/serving: server_core_test.cc:830 AssignLabelToUnavailableVersionAllowed
     with closing(Catalog(loads, early_labels=True)) as catalog:
         policy = Policy(latest=None)
         catalog.configure([settings("a", 1, policy=policy, labels={"next": 2})])
@@ -201,6 +208,7 @@ def test_a_label_that_is_new_waits_for_its_version_if_it_may(loads, settings):
 def test_a_label_has_moved_when_its_old_version_is_let_go(
     catalog, settings, monkeypatch
 ):
+    # tensorflow/serving: model_servers/server_core.cc:549 UpdateModelVersionLabelMap
     both, second = (Policy(specific=frozenset(of)) for of in ({1, 2}, {2}))
     catalog.configure([settings("a", 1, 2, policy=both)])
     catalog.configure([settings("a", policy=both, labels={"stable": 1})])

@@ -56,6 +56,8 @@ def write(tmp_path):
     ],
 )
 def test_models(write, text, policy, labels):
+    # tensorflow/serving: g3doc/serving_config.md:88 Configuring
+    # tensorflow/serving: g3doc/serving_config.md:114 Multiple
     first, second = read_models(write(MODELS % text))
     assert (first.name, first.folder) == ("a", Path("/models/a"))
     assert (first.policy, first.labels) == (policy, labels)
@@ -84,6 +86,7 @@ def log_config(collector="filename_prefix: '/logs/a'", sampling="sampling_rate: 
     ],
 )
 def test_what_is_written_down_of_a_model(write, text, log):
+    # tensorflow/serving: config/model_server_config.proto:68 logging_config
     first, second = read_models(write(MODELS % text))
     assert (first.log, second.log) == (log, None)
 
@@ -145,6 +148,7 @@ def test_logs_that_there_are_not(write, text, message):
     ],
 )
 def test_models_that_cannot_be_read(write, text, message):
+    # tensorflow/serving: model_servers/server_core_test.cc:422 UnknownModelPlatform
     with pytest.raises(ConfigError, match=message):
         read_models(write(text))
 
@@ -188,6 +192,7 @@ def test_a_file_that_is_not_there(tmp_path, read):
     ],
 )
 def test_batching(write, text, parameters):
+    # tensorflow/serving: batching/README.md:104 max_batch_size
     assert read_batching(write(text)) == BatchingParameters(**parameters)
 
 

@@ -114,6 +114,7 @@ def floats(*values):
 
 def test_inputs_of_another_shape_are_run_alone(loaded, ran):
     """Where a row ends is known only of those that the signature describes."""
+    # tensorflow/serving: batching_session_test.cc:675 RequestThatDoesntMatchSignatureGe
     given = [floats(1, 2, 5), floats(1, 2, 5), floats([1], [2]), floats([1], [5])]
     answers = [submit(loaded, "column", ["y"], x=values) for values in given]
     found = [answer.result(PATIENCE)["y"].tolist() for answer in answers]
@@ -129,6 +130,7 @@ def test_a_large_request_of_another_shape_is_not_cut_up(loaded, ran):
 
 
 def test_its_requests_are_run_before_anybody_gets_in(folder, ran):
+    # tensorflow/serving: saved_model_warmup_test.cc:79 MixedWarmupData
     write(
         folder,
         predict("", x=floats(1, 2)),
@@ -156,6 +158,7 @@ def test_examples_with_what_they_share(folder, ran):
 
 
 def test_several_signatures_are_warmed_up_in_one_run(tmp_path, monkeypatch):
+    # tensorflow/serving: saved_model_warmup.cc:64 RunMultiInference
     folder = save_of_tensorflow_1(tmp_path / "1")
     seen = []
     run = Servable.run_tensors
@@ -177,6 +180,7 @@ def test_several_signatures_are_warmed_up_in_one_run(tmp_path, monkeypatch):
 
 
 def test_requests_of_other_apis_are_passed_over(folder, ran):
+    # tensorflow/serving: saved_model_warmup_test.cc:119 UnsupportedLogType_SessionRun
     log = prediction_log_pb2.PredictionLog()
     log.session_run_log.request.fetch.append("nothing that there is")
     write(folder, log)
@@ -217,6 +221,8 @@ def test_where_a_stream_begins_it_goes_on_until_all_is_warm(tmp_path, ran):
 
 
 def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
+    # tensorflow/serving: saved_model_warmup_util_test.cc:149 NoWarmupDataFile
+    # tensorflow/serving: saved_model_warmup_util_test.cc:165 WarmupDataFileEmpty
     assert not (folder / FILE).exists()
     load(folder).close()
     write(folder)
@@ -242,6 +248,7 @@ def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
     ],
 )
 def test_a_request_that_fails_fails_the_version(folder, record, message):
+    # tensorflow/serving: saved_model_warmup_util_test.cc:281 RunFailure
     write(folder, predict("", x=floats(1)), record)
     with pytest.raises(Failure) as error:
         load(folder)
@@ -260,6 +267,7 @@ def test_a_file_that_is_cut_off_fails_the_version(folder):
 
 @pytest.mark.parametrize(("count", "fails"), [(1000, False), (1001, True)])
 def test_not_more_than_a_thousand(folder, ran, count, fails):
+    # tensorflow/serving: saved_model_warmup_util_test.cc:215 TooManyWarmupRecords
     write(folder, *[predict("", x=floats(1))] * count)
     if fails:
         with pytest.raises(Failure, match="request 1001: more than 1,000 requests"):
@@ -294,6 +302,7 @@ def test_only_the_outputs_that_are_asked_for(loaded):
 
 
 def test_those_that_meet_are_observed_as_one(loaded, timings):
+    # tensorflow/serving: batching/batching_session_test.cc:701 processed_batch_size
     texts = [np.array([text], object) for text in (b"a", b"bb", b"ccc", b"dddd")]
     futures = [submit(loaded, "rows", ["length", "rows"], text=text) for text in texts]
     answers = [future.result(PATIENCE) for future in futures]

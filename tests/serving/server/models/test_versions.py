@@ -110,6 +110,8 @@ def model(tmp_path, loads):
 
 
 def test_a_new_version_takes_over_when_it_is_loaded(tmp_path):
+    # tensorflow/serving: core/availability_preserving_policy_test.cc:29 LoadsNewAspired
+    # tensorflow/serving: server_core_test.cc:81 CreateWaitsTillModelsAvailable
     begun, free = threading.Event(), threading.Event()
 
     def load(folder):
@@ -134,6 +136,7 @@ def test_a_new_version_takes_over_when_it_is_loaded(tmp_path):
 
 
 def test_an_old_version_is_let_go_after_its_last_user(model):
+    # tensorflow/serving: availability_preserving_policy_test.cc:116 UnloadIfOtherReadyE
     write(model.folder, 1)
     poll(model)
     with model.use() as (number, loaded):
@@ -175,6 +178,7 @@ def test_a_version_that_failed_is_tried_again_when_it_is_mended(model, loads, er
 
 
 def test_a_version_that_failed_is_tried_five_times_more(model, loads, monkeypatch):
+    # tensorflow/serving: model_servers/main.cc:163 max_num_load_retries
     monkeypatch.setattr(versions, "_RETRY_SECONDS", 0.0)
     loads.broken[1] = invalid("damaged")
     write(model.folder, 1)
@@ -196,6 +200,7 @@ def test_a_version_that_failed_answers_when_a_later_attempt_goes_well(
 
 
 def test_a_minute_lies_between_two_attempts(model, loads, monkeypatch):
+    # tensorflow/serving: model_servers/main.cc:168 load_retry_interval_micros
     clock = SimpleNamespace(monotonic=lambda: clock.now)
     monkeypatch.setattr(versions, "time", clock)
     loads.broken[1] = invalid("damaged")
@@ -211,6 +216,8 @@ def test_a_minute_lies_between_two_attempts(model, loads, monkeypatch):
     ("names", "number"), [(["007"], 7), (["7"], 7), (["0"], 0), (["9", "10"], 10)]
 )
 def test_names_that_are_versions(model, names, number):
+    # tensorflow/serving: file_system_storage_path_source_test.cc:320 SpecificVersionsLe
+    # tensorflow/serving: file_system_storage_path_source_test.cc:681 ParseTimestampedVe
     write(model.folder, *names)
     poll(model)
     assert answering(model) == number
@@ -238,6 +245,8 @@ def test_names_that_are_no_versions(model, name):
     ],
 )
 def test_policies(model, policy, chosen):
+    # tensorflow/serving: file_system_storage_path_source_test.cc:229 NLatestVersions
+    # tensorflow/serving: file_system_storage_path_source_test.cc:274 SpecificVersions
     model.policy = policy
     write(model.folder, 1, 2, 3, 10)
     poll(model)
@@ -257,6 +266,7 @@ def test_a_version_that_is_wanted_again_is_loaded_again(model):
 
 
 def test_when_the_folder_vanishes_what_answers_answers_on(model, caplog):
+    # tensorflow/serving: file_system_storage_path_source_test.cc:828 LastVersionNotRemo
     write(model.folder, 1)
     poll(model)
     remove(model.folder, 1)
@@ -271,6 +281,7 @@ def test_when_the_folder_vanishes_what_answers_answers_on(model, caplog):
 
 
 def test_when_a_version_is_removed_the_one_that_is_left_takes_over(model):
+    # tensorflow/serving: file_system_storage_path_source_test.cc:717 ServableVersionDir
     write(model.folder, 1, 2)
     poll(model)
     remove(model.folder, 2)
