@@ -30,7 +30,12 @@ def sent_value(dtype: int) -> Schema:
     """
     if dtype == types_pb2.DT_STRING:
         return {"$ref": "#/components/schemas/Text"}
-    return _number(dtype)
+    number = _number(dtype)
+    if number["type"] == "number":
+        # What is beyond is taken as Infinity, as in TF Serving, but seldom meant.
+        most = float(np.finfo(tf.as_dtype(dtype).as_numpy_dtype).max)
+        number |= {"minimum": -most, "maximum": most}
+    return number
 
 
 def told_value(name: str, dtype: int) -> Schema:
@@ -42,12 +47,7 @@ def told_value(name: str, dtype: int) -> Schema:
     """
     if dtype == types_pb2.DT_STRING:
         return _BASE64 if name.endswith("_bytes") else {"type": "string"}
-    number = _number(dtype)
-    if number["type"] != "number":
-        return number
-    # NaN and Infinity are told as TF Serving tells them, which is no JSON; readers that
-    # pass over that have null in their place.
-    return {**number, "type": ["number", "null"]}
+    return _number(dtype)
 
 
 def _number(dtype: int) -> Schema:
