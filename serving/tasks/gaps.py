@@ -8,6 +8,7 @@ import tensorflow as tf
 from serving.gaps import fills_of, names_of, tokenize_with_gaps
 from serving.tasks.interface import Endpoint
 from serving.tasks.translation import Translation
+from serving.tasks.wishes import after
 
 _WITH_FILLS = ("serving_default", "generate", "search")
 
@@ -45,7 +46,8 @@ class FillGaps(Translation):
     def _with_fills(self, function: Callable[..., Mapping[str, Any]]) -> Callable:
         def call(text: tf.Tensor, *wishes: tf.Tensor) -> dict[str, Any]:
             written = function(text, *wishes)
-            asked = self.tokenize(text)["token_ids"]
+            # A refusal is told of alone; see `after`.
+            asked = self.tokenize(*after(written["length"], text))["token_ids"]
             answer = written["token_ids"], written["length"]
             fills = fills_of(self.tokenizer, asked, *answer)
             return {"gaps": names_of(self.tokenizer, asked), "fills": fills, **written}

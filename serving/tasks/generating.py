@@ -17,7 +17,7 @@ from model.kernels import is_plain
 from serving.tasks.interface import Endpoint, ids_spec
 from serving.tasks.searching import SEARCH_SPECS, Search
 from serving.tasks.streaming import Prepared, Streaming
-from serving.tasks.wishes import SPECS, STOP, Wishes, limits
+from serving.tasks.wishes import SPECS, STOP, Wishes, after, limits
 from serving.tasks.writing import Texts, Writer
 
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
@@ -88,9 +88,10 @@ class Generating:
         """Writes a token at a time."""
 
         def prepare(texts: Any, wanted: Wishes) -> Prepared:
-            given, truncated = self.from_texts(texts)
-            requests = self._limited(wanted, given).requests
-            return Prepared(self.steps(*given.source), given, truncated, requests)
+            given, truncated = self.from_texts(after(wanted, *texts))
+            given, wanted = self._limited(given, wanted)
+            steps = self.steps(*given.source)
+            return Prepared(steps, given, truncated, wanted.requests)
 
         def example(rows: int, width: int) -> Prepared:
             given = self.example(rows, width)
@@ -118,7 +119,7 @@ class Generating:
     def answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `serving_default`."""
         given, truncated = self.from_texts(texts)
-        wanted = self._limited(Wishes.none(tf.size(texts[0])), given)
+        given, wanted = self._limited(given, Wishes.none(tf.size(texts[0])))
         if isinstance(self.writer.config.method, GreedyConfig):
             found = self._written(given, wanted)
         else:
@@ -130,8 +131,8 @@ class Generating:
         """The signature `generate`."""
         texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
         wanted = self._wishes(wishes, texts[0])
-        given, truncated = self.from_texts(texts)
-        found = self._written(given, self._limited(wanted, given))
+        given, truncated = self.from_texts(after(wanted, *texts))
+        found = self._written(*self._limited(given, wanted))
         return {**found._asdict(), "truncated": truncated}
 
     def generate_ids(
@@ -140,15 +141,15 @@ class Generating:
         """The signature `generate_ids`."""
         none = tf.fill(tf.shape(length), "")
         wanted = self._wishes((*wishes, none), length)
-        given = self.from_ids(token_ids, length)
-        return self._written(given, self._limited(wanted, given)).ids()
+        given = self.from_ids(*after(wanted, token_ids, length))
+        return self._written(*self._limited(given, wanted)).ids()
 
     def search(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `search`."""
         texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
         wanted = Search.of(wishes, tf.size(texts[0]))
-        given, truncated = self.from_texts(texts)
-        found, score = self._searched(given, self._limited(wanted, given))
+        given, truncated = self.from_texts(after(wanted, *texts))
+        found, score = self._searched(*self._limited(given, wanted))
         return {**found._asdict(), "score": score, "truncated": truncated}
 
     def search_ids(
@@ -156,8 +157,8 @@ class Generating:
     ) -> dict[str, tf.Tensor]:
         """The signature `search_ids`."""
         wanted = Search.of(wishes, tf.size(length))
-        given = self.from_ids(token_ids, length)
-        found, score = self._searched(given, self._limited(wanted, given))
+        given = self.from_ids(*after(wanted, token_ids, length))
+        found, score = self._searched(*self._limited(given, wanted))
         return {**found.ids(), "score": score}
 
     def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> Wishes:
@@ -168,15 +169,16 @@ class Generating:
 
         return self._once("wishes", read)(wishes, tf.size(rows))
 
-    def _limited(self, wanted: _Wanted, given: Given) -> _Wanted:
-        """With no more new tokens than each prompt leaves room for."""
+    def _limited(self, given: Given, wanted: _Wanted) -> tuple[Given, _Wanted]:
+        """Both, with no more new tokens than each prompt leaves room for."""
         number = limits(
             wanted[0].max_new_tokens,
             given.room,
             self.most,
             self.writer.config.max_new_tokens,
         )
-        return wanted.at_most(number)
+        (token_ids,) = after(number, given.token_ids)
+        return given._replace(token_ids=token_ids), wanted.at_most(number)
 
     def _written(self, given: Given, wanted: Wishes) -> Texts:
         def write(given: Given, wanted: Wishes) -> Texts:

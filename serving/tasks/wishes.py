@@ -7,6 +7,7 @@ requests puts inputs together row by row, and the requests are of different clie
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from configs.generation import BeamConfig
@@ -156,6 +157,16 @@ def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Te
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), [said])]):
         number = tf.where(wanted == LEFT_OUT, default, wanted)
         return tf.minimum(number, tf.maximum(room, 0))
+
+
+def after(checked: Any, *tensors: Any) -> Any:
+    """Tensors that are there only when some others are, whose checks have passed.
+
+    What else has begun when a check fails is cancelled, and TensorFlow tells now of the
+    one and now of the other.
+    """
+    with tf.control_dependencies(keras.tree.flatten(checked)):
+        return tuple(tf.identity(tensor) for tensor in tensors)
 
 
 def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
