@@ -32,8 +32,8 @@ def sent_value(dtype: int) -> Schema:
         return {"$ref": "#/components/schemas/Text"}
     number = _number(dtype)
     if number["type"] == "number":
-        # What is beyond is taken as Infinity, as in TF Serving, but seldom meant.
-        most = float(np.finfo(tf.as_dtype(dtype).as_numpy_dtype).max)
+        # Larger ones are taken, too, but their products are Infinity, which is no JSON.
+        most = float(np.finfo(tf.as_dtype(dtype).as_numpy_dtype).max) ** 0.5
         number |= {"minimum": -most, "maximum": most}
     return number
 
