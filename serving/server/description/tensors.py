@@ -33,7 +33,7 @@ def sent_value(dtype: int) -> Schema:
     number = _number(dtype)
     if number["type"] == "number":
         # Larger ones are taken, too, but their products are Infinity, which is no JSON.
-        most = float(np.finfo(tf.as_dtype(dtype).as_numpy_dtype).max) ** 0.5
+        most = float(tf.as_dtype(dtype).max) ** 0.5
         number |= {"minimum": -most, "maximum": most}
     return number
 
