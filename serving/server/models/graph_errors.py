@@ -14,10 +14,11 @@ _FIRST_OF_ALL = re.compile(
 _NODES = re.compile(
     r"\s*\[\[(?:\{\{[^}]*\}\})+\]\]|\n\s*\[\[[\w/]+\]\](?=\s|$)"
     r"|\{\{(?:function_)?node [^}]*\}\}\s*"
+    r"|\b(?:Stateful)?PartitionedCall[\w/.:]*\s*"
     r"|\s*\[Op:[^\]]*\]|,? name: [\w/]+$|\n\d+ (?:successful|derived) .*$",
     re.MULTILINE,
 )
-_ASSERTION = re.compile(r"assertion failed: \[([^\[\]]*)\]")
+_ASSERTION = re.compile(r"assertion failed: \[((?:(?!\] \[).)*)\]", re.DOTALL)
 
 
 def plain_message(message: str) -> str:

@@ -51,6 +51,19 @@ STACK = (
             "errors ignored. [Op:__inference_f_7]",
             RESHAPE,
         ),
+        (
+            "assertion failed: [stop: found [MASK] [x]; expected none]",
+            "assertion failed: [stop: found [MASK] [x]; expected none]",
+        ),
+        (
+            "assertion failed: [text: found a [MASK] there]",
+            "text: found a [MASK] there",
+        ),
+        (
+            "Shape of tensor StatefulPartitionedCall_3/StatefulPartitionedCall/model_1/"
+            "cond/output/_94 [2,2] is not compatible with expected shape [?].",
+            "Shape of tensor [2,2] is not compatible with expected shape [?].",
+        ),
         ("assertion failed: [found] [9 8]\n\t [[{{node A}}]]", None),
         ("Matrix size-incompatible: In[0]: [1,2], In[1]: [5,5]", None),
         ("no [[tensor]] like that: [[1, 2], [3, 4]]", None),
