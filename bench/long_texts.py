@@ -57,9 +57,9 @@ from serving.trained import Trained  # noqa: E402
 LENGTH, LABELS = 56, ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 SIZES = [1_000, 10_000, 100_000, 1_000_000, 4_000_000]
 TOKENIZERS = {
-    "wordpiece": WordPieceConfig(vocabulary_size=334),
-    "byte_bpe": ByteBPEConfig(vocabulary_size=400),
-    "unigram": UnigramConfig(vocabulary_size=300),
+    "wordpiece": WordPieceConfig(vocabulary_size=334, num_sentinels=4),
+    "byte_bpe": ByteBPEConfig(vocabulary_size=400, num_sentinels=4),
+    "unigram": UnigramConfig(vocabulary_size=300, num_sentinels=4),
 }
 CORPUS = Path("README.md")
 STACK: dict[str, Any] = {
