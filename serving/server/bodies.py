@@ -1,14 +1,12 @@
 """Reads what a client sends, but no more than the server can stand."""
 
 import asyncio
-import zlib
 
 from grpc import StatusCode
 from starlette.requests import Request
 
-from serving.server.failures import Failure, invalid
-
-_GZIP = 16 + zlib.MAX_WBITS
+from serving.server.failures import Failure
+from serving.server.gzip_members import unpack
 
 
 async def read_body(request: Request, most: int, patience: float) -> bytes:
@@ -31,12 +29,14 @@ async def read_body(request: Request, most: int, patience: float) -> bytes:
             body = await _received(request, most)
     except TimeoutError:
         message = f"the body did not come within {patience:g} s"
-        raise Failure(StatusCode.DEADLINE_EXCEEDED, message, http=408) from None
+        raise Failure(
+            StatusCode.DEADLINE_EXCEEDED, message, http=408, reason="body_seconds"
+        ) from None
     match request.headers.get("content-encoding", "identity").lower():
         case "identity":
             return body
         case "gzip":
-            return _unpacked(body, most)
+            return await asyncio.to_thread(_unpacked, body, most)
         case other:
             message = f"Content-Encoding {other}: expected gzip, or none"
             raise Failure(StatusCode.INVALID_ARGUMENT, message, http=415)
@@ -54,15 +54,9 @@ async def _received(request: Request, most: int) -> bytes:
 
 
 def _unpacked(body: bytes, most: int) -> bytes:
-    inflater = zlib.decompressobj(_GZIP)
-    try:
-        unpacked = inflater.decompress(body, most + 1)
-    except zlib.error as error:
-        raise invalid(f"the body is not gzip: {error}") from None
-    if len(unpacked) > most:
+    unpacked = unpack(body, most)
+    if unpacked is None:
         raise _too_large(most)
-    if not inflater.eof:
-        raise invalid("the body is cut off: its gzip has no end")
     return unpacked
 
 
@@ -72,4 +66,5 @@ def _too_large(most: int) -> Failure:
         f"the body is larger than the {most:,} bytes that this server reads; send "
         "fewer instances at once, or raise --max-body-mb",
         http=413,
+        reason="body_bytes",
     )

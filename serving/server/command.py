@@ -13,6 +13,10 @@ from configs.errors import ConfigError
 from configs.quiet import quiet_import
 from configs.run_folder import Stage
 from serving.secrets import check_pair, read_tokens
+from serving.server.connection_limits import (
+    add_connection_arguments,
+    read_connection_limits,
+)
 
 # What a token may be for; `serving.server.tokens` costs the help half a second.
 RIGHTS = ("predict", "metrics", "reload")
@@ -52,6 +56,11 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     _add_doors(parser.add_argument_group("where"))
     _add_ways(parser.add_argument_group("how"))
+    add_connection_arguments(
+        parser.add_argument_group(
+            "how clients may ask", "Connections beyond these limits are ended."
+        )
+    )
     _add_log(
         parser.add_argument_group(
             "what is written down",
@@ -154,6 +163,13 @@ def _add_ways(how: Any) -> None:
         type=at_least_one,
         default=30,
         help="that an answer may take; 30 if left out",
+    )
+    how.add_argument(
+        "--body-timeout",
+        metavar="SECONDS",
+        type=at_least_one,
+        default=30,
+        help="that a body may take to come; 30 if left out",
     )
     how.add_argument(
         "--max-stop-strings",
@@ -284,6 +300,7 @@ def serve(arguments: argparse.Namespace) -> None:
             body_bytes=arguments.max_body_mb * 2**20,
             text_bytes=arguments.max_text_bytes,
             rows=arguments.max_rows,
+            body_seconds=float(arguments.body_timeout),
             answer_seconds=float(arguments.timeout),
             model_seconds=dict(arguments.model_timeout),
             stops=StopLimits(
@@ -291,6 +308,7 @@ def serve(arguments: argparse.Namespace) -> None:
                 string_bytes=arguments.max_stop_bytes,
             ),
         ),
+        connections=read_connection_limits(arguments),
         poll_seconds=float(arguments.poll),
         model_config_file=arguments.model_config_file,
         model_config_file_poll_wait_seconds=float(

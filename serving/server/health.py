@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from serving.server.error_details import short_details
 from serving.server.service import Service
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
@@ -38,7 +39,7 @@ class Health(health_pb2_grpc.HealthServicer):
 
     async def Check(self, request: Any, context: Any) -> Any:
         if request.service not in _KNOWN:
-            message = f"there is no service {request.service!r}"
+            message = short_details(f"there is no service {request.service!r}")
             await context.abort(grpc.StatusCode.NOT_FOUND, message)
         return _Status(status=self._status())
 

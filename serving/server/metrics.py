@@ -63,6 +63,7 @@ class Metrics:
     Attributes:
         registry: What Prometheus reads.
         in_flight: Requests that are being answered.
+        connections: Open ones of the HTTP door.
         logged: Requests that were to be written down, by what became of them.
     """
 
@@ -75,6 +76,11 @@ class Metrics:
         self.in_flight = Gauge(
             "transbeam_requests_in_flight",
             "Requests that are being answered.",
+            registry=self.registry,
+        )
+        self.connections = Gauge(
+            "transbeam_connections",
+            "Open connections of the HTTP door.",
             registry=self.registry,
         )
         self.logged = Counter(

@@ -10,6 +10,7 @@ from typing import Any
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
+from serving.server.error_details import short_details
 from serving.server.failures import Failure
 from serving.server.health import HEALTH
 from serving.server.tokens import Tokens
@@ -39,7 +40,7 @@ class Reflection(reflection.aio.ReflectionServicer):
             metadata = dict(context.invocation_metadata() or ())
             self._tokens.check(metadata.get("authorization"))
         except Failure as failure:
-            await context.abort(failure.code, failure.message)
+            await context.abort(failure.code, short_details(failure.message))
         responses: Any = super().ServerReflectionInfo(requests, context)
         async for response in responses:
             yield response

@@ -26,20 +26,27 @@ from tensorflow_serving.apis import (
 
 from configs.errors import ConfigError
 from serving.server.calls import IdentifiedCalls, Over, current
+from serving.server.connection_limits import ConnectionLimits
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import model_spec, target_of
 from serving.server.contract.tensors import to_array, to_proto
 from serving.server.deadlines import Deadline
+from serving.server.error_details import short_details
 from serving.server.failures import Failure, invalid
 from serving.server.health import add_health
 from serving.server.models.config_files import models_of
 from serving.server.models.signature import Signature
+from serving.server.patience import PatientCalls
 from serving.server.reflection import add_reflection
 from serving.server.reloading import reload_for_client
 from serving.server.service import Service
+from serving.server.settings import Settings
 from serving.server.streaming.requests import StreamRequest, stream_request
 from serving.server.tokens import Right, Tokens
 from serving.streamed import Part, Whole
+
+# For what has begun on a connection that is too old.
+_AGE_GRACE_MILLISECONDS = 600_000
 
 SERVICE, STREAMED = "tensorflow.serving.PredictionService", "PredictStreamed"
 
@@ -226,7 +233,7 @@ async def answered(
     except Exception:
         _log.exception("gRPC, request %s", current().id)
         code, message = StatusCode.INTERNAL, "Internal error; see the server's log"
-    await context.abort(code, message)
+    await context.abort(code, short_details(message))
 
 
 def _target(request: Any) -> Target:
@@ -259,27 +266,46 @@ def _streaming(service: PredictionService) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(SERVICE, {STREAMED: method})
 
 
+def _options(most_bytes: int, limits: ConnectionLimits) -> list[tuple[str, int]]:
+    """What gRPC's core is told; it counts in milliseconds."""
+    unread = int(limits.unread_seconds * 1000)
+    return [
+        ("grpc.max_receive_message_length", most_bytes),
+        ("grpc.max_send_message_length", -1),
+        # Two servers on one port would each get half of the requests.
+        ("grpc.so_reuseport", 0),
+        # Between these two it would refuse by chance.
+        ("grpc.max_metadata_size", limits.head_bytes),
+        ("grpc.absolute_max_metadata_size", limits.head_bytes),
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        # One connection cannot take all calls.
+        ("grpc.max_concurrent_streams", max(1, limits.calls // 10)),
+        ("grpc.server_handshake_timeout_ms", int(limits.head_seconds * 1000)),
+        ("grpc.max_connection_idle_ms", int(limits.idle_seconds * 1000)),
+        ("grpc.max_connection_age_ms", int(limits.age_seconds * 1000)),
+        ("grpc.max_connection_age_grace_ms", _AGE_GRACE_MILLISECONDS),
+        # Who neither reads nor answers, while it waits for an answer.
+        ("grpc.keepalive_time_ms", unread),
+        ("grpc.keepalive_timeout_ms", unread),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+
+
 async def start_rpc(
     service: Service,
+    settings: Settings,
     address: str,
-    most_bytes: int,
-    tokens: Tokens,
-    reload_roots: Sequence[Path] = (),
     credentials: grpc.ServerCredentials | None = None,
     over: Over = lambda call: None,
-    socket_path: Path | None = None,
 ) -> tuple[Any, int]:
     """Opens the door.
 
     Args:
         service: Knows the answers.
+        settings: Of the server: limits, tokens, and a Unix socket beside the address.
         address: `HOST:PORT`; any free port for 0.
-        most_bytes: Of a request.
-        tokens: That clients must show; not for health.
-        reload_roots: Folders that a client may have models loaded from.
         credentials: For TLS.
         over: Is told of each call that is over.
-        socket_path: A Unix socket to listen on as well.
 
     Returns:
         The server and its port.
@@ -287,26 +313,28 @@ async def start_rpc(
     Raises:
         OSError: The address cannot be had.
     """
-    # Two servers on one port would each get half of the requests.
-    options = [
-        ("grpc.max_receive_message_length", most_bytes),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.so_reuseport", 0),
-    ]
-    server = grpc.aio.server(options=options, interceptors=[IdentifiedCalls(over)])
+    limits, tokens = settings.connections, settings.tokens
+    patient = PatientCalls(
+        settings.limits.body_seconds, limits.unread_seconds, service.metrics.refused
+    )
+    server = grpc.aio.server(
+        options=_options(settings.limits.body_bytes, limits),
+        interceptors=[patient, IdentifiedCalls(over)],
+        maximum_concurrent_rpcs=limits.calls,
+    )
     predictions = PredictionService(service, tokens)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
         predictions, server
     )
     server.add_generic_rpc_handlers((_streaming(predictions),))
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(
-        ModelService(service, tokens, reload_roots), server
+        ModelService(service, tokens, settings.reload_roots), server
     )
     add_health(server, service)
     add_reflection(server, tokens)
     port = _listen(server, address, credentials)
-    if socket_path is not None:
-        _listen(server, f"unix:{socket_path}", credentials)
+    if settings.grpc_socket_path is not None:
+        _listen(server, f"unix:{settings.grpc_socket_path}", credentials)
     await server.start()
     return server, port
 

@@ -2,21 +2,19 @@
 
 import asyncio
 import contextlib
-import logging
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import grpc
-import uvicorn
-from starlette.types import ASGIApp
 
 from configs.errors import ConfigError
 from serving.server.access_log import AccessLog
 from serving.server.bringing_up import bring_up, catalog_for
 from serving.server.calls import Call, IdentifiedApp, Over
+from serving.server.http_server import HttpServer
 from serving.server.metrics import Metrics
 from serving.server.recording.request_log import RequestLog
 from serving.server.reloading import FollowedFile
@@ -26,9 +24,6 @@ from serving.server.rpc import start_rpc
 from serving.server.service import Service
 from serving.server.settings import Settings
 from serving.server.unix_sockets import check_socket_path
-
-_KEEP_ALIVE = 75  # seconds that a connection may be silent; proxies expect about that
-_BACKLOG = 2048
 
 
 @dataclass(frozen=True)
@@ -138,13 +133,10 @@ async def _rpc_open(
     try:
         server, port = await start_rpc(
             service,
+            settings,
             _address(settings.host, settings.port),
-            limits.body_bytes,
-            settings.tokens,
-            settings.reload_roots,
             _credentials(settings),
             over,
-            settings.grpc_socket_path,
         )
     except OSError as error:
         raise _taken(settings.host, settings.port, "--port", error) from None
@@ -165,8 +157,10 @@ async def _rest_open(
     listening = _bound(settings.host, settings.rest_port)
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
-    server = _Server(IdentifiedApp(app, over), settings)
-    running = asyncio.create_task(server.serve([listening]))
+    metrics = service.metrics
+    server = HttpServer(IdentifiedApp(app, over), settings, metrics.refused)
+    metrics.connections.set_function(server.connections)
+    running = asyncio.create_task(server.serve_until_told(listening))
     scheme = "https" if settings.certificate else "http"
 
     async def shut() -> None:
@@ -179,33 +173,6 @@ async def _rest_open(
         yield _Door(f"{scheme}://{_address(settings.host, port)}", shut)
     finally:
         await shut()
-
-
-class _Server(uvicorn.Server):
-    """Leaves the signals to us, who have two doors to close."""
-
-    def __init__(self, app: ASGIApp, settings: Settings):
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http="httptools",
-                loop="asyncio",
-                lifespan="off",
-                log_config=None,  # its own would be for the whole process
-                log_level=logging.ERROR,
-                access_log=False,
-                server_header=False,
-                backlog=_BACKLOG,
-                timeout_keep_alive=_KEEP_ALIVE,
-                timeout_graceful_shutdown=int(settings.limits.drain_seconds),
-                ssl_certfile=settings.certificate,
-                ssl_keyfile=settings.key,
-            )
-        )
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from serving.server.connection_limits import ConnectionLimits
 from serving.server.models.batching import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.recording.settings import LogSettings
@@ -48,6 +49,7 @@ class Settings:
         grpc_socket_path: A Unix socket for gRPC, beside the port.
         batching: How requests are put together.
         limits: What a client may ask.
+        connections: How clients may ask it.
         poll_seconds: Between two looks for new versions.
         model_config_file: Where the models are from, if it is to be read again.
         model_config_file_poll_wait_seconds: Until then; it is not if 0.
@@ -72,6 +74,7 @@ class Settings:
     grpc_socket_path: Path | None = None
     batching: BatchingParameters = field(default_factory=BatchingParameters)
     limits: Limits = field(default_factory=Limits)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     poll_seconds: float = 1.0
     model_config_file: Path | None = None
     model_config_file_poll_wait_seconds: float = 0.0
