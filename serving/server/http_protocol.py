@@ -156,10 +156,11 @@ class LimitedProtocol(HttpToolsProtocol):
         Raises:
             Refused: They are no HTTP, or beyond a limit.
         """
+        parser: Any = self.parser
         self._pending += len(piece)
         read = len(piece)
         try:
-            self.parser.feed_data(piece)
+            parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:
             # Nothing is upgraded to: what follows is the next request.
             read = upgrade.args[0]
@@ -202,9 +203,10 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        parser: Any = self.parser
         self._pending = 0
-        _check_framing(self.parser.get_http_version(), self.headers)
-        if self.parser.should_upgrade() and _has_body(self.headers):
+        _check_framing(parser.get_http_version(), self.headers)
+        if parser.should_upgrade() and _has_body(self.headers):
             # The parser would pass over the body, and take it for the next request.
             message = "Upgrade is not spoken here; send the request without it"
             raise Refused(400, message, "no_http")
