@@ -7,7 +7,8 @@ can be no tensor, so nothing is lost if it is not read.
 
 import numpy as np
 
-_OPENING, _CLOSING, _QUOTE = b"[{", b"]}", ord('"')
+# Brackets and braces differ by one bit.
+_BIT, _OPENING, _CLOSING, _QUOTE = 0x20, ord("{"), ord("}"), ord('"')
 
 
 def prune_deep(body: bytes, most: int) -> bytes | None:
@@ -31,13 +32,11 @@ def prune_deep(body: bytes, most: int) -> bytes | None:
     codes = np.frombuffer(plain, np.uint8)
     # Sums wrap around at 256, which leaves odd ones odd.
     outside = np.cumsum(codes == _QUOTE, dtype=np.uint8) % 2 == 0
-    opening = np.isin(codes, np.frombuffer(_OPENING, np.uint8)) & outside
-    closing = np.isin(codes, np.frombuffer(_CLOSING, np.uint8)) & outside
-    places = np.flatnonzero(opening | closing)
-    steps = np.where(opening[places], 1, -1)
-    levels = np.cumsum(steps, dtype=np.int64)
-    starts = places[(levels == most + 1) & (steps == 1)]
-    ends = places[(levels == most) & (steps == -1)] + 1
+    opening = (codes | _BIT == _OPENING) & outside
+    closing = (codes | _BIT == _CLOSING) & outside
+    levels = np.cumsum(opening.view(np.int8) - closing.view(np.int8), dtype=np.int32)
+    starts = np.flatnonzero((levels == most + 1) & opening)
+    ends = np.flatnonzero((levels == most) & closing) + 1
     if len(starts) != len(ends) or np.any(ends < starts):
         return None
     kept_from, kept_to = [0, *ends.tolist()], [*starts.tolist(), len(body)]
