@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf.config_pb2 import ConfigProto
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from serving.client import Signature
 from serving.forms import AskTexts, Texts
+from serving.server.models.servable import _options as session_options
 from serving.tasks import task_of
 from serving.trained import Trained
 
@@ -66,7 +67,7 @@ def session_on(folder: Path, *, optimized: bool = False) -> Iterator[AskTexts]:
         optimized: As in a server. To optimize the graph of a signature takes seconds,
             and all that a test asks of it milliseconds.
     """
-    config = ConfigProto() if optimized else _not_optimizing()
+    config = None if optimized else _not_optimizing()
     session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
     try:
         with nullcontext(folder) if optimized else _as_written(folder) as source:
@@ -101,8 +102,8 @@ def unoptimized() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
-def _not_optimizing() -> ConfigProto:
-    options = ConfigProto()
+def _not_optimizing() -> Any:
+    options = session_options()
     options.graph_options.rewrite_options.disable_meta_optimizer = True
     return options
 

@@ -87,4 +87,4 @@ def test_a_request_that_fails_is_found(trained, exported, tmp_path, token, faile
     assert len(not_passed) == failed
     for row in not_passed:
         assert row.form == "our server"
-        assert "tf_serving_warmup_requests, request 1: indices" in row.check
+        assert "tf_serving_warmup_requests, request 1: token_ids" in row.check

@@ -9,6 +9,7 @@ import pytest
 from configs.errors import ConfigError
 from serving.client import connect
 from serving.client.interface import ServerError
+from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 
 DOORS = ["rest", "grpc"]
@@ -95,7 +96,7 @@ def test_models_and_versions(server, door):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_the_token_is_shown(half_plus_two, door):
-    with running(settings_for(half_plus_two, token="secret")) as server:
+    with running(settings_for(half_plus_two, tokens=Tokens.one("secret"))) as server:
         address = address_of(server, door)
         with connect(address, NAME, token="secret") as client:
             assert client.ask("serving_default", {"x": [1.0]})["y"].tolist() == [2.5]

@@ -32,6 +32,7 @@ from configs.tokenizer import ByteBPEConfig, WordPieceConfig
 from serving.phone.handover import write_handover
 from serving.phone.tokenizer.handing_over import write_tokenizer
 from serving.tasks import task_of
+from serving.tasks.wishes import DEFAULTS, SPECS, STOP
 from serving.tflite import write_tflite
 from serving.trained import TOKENIZER
 from tests.serving.phone.kotlin_compiler import JVM, compile_kotlin, kotlin, run
@@ -267,11 +268,11 @@ written = {}
 def write(trained, task, texts, most):
     """All texts at once: for each width of a text Keras would trace a graph anew."""
     number = len(texts)
-    wishes = [(most, tf.int32), (0, tf.float32), (0, tf.int32)]
-    wishes += [(1, tf.float32), (0, tf.int32), ("", tf.string)]
-    found = task.endpoints()["generate"].function(
-        tf.constant(texts), *(tf.constant([of] * number, type_) for of, type_ in wishes)
-    )
+    wishes = {**DEFAULTS, "max_new_tokens": most}
+    columns = [
+        tf.constant([wishes[spec.name]] * number, spec.dtype) for spec in (*SPECS, STOP)
+    ]
+    found = task.endpoints()["generate"].function(tf.constant(texts), *columns)
     answers = [answer.decode() for answer in found["generated_text"].numpy()]
     written[id(trained)] = dict(zip(texts, answers, strict=True))
 
