@@ -17,6 +17,7 @@ from serving.phone.report import PICTURE, REPORT
 from serving.phone.signatures import read_signatures, signature_table, table
 from serving.phone.tokenizer.data import FILE as DATA
 from serving.phone.tokenizer.golden import FILE as GOLDEN
+from serving.phone.tokenizer.sources.tokenizer import LONGEST
 from serving.tasks.sentence_pairs import LABELS as LABELS_OF_PAIRS
 from serving.tflite import file_name
 from serving.trained import Trained
@@ -248,6 +249,7 @@ def _notes(trained: Trained, values: Mapping[str, str]) -> str:
         "sections/texts.md",
         {
             "long": long.format(question=values.get("longest_question")),
+            "longest_text": f"{LONGEST:,}",
             "empty": _EMPTY.get(kind, _EMPTY["classify"]),
             "unknown": "there are none; every text is made of known bytes."
             if unknown is None

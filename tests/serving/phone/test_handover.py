@@ -40,7 +40,6 @@ from tests.serving.phone.writers import PREFIX, T5, shared
 from tests.serving.untrained import TINY, learned, untrained_of
 
 HERE = Path(__file__).parent / "kotlin"
-KOTLIN = "test_the_kotlin_program_answers_as_keras_does"
 ASKING = ("classify", "estimate", "fill", "tag", "read", "write")
 ALONE = """
 import runpy, sys
@@ -383,35 +382,92 @@ def test_a_text_of_nothing_and_one_that_is_too_long(asking, name, text):
 def test_a_beginning_of_nothing_and_one_that_is_too_long(asking, name):
     trained, folder = asking(name, "")
     # And more is wanted than the cache has room for, or nothing.
-    wanted = (1, 5, 1000, 0)
+    wanted = (1, 5, 1000, 0, -1)
     calls = [f"write({text!r}, most={n})" for text in ("", LONG) for n in wanted]
     printed = python_prints(folder, *(f"print('=', {call})" for call in calls))
     first, *others = re.split("^= ", printed, flags=re.MULTILINE)
     check(trained, folder, first)
     assert len(others) == len(calls)
     assert others[2].startswith(others[1].rstrip("\n"))
-    assert others[6]  # after the last token of the text as many as there is room for
-    assert [others[3], others[7]] == ["\n", "\n"]
+    assert others[7]  # after the last token of the text as many as there is room for
+    assert others[3:5] + others[8:] == ["\n"] * 4
+
+
+# What is written ends before the first of some strings, which have limits.
+PYTHON_STOPS = """
+whole, stop = write("a list"), write("a list")[3:6]
+assert write("a list", stop=[whole[4:], "", stop]) == whole[: whole.index(stop)]
+assert write("a list", stop=64 * ["é" * 512]) == whole
+for wrong in (65 * ["a"], ["é" * 512 + "a"]):
+    try:
+        write("a list", stop=wrong)
+    except ValueError as error:
+        print(error)
+"""
+KOTLIN_STOPS = """
+fun more(read: (String) -> ByteArray) = Writer(read).use { model ->
+    val whole = model.write("a list")
+    val stop = whole.substring(3, 6)
+    check(stop in model.write("a list", stop = listOf("")))
+    val ended = model.write("a list", stop = listOf(whole.drop(4), "", stop))
+    check(ended == whole.take(whole.indexOf(stop)))
+    check(model.write("a list", most = -1) == "")
+    check(model.write("a list", stop = List(64) { "é".repeat(512) }) == whole)
+    for (wrong in listOf(List(65) { "a" }, listOf("é".repeat(512) + "a"))) {
+        val found = runCatching { model.write("a list", stop = wrong) }
+        println(found.exceptionOrNull()?.message)
+    }
+}
+"""
+# A word in which groups repeat is read without a deep stack, one by one no text beyond.
+KOTLIN_LONG = """
+fun more(read: (String) -> ByteArray) = Tagger(read).use { model ->
+    println(model.tag("a.".repeat(99_999)).size)
+    println(model.tag("1.".repeat(99_999)).size)
+    println(runCatching { model.tag("a ".repeat(100_001)) }.exceptionOrNull()?.message)
+}
+"""
+KOTLIN_MORE = {"span_corruption": KOTLIN_STOPS, "token_classification": KOTLIN_LONG}
+REFUSED_STOPS = 2 * "stop: expected 64 strings of 1,024 bytes at most\n"
+REFUSED_TEXT = "a text of 200002 bytes: expected 200000 at most\n"
+
+
+def test_what_is_written_ends_before_strings(handed_over):
+    _, folder = handed_over("span_corruption")
+    assert python_prints(folder, PYTHON_STOPS).endswith(REFUSED_STOPS)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("token_classification", "tag"), ("span_qa", "read")]
+)
+def test_a_text_beyond_the_longest_is_refused_at_once(handed_over, name, function):
+    _, folder = handed_over(name)
+    texts = "'a', " * (name == "span_qa") + "'a ' * 100_001"
+    lines = ["try:", f"    {function}({texts})", "except ValueError as e: print(e)"]
+    assert python_prints(folder, *lines).endswith(REFUSED_TEXT)
 
 
 @pytest.fixture(scope="module")
 def kotlin_answers(handed_over, root, request):
     """What the Kotlin programs print of the cases that are asked for."""
-    asked = [
+    asked = {
         item.callspec.params["name"]
         for item in request.session.items
-        if item.name.startswith(f"{KOTLIN}[")
-    ]
+        if "kotlin_answers" in getattr(item, "fixturenames", ())
+    }
     made, work = kotlin(), root / "kotlin"
     work.mkdir()
     sources, calls = [work / "Main.kt"], []
     for name in asked:
         _, folder = handed_over(name)
         file = work / f"{name}.kt"
-        file.write_text(f"package uses.{name}\n\n{program(folder, 'kotlin')}", "utf-8")
+        text = program(folder, "kotlin") + KOTLIN_MORE.get(name, "")
+        file.write_text(f"package uses.{name}\n\n{text}", "utf-8")
         sources.append(file)
         read = f'{{ java.io.File("{folder}", it).readBytes() }}'
         calls.append(f'    println("= {name}")\n    uses.{name}.show {read}')
+        if name in KOTLIN_MORE:
+            calls.append(f'    println("= more_{name}")\n    uses.{name}.more {read}')
     body = "\n".join(calls)
     (work / "Main.kt").write_text(f"package uses\n\nfun main() {{\n{body}\n}}\n")
     classes, ours = work / "classes", f"{made.tokenizer}:{made.path}"
@@ -427,6 +483,17 @@ def kotlin_answers(handed_over, root, request):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_kotlin_program_answers_as_keras_does(handed_over, kotlin_answers, name):
     check(*handed_over(name), kotlin_answers[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("span_corruption", REFUSED_STOPS),
+        ("token_classification", f"2\n2\n{REFUSED_TEXT}"),
+    ],
+)
+def test_the_kotlin_program_has_limits(kotlin_answers, name, printed):
+    assert kotlin_answers[f"more_{name}"] == printed
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ final class Reader {
 $open
 
     func read(_ question: String, _ context: String) throws -> Answer {
-        let asked = Array(tokenizer.encode(question).prefix($longest_question))
-        let words = context.split { $$0.isWhitespace }
+        let asked = Array(try tokenizer.encode(question).prefix($longest_question))
+        let words = try tokenizer.limited(context).split { $$0.isWhitespace }
         var pieces: [Int] = []  // of the context
         var places: [(word: Int, piece: Int)] = []  // the word of each, its number there
         for (number, word) in words.enumerated() {
-            let ids = tokenizer.encode((number > 0 ? "$prefix" : "") + word)
+            let ids = try tokenizer.encode((number > 0 ? "$prefix" : "") + word)
             pieces += ids
             places += ids.indices.map { (number, $$0) }
         }
@@ -45,21 +45,23 @@ $open
             start += min($stride, room)
         } while true
         guard let span = found else { return Answer(text: "", score: score, none: none) }
-        let begin = edges(words, places[span.first]).lowerBound
-        let text = context[begin..<edges(words, places[span.last]).upperBound]
+        let begin = try edges(words, places[span.first]).lowerBound
+        let end = try edges(words, places[span.last]).upperBound
+        let text = context[begin..<end]
         return Answer(text: String(text), score: score, none: none)
     }
 
     /// The characters of a piece of a word, or of those around that are its edges.
     private func edges(
         _ words: [Substring], _ place: (word: Int, piece: Int)
-    ) -> Range<String.Index> {
+    ) throws -> Range<String.Index> {
         let word = words[place.word]
         let prefix = place.word > 0 ? "$prefix" : ""
-        let ids = tokenizer.encode(prefix + word)
+        let ids = try tokenizer.encode(prefix + word)
         var known = [0: word.startIndex, ids.count: word.endIndex]
-        for edge in word.unicodeScalars.indices.dropFirst() {
-            let part = tokenizer.encode(prefix + word[..<edge])
+        // Of a very long word the beginning.
+        for edge in word.unicodeScalars.indices.dropFirst().prefix(64) {
+            let part = try tokenizer.encode(prefix + word[..<edge])
             if part.count > 0, part.count < ids.count, ids.starts(with: part) {
                 known[part.count] = edge
             }

@@ -1,11 +1,12 @@
 import Foundation
 import TensorFlowLite
 
-// What is a word: addresses, numbers, do|n't, letters, 's, and marks.
+// What is a word: addresses, numbers, do|n't, letters, 's, and marks. What repeats groups
+// (`++`, `*+`) takes nothing back: for that a long word would need a deep stack.
 private let letter = #"[\p{L}\p{M}\p{N}_]"#
 private let wordPattern =
-    #"https?://\S*\#(letter)|\p{N}+(?:[.,:/]\p{N}+)+|\#(letter)+(?=n['’]t\b)|n['’]t\b"#
-    + #"|\#(letter)+(?:[.@]\#(letter)+)*|['’]\#(letter)+|([^\p{L}\p{M}\p{N}_\s])\1*"#
+    #"https?://\S*\#(letter)|\p{N}+(?:[.,:/]\p{N}+)++|\#(letter)+(?=n['’]t\b)|n['’]t\b"#
+    + #"|\#(letter)+(?:[.@]\#(letter)+)*+|['’]\#(letter)+|([^\p{L}\p{M}\p{N}_\s])\1*"#
 
 /// Open it once and keep it, for one thread at a time.
 final class Tagger {
@@ -14,15 +15,16 @@ $open
 
     /// Each word with its tag and the tag's probability.
     func tag(_ text: String) throws -> [(word: String, label: String, probability: Float)] {
+        _ = try tokenizer.limited(text)
         let expression = try NSRegularExpression(pattern: wordPattern)
         let whole = NSRange(text.startIndex..., in: text)
         let words = expression.matches(in: text, range: whole).compactMap {
             Range($$0.range, in: text).map { String(text[$$0]) }
         }
         // Of a very long word the beginning is read. Its first piece says the tag.
-        let pieces: [[Int]] = words.enumerated().map { (number, word) -> [Int] in
+        let pieces: [[Int]] = try words.enumerated().map { (number, word) throws -> [Int] in
             let text = number > 0 ? "$prefix" + word : word
-            let ids = tokenizer.encode(text).prefix($longest_word)
+            let ids = try tokenizer.encode(text).prefix($longest_word)
             return ids.isEmpty ? [tokenizer.unknown].compactMap { $$0 } : Array(ids)
         }
         var rows: [Int: [Int]] = [:]  // of a long text several, cut between words

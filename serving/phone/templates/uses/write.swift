@@ -18,8 +18,14 @@ final class Writer {
         }
     }
 
-    /// $what, by the likeliest piece each time.
-    func write($sw_arguments, most: Int = $most) throws -> String {
+    /// $what, by the likeliest piece each time, up to a string of `stop`.
+    func write(
+        $sw_arguments, most: Int = $most, stop: [String] = []
+    ) throws -> String {
+        guard stop.count <= 64, stop.allSatisfy({ $$0.utf8.count <= 1024 }) else {
+            throw TokenizerError.badRequest(
+                "stop: expected 64 strings of 1,024 bytes at most")
+        }
         let decode = runners["decode"]!
         var kept: [String: Data] = [:]  // the cache goes in and comes out with each call
         for name in decode.inputs where name.hasPrefix("kv_cache") {
@@ -29,7 +35,7 @@ $sw_begin
         var written: [Int] = []
         var token = ids.last!
         let room = $slots + 1 - ids.count  // what the prompt leaves
-        for place in ids.count - 1..<ids.count - 1 + min(most, room) {
+        for place in ids.count - 1..<ids.count - 1 + max(0, min(most, room)) {
             let inputs = ["tokens": data([token], 1), "input_pos": data([place], 1)]
             kept = try run("decode", inputs, kept, source)
             let logits = try decode.output(named: "logits").data.withUnsafeBytes {
@@ -38,7 +44,16 @@ $sw_begin
             token = logits.indices.max { logits[$$0] < logits[$$1] } ?? 0
             if token == tokenizer.end { break }
             written.append(token)
+            if stop.isEmpty { continue }
+            let text = try added(ids, written)
+            let ends = stop.compactMap { text.range(of: $$0, options: .literal)?.lowerBound }
+            if let end = ends.min() { return String(text[..<end]) }
         }
+        return try added(ids, written)
+    }
+
+    /// The text that has been written.
+    private func added(_ ids: [Int], _ written: [Int]) throws -> String {
         let before = Array(ids.suffix(4))  // a piece may read otherwise where a text begins
         let text = try tokenizer.decode(before + written).unicodeScalars
         return String(text.dropFirst(try tokenizer.decode(before).unicodeScalars.count))

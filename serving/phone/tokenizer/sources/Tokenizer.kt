@@ -23,6 +23,7 @@ import org.json.JSONObject
 
 private const val FORMAT = "transbeam-phone-tokenizer"
 private const val VERSION = 1
+private const val LONGEST = 200_000 // bytes of a text in UTF-8; longer ones are refused
 private const val SPACE = "\u2581" // how SentencePiece writes a space
 private const val REPLACEMENT = "\uFFFD" // stands for what is no character
 
@@ -90,17 +91,33 @@ class Tokenizer(json: String) {
         }
     }
 
-    /** The ids of a text without a frame; a special piece in it is ordinary text. */
-    fun encode(text: String): List<Int> = engine.encode(whole(text))
+    /**
+     * The ids of a text without a frame; a special piece in it is ordinary text.
+     *
+     * @throws IllegalArgumentException The text is too long.
+     */
+    fun encode(text: String): List<Int> = engine.encode(whole(limited(text)))
+
+    /**
+     * The text itself.
+     *
+     * @throws IllegalArgumentException It is too long.
+     */
+    fun limited(text: String): String {
+        val size = text.toByteArray().size
+        require(size <= LONGEST) { "a text of $size bytes: expected $LONGEST at most" }
+        return text
+    }
 
     /**
      * As `encode`, but each `[MASK]` in the text is the piece that hides a token.
      *
-     * @throws IllegalArgumentException The vocabulary has no such piece.
+     * @throws IllegalArgumentException The vocabulary has no such piece, or the text is
+     * too long.
      */
     fun encodeWithMasks(text: String): List<Int> {
         requireNotNull(mask) { "the vocabulary has no piece that hides a token" }
-        val parts = text.split(maskText)
+        val parts = limited(text).split(maskText)
         val ids = mutableListOf<Int>()
         for ((number, part) in parts.withIndex()) {
             val isLast = number == parts.size - 1

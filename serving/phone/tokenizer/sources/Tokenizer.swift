@@ -19,6 +19,7 @@ import Foundation
 
 private let format = "transbeam-phone-tokenizer"
 private let version = 1
+private let longest = 200_000  // bytes of a text in UTF-8; longer ones are refused
 private let space = bytes("\u{2581}")  // how SentencePiece writes a space
 private let replacement = "\u{FFFD}"  // stands for what is no character
 
@@ -84,19 +85,31 @@ public final class Tokenizer {
         }
     }
 
-    /// The ids of a text without a frame; a special piece in it is ordinary text.
-    public func encode(_ text: String) -> [Int] {
-        engine.encode(Array(text.unicodeScalars))
+    /// The ids of a text without a frame; a special piece in it is ordinary text. Throws
+    /// `badRequest` if the text is too long.
+    public func encode(_ text: String) throws -> [Int] {
+        engine.encode(Array(try limited(text).unicodeScalars))
+    }
+
+    /// The text itself. Throws `badRequest` if it is too long.
+    public func limited(_ text: String) throws -> String {
+        let size = text.utf8.count
+        if size > longest {
+            throw TokenizerError.badRequest(
+                "a text of \(size) bytes: expected \(longest) at most")
+        }
+        return text
     }
 
     /// As `encode`, but each `[MASK]` in the text is the piece that hides a token. Throws
-    /// `badRequest` if the vocabulary has no such piece.
+    /// `badRequest` if the vocabulary has no such piece, or the text is too long.
     public func encodeWithMasks(_ text: String) throws -> [Int] {
         guard let mask = mask else {
             throw TokenizerError.badRequest(
                 "the vocabulary has no piece that hides a token")
         }
-        let parts = split(Array(text.unicodeScalars), at: Array(maskText.unicodeScalars))
+        let scalars = Array(try limited(text).unicodeScalars)
+        let parts = split(scalars, at: Array(maskText.unicodeScalars))
         var ids: [Int] = []
         for (number, part) in parts.enumerated() {
             let isLast = number == parts.count - 1

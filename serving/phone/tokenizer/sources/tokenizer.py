@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 FORMAT, VERSION = "transbeam-phone-tokenizer", 1
+LONGEST = 200_000  # bytes of a text in UTF-8; longer ones are refused
 
 Ids = list[int]
 
@@ -90,18 +91,33 @@ class Tokenizer:
             raise BadDataError(f"{path}: {error}") from error
 
     def encode(self, text: str) -> Ids:
-        """The ids of a text without a frame; a special piece in it is ordinary text."""
-        return self._engine.encode(_whole(text))
+        """The ids of a text without a frame; a special piece in it is ordinary text.
+
+        Raises:
+            ValueError: The text is too long.
+        """
+        return self._engine.encode(_whole(self.limited(text)))
+
+    def limited(self, text: str) -> str:
+        """The text itself.
+
+        Raises:
+            ValueError: It is too long.
+        """
+        size = len(text.encode("utf-8", "replace"))
+        if size > LONGEST:
+            raise ValueError(f"a text of {size} bytes: expected {LONGEST} at most")
+        return text
 
     def encode_with_masks(self, text: str) -> Ids:
         """As `encode`, but each `[MASK]` in the text is the piece that hides a token.
 
         Raises:
-            ValueError: The vocabulary has no such piece.
+            ValueError: The vocabulary has no such piece, or the text is too long.
         """
         if self.mask is None:
             raise ValueError("the vocabulary has no piece that hides a token")
-        parts = text.split(self._mask_text)
+        parts = self.limited(text).split(self._mask_text)
         ids: Ids = []
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1

@@ -31,6 +31,7 @@ HERE = Path(__file__).parent
 SOURCES = Path(source.__file__).parent
 GOLDEN_TEST = "test_the_golden_ids_are_found"
 LENGTH = 12
+LONG = ("wordpiece (True, False)", "albert")  # with a piece that hides a token
 TEXTS = [*HOSTILE_TEXTS, *SENTENCES, *random_texts(100, seed="programs")]
 
 _DAMAGED = {
@@ -68,7 +69,7 @@ def answers(request, tmp_path_factory):
     _write_spoiled(folder / "spoiled", folder / "unigram")
     every = [*NAMES, *_DAMAGED, "spoiled"]
     for name in every:
-        asked = {"length": LENGTH, "texts": TEXTS}
+        asked = {"length": LENGTH, "texts": TEXTS, "longest": source.LONGEST}
         write_atomically(folder / name / "questions.json", json.dumps(asked))
     run([*program, *(str(folder / name) for name in every)])
     return {
@@ -152,6 +153,16 @@ def test_rows_prompts_and_texts_are_those_of_the_python_tokenizer(answers, name)
             "decoded": tokenizer.decode(ids),
         }
         before = ids
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_texts_up_to_a_length_are_read(answers, name):
+    assert answers[name]["long"] == {
+        "longest": "read",
+        "longest with masks": "read",
+        "longer": "refused",
+        "longer with masks": "refused",
+    }
 
 
 @pytest.mark.parametrize("name", _DAMAGED)

@@ -14,7 +14,7 @@ from serving.encoding import TextEncoder
 from serving.masks import tokenize_with_masks
 from serving.phone.tokenizer.golden import golden_ids
 from serving.phone.tokenizer.sources import tokenizer as source
-from serving.phone.tokenizer.sources.tokenizer import BadDataError, Tokenizer
+from serving.phone.tokenizer.sources.tokenizer import LONGEST, BadDataError, Tokenizer
 from serving.prompts import as_utf8, without_special
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.sentence_pieces import SENTENCES
@@ -26,6 +26,7 @@ from tests.serving.phone.tokenizer.models import (
     reference,
 )
 
+LONG = ("wordpiece (True, False)", "albert")  # with a piece that hides a token
 TEXTS = [*HOSTILE_TEXTS, *SENTENCES]
 WITH_MASK = [name for name in NAMES if engine(name).special.mask is not None]
 WITH_FRAME = [name for name in NAMES if engine(name).special.begin is not None]
@@ -163,6 +164,16 @@ def test_a_frame_needs_pieces_and_room():
 def test_decode_refuses_an_id_outside_the_vocabulary(wrong):
     with pytest.raises(ValueError, match="outside the vocabulary"):
         reference("byte_bpe").decode([5, wrong])
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_texts_up_to_a_length_are_read(name):
+    tokenizer = reference(name)
+    longest = "é" * (LONGEST // 2)
+    for encode in (tokenizer.encode, tokenizer.encode_with_masks):
+        assert encode(longest)
+        with pytest.raises(ValueError, match="200001 bytes: expected 200000 at most"):
+            encode(longest + "a")
 
 
 def test_a_half_of_a_surrogate_pair_is_no_character():

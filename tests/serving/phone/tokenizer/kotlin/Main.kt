@@ -12,6 +12,7 @@ fun main(folders: Array<String>) {
         val answers = JSONObject()
         try {
             answers.put("texts", answers(Tokenizer(data), questions))
+            answers.put("long", long(Tokenizer(data), questions))
             val golden = File(folder, "golden_ids.json")
             if (golden.exists()) {
                 val found = Tokenizer(data).disagreements(golden.readText())
@@ -43,6 +44,17 @@ private fun answers(tokenizer: Tokenizer, questions: JSONObject): JSONArray {
         before = ids
     }
     return answers
+}
+
+/** Whether a text of so many bytes is refused, and one of a byte more. */
+private fun long(tokenizer: Tokenizer, questions: JSONObject): JSONObject {
+    val rows = JSONObject()
+    val longest = "é".repeat(questions.getInt("longest") / 2)
+    for ((name, text) in listOf("longest" to longest, "longer" to "${longest}a")) {
+        refusing(rows, name) { tokenizer.encode(text); "read" }
+        refusing(rows, "$name with masks") { tokenizer.encodeWithMasks(text); "read" }
+    }
+    return rows
 }
 
 private fun listed(tokenizer: Tokenizer, row: Row) = listOf(

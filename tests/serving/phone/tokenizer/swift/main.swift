@@ -11,6 +11,7 @@ func answer(_ folder: URL) throws {
     do {
         let tokenizer = try Tokenizer(json: data)
         found["texts"] = try answers(tokenizer, questions)
+        found["long"] = long(tokenizer, questions)
         let golden = folder.appendingPathComponent("golden_ids.json")
         if let content = try? Data(contentsOf: golden) {
             found["disagreements"] = try tokenizer.disagreements(json: content)
@@ -27,7 +28,7 @@ func answers(_ tokenizer: Tokenizer, _ questions: [String: Any]) throws -> [Any]
     var before: [Int] = []
     var found: [Any] = []
     for text in questions["texts"] as! [String] {
-        let ids = tokenizer.encode(text)
+        let ids = try tokenizer.encode(text)
         found.append([
             "ids": ids,
             "masks": refusing { try tokenizer.encodeWithMasks(text) },
@@ -44,6 +45,20 @@ func answers(_ tokenizer: Tokenizer, _ questions: [String: Any]) throws -> [Any]
             "decoded": try tokenizer.decode(ids),
         ] as [String: Any])
         before = ids
+    }
+    return found
+}
+
+/// Whether a text of so many bytes is refused, and one of a byte more.
+func long(_ tokenizer: Tokenizer, _ questions: [String: Any]) -> [String: Any] {
+    let longest = String(repeating: "é", count: (questions["longest"] as! Int) / 2)
+    var found: [String: Any] = [:]
+    for (name, text) in [("longest", longest), ("longer", longest + "a")] {
+        found[name] = refusing { _ = try tokenizer.encode(text); return "read" }
+        found["\(name) with masks"] = refusing {
+            _ = try tokenizer.encodeWithMasks(text)
+            return "read"
+        }
     }
     return found
 }
