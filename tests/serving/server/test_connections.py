@@ -96,11 +96,13 @@ def test_silent_connections_are_ended(short):
 def test_connections_beyond_the_limit_are_refused(half_plus_two):
     limits = ConnectionLimits(connections=4)
     with running(settings_for(half_plus_two, connections=limits)) as client:
+        # As soon as the server sees that who waited for its start is gone.
+        until(lambda: open_connections(client) == 1)
         with ExitStack() as held:
             for _ in range(3):
                 held.enter_context(connect(client))
             until(lambda: open_connections(client) == 4)  # with the one that asks
-            # As soon as the server sees that the one that asked is gone.
+            # As soon as it sees that the one that asked is gone.
             until(lambda: is_let_in(held.enter_context(connect(client))))
             with connect(client) as fifth:
                 answer = rest_of(fifth)
