@@ -17,13 +17,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from configs.console import Console
 from configs.errors import UserError
 from configs.files import os_problem
 from configs.load import Rule, load_run
 from configs.run import RunConfig
+from configs.side_threads import any_left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +198,15 @@ def run_main(
         function: Takes the arguments, returns the exit code.
         argv: The arguments without the program's name; the process's own if left out.
     """
-    argv = sys.argv[1:] if argv is None else argv
+    code = _run(function, sys.argv[1:] if argv is None else argv)
+    # Side threads are in the middle of something that libraries tidy away at an exit.
+    # Whoever gave the arguments has a process of its own, and goes on.
+    if argv is None and any_left():
+        _end_process(code)
+    return code
+
+
+def _run(function: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     _never_fail_to_print()
     try:
         code = function(argv)
@@ -242,10 +251,14 @@ def _leave(code: int) -> int:
     """
     main = threading.main_thread()
     if any(not t.daemon and t is not main for t in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        _end_process(code)
     return code
+
+
+def _end_process(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _stdout_is_gone() -> bool:

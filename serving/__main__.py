@@ -28,8 +28,9 @@ from serving.deploy.command import DESCRIPTION as ABOUT_DEPLOY
 from serving.deploy.command import add_deploy_arguments, deploy
 from serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
 from serving.loadtest.command import add_loadtest_arguments, loadtest
-from serving.server.command import DESCRIPTION as ABOUT_SERVE
-from serving.server.command import add_serve_arguments, serve
+from serving.server.arguments import DESCRIPTION as ABOUT_SERVE
+from serving.server.arguments import add_serve_arguments
+from serving.server.command import serve
 
 ABOUT_EXPORT = """\
 Makes forms of the trained model that others run, and publishes them if they give the

@@ -17,10 +17,10 @@ from configs.errors import ArtifactError
 from serving.client import Client, RemoteClient, connect
 from serving.client.interface import ServerError
 from serving.forms import AskTexts, Texts
+from serving.server.addresses import Addresses
 from serving.server.background import in_background
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.versions import Policy
-from serving.server.run import Addresses
 from serving.server.settings import Limits, Settings
 from serving.server.streaming.requests import BEGIN
 from serving.streamed import Part, Whole

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from serving.server.run import Addresses, serving
+from serving.server.addresses import Addresses
+from serving.server.run import serving
 from serving.server.settings import Settings
 
 

@@ -1,6 +1,6 @@
 """A server's models, from its settings: loaded, warm and labelled, or why not."""
 
-from dataclasses import replace
+from concurrent.futures import as_completed
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from serving.server.metrics import Metrics
 from serving.server.models.catalog import Catalog
 from serving.server.models.config_files import batching_of
 from serving.server.models.loaded import Loaded
+from serving.server.models.regular_files import check_regular_files
 from serving.server.models.versions import Model
 from serving.server.settings import Settings
 
@@ -18,6 +19,7 @@ def catalog_for(settings: Settings, metrics: Metrics) -> Catalog:
     """A catalog that loads as the settings say, and is empty yet."""
 
     def load(name: str, folder: Path) -> Loaded:
+        check_regular_files(folder)
         batching = settings.batching
         if settings.enable_per_model_batching_parameters:
             batching = batching_of(folder, batching)
@@ -40,18 +42,23 @@ def catalog_for(settings: Settings, metrics: Metrics) -> Catalog:
 def bring_up(catalog: Catalog, settings: Settings) -> None:
     """Loads all models and labels them.
 
+    Storage may keep it waiting for ever.
+
     Raises:
-        ArtifactError: A model has nothing that can be loaded.
+        ArtifactError: A model has nothing that can be loaded. Others may be loaded
+            still.
         ConfigError: A name or a label cannot be used.
     """
     try:
-        # A label is for a version that answers, and none does yet.
-        first = [replace(model, labels={}) for model in settings.models]
-        catalog.configure(first, complete=False)
+        with catalog.begun(settings.models) as begun:
+            looks = {look: name for name, look in begun.items()}
+            for look in as_completed(looks):
+                look.result()
+                _check_loaded(_model(catalog, looks[look]))
     except Failure as failure:
         raise ConfigError(failure.message) from None
-    _check_loaded(catalog)
     try:
+        # A label is for a version that answers: there was none before.
         catalog.configure(settings.models)
     except Failure as failure:
         raise ConfigError(
@@ -61,16 +68,14 @@ def bring_up(catalog: Catalog, settings: Settings) -> None:
         ) from None
 
 
-def _check_loaded(catalog: Catalog) -> None:
-    for name in catalog.names():
-        model = _model(catalog, name)
-        if model.available():
-            continue
-        found = "; ".join(model.failures()) or "there is no version folder, such as 1"
-        raise ArtifactError(
-            f"{model.folder}: nothing to serve as {name!r}: {found}. Give the folder "
-            "above the versions that `transbeam export` made"
-        )
+def _check_loaded(model: Model) -> None:
+    if model.available():
+        return
+    found = "; ".join(model.failures()) or "there is no version folder, such as 1"
+    raise ArtifactError(
+        f"{model.folder}: nothing to serve as {model.name!r}: {found}. Give the folder "
+        "above the versions that `transbeam export` made"
+    )
 
 
 def _check_all(catalog: Catalog) -> None:

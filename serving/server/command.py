@@ -1,249 +1,24 @@
-"""`transbeam serve`: its arguments, and what it says."""
+"""`transbeam serve`: what it does, and what it says."""
 
 import argparse
 import logging
-import math
 import os
+import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from configs.command import Invocation, add_run_arguments, at_least_one, read_invocation
+from configs.command import Invocation, read_invocation
 from configs.console import Console
 from configs.errors import ConfigError
 from configs.quiet import quiet_import
 from configs.run_folder import Stage
 from serving.secrets import check_pair, read_tokens
-from serving.server.connection_limits import (
-    add_connection_arguments,
-    read_connection_limits,
-)
+from serving.server.addresses import Addresses, check_free_for_rpc, listen_for_rest
+from serving.server.arguments import RIGHTS
+from serving.server.connection_limits import read_connection_limits
 
-# What a token may be for; `serving.server.tokens` costs the help half a second.
-RIGHTS = ("predict", "metrics", "reload")
-
-DESCRIPTION = """\
-Answers questions about the exported model of a run, or about any SavedModels, over REST
-and gRPC, with the contract of TF Serving: what asks this server can ask that one.
-
-New versions in a model's folder are found, warmed up and put in the place of the old
-ones without a request being lost. For production there is the stock image,
-tensorflow/serving; docs/serving.md tells what is different here.
-"""
-
-
-def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what `transbeam serve` takes."""
-    what = parser.add_argument_group("what is served, one of these")
-    what.add_argument(
-        "config", metavar="CONFIG", type=Path, nargs="?", help="the YAML file of a run"
-    )
-    what.add_argument(
-        "--model",
-        metavar="DIR",
-        type=Path,
-        help="the folder above a SavedModel's version folders; or one of these, which "
-        "is served alone",
-    )
-    what.add_argument(
-        "--model-config-file",
-        metavar="FILE",
-        type=Path,
-        help="TF Serving's model.config, with several models",
-    )
-    parser.add_argument(
-        "--name", help="by which --model is asked; the folder's name if left out"
-    )
-    add_run_arguments(parser)
-    _add_doors(parser.add_argument_group("where"))
-    _add_ways(parser.add_argument_group("how"))
-    add_connection_arguments(
-        parser.add_argument_group(
-            "how clients may ask", "Connections beyond these limits are ended."
-        )
-    )
-    _add_log(
-        parser.add_argument_group(
-            "what is written down",
-            "Nothing, unless it is asked for: what people send is private.",
-        )
-    )
-
-
-def _add_doors(where: Any) -> None:
-    where.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="the address to listen on; this machine alone unless told otherwise, and "
-        "0.0.0.0 for all",
-    )
-    where.add_argument(
-        "--rest-port", metavar="N", type=_port, default=8501, help="8501 if left out"
-    )
-    where.add_argument(
-        "--port", metavar="N", type=_port, default=8500, help="gRPC: 8500 if left out"
-    )
-    where.add_argument(
-        "--grpc-socket-path",
-        metavar="FILE",
-        type=Path,
-        help="a Unix socket for gRPC, beside the port: clients of this machine connect "
-        "to unix:FILE. Who may write to it may ask: the user alone, with an ordinary "
-        "umask",
-    )
-    where.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=Path,
-        help="has secrets, one of which clients must show as `Authorization: Bearer "
-        "SECRET`; a line each, and behind it what it is for, if not for all: "
-        f"{', '.join(RIGHTS)}",
-    )
-    where.add_argument(
-        "--allow-reload-from",
-        metavar="DIR",
-        type=Path,
-        action="append",
-        default=[],
-        help="let clients change by HandleReloadConfigRequest which models there are; "
-        "new ones may lie below DIR alone. May be given several times. A SavedModel is "
-        "a program: whoever may write there may run one here",
-    )
-    where.add_argument(
-        "--certificate", metavar="FILE", type=Path, help="PEM, for TLS; with --key"
-    )
-    where.add_argument("--key", metavar="FILE", type=Path, help="PEM, for TLS")
-    where.add_argument(
-        "--cors", action="store_true", help="let pages of other origins ask"
-    )
-
-
-def _add_ways(how: Any) -> None:
-    how.add_argument(
-        "--batching-parameters-file",
-        metavar="FILE",
-        type=Path,
-        help="TF Serving's: max_batch_size { value: 32 } and so on",
-    )
-    how.add_argument(
-        "--enable-per-model-batching-parameters",
-        action="store_true",
-        help="read them from the batching_params.pbtxt in each version's folder; "
-        "versions without one are not batched",
-    )
-    how.add_argument(
-        "--no-batching",
-        action="store_true",
-        help="run each request as it came, and not with others of about its length",
-    )
-    how.add_argument(
-        "--max-body-mb",
-        metavar="N",
-        type=at_least_one,
-        default=16,
-        help="larger requests are refused; 16 if left out",
-    )
-    how.add_argument(
-        "--max-text-bytes",
-        metavar="N",
-        type=at_least_one,
-        default=2**21,
-        help="of all texts of a request; 2,097,152 if left out: one text as long takes "
-        "a small tagger seconds, and 300 MB of memory",
-    )
-    how.add_argument(
-        "--max-rows",
-        metavar="N",
-        type=at_least_one,
-        default=2**14,
-        help="of a request; 16,384 if left out",
-    )
-    how.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=at_least_one,
-        default=30,
-        help="that an answer may take; 30 if left out",
-    )
-    how.add_argument(
-        "--body-timeout",
-        metavar="SECONDS",
-        type=at_least_one,
-        default=30,
-        help="that a body may take to come; 30 if left out",
-    )
-    how.add_argument(
-        "--max-stop-strings",
-        metavar="N",
-        type=at_least_one,
-        default=64,
-        help="strings that may end a text; requests with more are refused; 64 if left "
-        "out",
-    )
-    how.add_argument(
-        "--max-stop-bytes",
-        metavar="N",
-        type=at_least_one,
-        default=1024,
-        help="of each of these strings; 1024 if left out",
-    )
-    how.add_argument(
-        "--model-timeout",
-        metavar="NAME=SECONDS",
-        type=_model_seconds,
-        action="append",
-        default=[],
-        help="the same for one model alone; may be given several times",
-    )
-    how.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="load the models, run their warm-up requests, hold their answers to the "
-        "golden questions against the export's, and stop: with 0 if all is well. "
-        "Nothing is listened on",
-    )
-    how.add_argument(
-        "--poll",
-        metavar="SECONDS",
-        type=at_least_one,
-        default=1,
-        help="between two looks for new versions; 1 if left out",
-    )
-    how.add_argument(
-        "--model-config-file-poll-wait-seconds",
-        metavar="SECONDS",
-        type=_seconds,
-        default=0,
-        help="until --model-config-file is read again, and again; never for 0, or if "
-        "left out",
-    )
-    how.add_argument(
-        "--allow-version-labels-for-unavailable-models",
-        action="store_true",
-        help="let new labels be for versions that do not answer yet",
-    )
-
-
-def _add_log(written: Any) -> None:
-    written.add_argument(
-        "--access-log",
-        metavar="FILE",
-        type=Path,
-        help="append a line of JSON for each request: which model was asked for how "
-        "much, how long it took and how it ended, but no texts",
-    )
-    written.add_argument(
-        "--log-requests",
-        metavar="FOLDER",
-        type=Path,
-        help="write requests and their answers, texts included, into TFRecord files of "
-        "TF Serving's PredictionLogs; streams are left out",
-    )
-    written.add_argument(
-        "--log-sample",
-        metavar="SHARE",
-        type=_share,
-        help="of the requests to write, drawn by chance: 0 to 1, all if left out",
-    )
+if TYPE_CHECKING:  # its types are TensorFlow's, which takes seconds
+    from serving.server.settings import Settings
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -263,33 +38,89 @@ def serve(arguments: argparse.Namespace) -> None:
             "`transbeam serve configs/demo.yaml`"
         )
     invocation = read_invocation(arguments) if arguments.config else None
-    folder = None if invocation is None else _exported(invocation)
-    file = arguments.token_file
-    rights = {} if file is None else read_tokens(file, RIGHTS)
+    exported = None if invocation is None else _exported(invocation)
     _check_together(arguments)
+    if arguments.dry_run:
+        _try_out(_settings(arguments, exported), console)
+        return
+    # First: who gets no port is told so at once, and who asks early waits a moment.
+    check_free_for_rpc(arguments.host, arguments.port)
+    with listen_for_rest(arguments.host, arguments.rest_port) as listening:
+        _serve(_settings(arguments, exported), console, listening)
+
+
+def _try_out(settings: "Settings", console: Console) -> None:
+    from serving.server.bringing_up import try_out
+
+    _log_to(console)
+    found = try_out(settings)
+    for name, versions in found.items():
+        console.say(f"{name}: version {', '.join(map(str, versions))} would answer")
+    console.emit({"models": found})
+
+
+def _serve(settings: "Settings", console: Console, listening: socket.socket) -> None:
+    from serving.server.run import run
+
+    _log_to(console)
+    names = [model.name for model in settings.models]
+    where: list[Addresses] = []
+
+    def opened(addresses: Addresses) -> None:
+        where.append(addresses)
+        console.say(f"REST  {addresses.rest}/v1/models/{names[0]}")
+        console.say(f"gRPC  {addresses.grpc}")
+        if settings.grpc_socket_path is not None:
+            console.say(f"gRPC  unix:{settings.grpc_socket_path}")
+        if settings.log is not None:
+            console.say(f"Requests are written to {settings.log.prefix}")
+        what = f"{len(names)} models" if len(names) > 1 else names[0]
+        console.say(f"Loading {what}; /readyz tells how far. Stop with Ctrl-C.")
+
+    def ready() -> None:
+        console.say("Ready.")
+        console.emit({"rest": where[0].rest, "grpc": where[0].grpc})
+
+    if run(settings, listening, opened, ready):
+        console.say("All requests are answered. Stopped.")
+    else:
+        console.say("Stopped while models were loaded.")
+
+
+def _settings(
+    arguments: argparse.Namespace, exported: tuple[str, Path] | None
+) -> "Settings":
+    """What the arguments say, once TensorFlow is there: its settings are of its types.
+
+    Args:
+        arguments: See `serve`.
+        exported: The name of a run and the folder above its versions, if one was
+            named.
+    """
+    rights = {}
+    if arguments.token_file is not None:
+        rights = read_tokens(arguments.token_file, RIGHTS)
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
-    from serving.server.bringing_up import try_out
     from serving.server.models.batching import BatchingParameters
     from serving.server.models.catalog import ModelSettings
     from serving.server.models.config_files import read_batching, read_models
-    from serving.server.run import Addresses, run
     from serving.server.settings import Limits, Settings
     from serving.server.stop_limits import StopLimits
     from serving.server.tokens import Right, Tokens
 
     if arguments.model_config_file:
         models = tuple(read_models(arguments.model_config_file))
-    elif invocation is not None and folder is not None:
-        models = (ModelSettings(invocation.config.name, folder),)
+    elif exported is not None:
+        models = (ModelSettings(*exported),)
     else:
         folder, policy = _folder_above(arguments.model.resolve())
         models = (ModelSettings(arguments.name or folder.name, folder, policy),)
     batching = BatchingParameters(enabled=not arguments.no_batching)
     if arguments.batching_parameters_file:
         batching = read_batching(arguments.batching_parameters_file)
-    settings = Settings(
+    return Settings(
         models=models,
         host=arguments.host,
         port=arguments.port,
@@ -330,27 +161,6 @@ def serve(arguments: argparse.Namespace) -> None:
         access_log=arguments.access_log,
         log=_log_settings(arguments),
     )
-    _log_to(console)
-    if arguments.dry_run:
-        found = try_out(settings)
-        for name, versions in found.items():
-            console.say(f"{name}: version {', '.join(map(str, versions))} would answer")
-        console.emit({"models": found})
-        return
-
-    def announce(addresses: Addresses) -> None:
-        name = models[0].name
-        console.say(f"REST  {addresses.rest}/v1/models/{name}")
-        console.say(f"gRPC  {addresses.grpc}")
-        if settings.grpc_socket_path is not None:
-            console.say(f"gRPC  unix:{settings.grpc_socket_path}")
-        if settings.log is not None:
-            console.say(f"Requests are written to {arguments.log_requests}")
-        console.say("Stop with Ctrl-C.")
-        console.emit({"rest": addresses.rest, "grpc": addresses.grpc})
-
-    run(settings, announce)
-    console.say("All requests are answered. Stopped.")
 
 
 def _check_together(arguments: argparse.Namespace) -> None:
@@ -396,17 +206,17 @@ def _log_settings(arguments: argparse.Namespace) -> Any:
     return LogSettings(f"{arguments.log_requests}{os.sep}", share)
 
 
-def _exported(invocation: Invocation) -> Path:
+def _exported(invocation: Invocation) -> tuple[str, Path]:
     stage = Stage(invocation.run_folder, "export", invocation.command("export"))
     stage.load()
-    return stage.path / "saved_model"
+    return invocation.config.name, stage.path / "saved_model"
 
 
 def _folder_above(folder: Path) -> tuple[Path, Any]:
     """The folder above the versions, and which of them; for a version, that alone."""
     from serving.server.models.versions import Policy
 
-    if (folder / "saved_model.pb").is_file() and folder.name.isdecimal():
+    if (folder / "saved_model.pb").exists() and folder.name.isdecimal():
         return folder.parent, Policy(specific=frozenset({int(folder.name)}))
     return folder, Policy()
 
@@ -426,35 +236,3 @@ def _log_to(console: Console) -> None:
     log.handlers[:] = [Handler()]
     log.setLevel(logging.INFO)
     log.propagate = False
-
-
-def _port(text: str) -> int:
-    number = int(text) if text.isdecimal() else -1
-    if not 0 <= number < 2**16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
-    return number
-
-
-def _model_seconds(text: str) -> tuple[str, float]:
-    name, _, seconds = text.rpartition("=")
-    if not name or not seconds.isdecimal() or not int(seconds):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time of a model; expected NAME=SECONDS, such as reader=5"
-        )
-    return name, float(seconds)
-
-
-def _seconds(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: 0 s or more")
-    return int(text)
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = math.nan
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share: 0 to 1")
-    return share

@@ -58,7 +58,7 @@ class Health(health_pb2_grpc.HealthServicer):
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _status(self) -> Any:
-        ready = self._service.catalog.ready() and not self._service.draining
+        ready = self._service.why_not_ready() is None
         return _Status.SERVING if ready else _Status.NOT_SERVING
 
 

@@ -4,6 +4,10 @@ import logging
 import threading
 from collections.abc import Callable
 
+from configs.side_threads import SideThread
+
+_GOODBYE_SECONDS = 2.0
+
 _log = logging.getLogger("transbeam.serve")
 
 
@@ -28,17 +32,17 @@ class Repeated:
         self._work = work
         self._seconds = seconds
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._repeat, name=name)
+        self._thread = SideThread(self._repeat, name)
 
     def start(self) -> None:
         """Begins, with a wait."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it, after what is being done; one that never began, too."""
+        """Ends it, after what is being done, unless that takes long."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_GOODBYE_SECONDS)
 
     def _repeat(self) -> None:
         while not self._stop.wait(self._seconds):

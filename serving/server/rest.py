@@ -47,6 +47,8 @@ from serving.server.tokens import Right, Tokens
 # Reading or writing more than so many bytes or numbers would keep the others waiting.
 _LARGE_BODY = 2**18
 _MANY_NUMBERS = 2**14
+# With 503, which passes.
+_LATER = {"Retry-After": "1"}
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "POST, GET",
@@ -74,9 +76,10 @@ def rest_app(
         return PlainTextResponse("ok\n")
 
     async def ready(request: Request) -> Response:
-        if service.catalog.ready() and not service.draining:
+        reason = service.why_not_ready()
+        if reason is None:
             return PlainTextResponse("ok\n")
-        return PlainTextResponse("not ready\n", status_code=503)
+        return PlainTextResponse(f"{reason}\n", 503, headers=_LATER)
 
     # A route for all the others would not match a path with a line break in it.
     return Router(
@@ -113,6 +116,8 @@ class RestApi:
             response = _json(error_text(failure.message), failure.http)
             if failure.http == HTTPStatus.UNAUTHORIZED:
                 response.headers["WWW-Authenticate"] = "Bearer"
+            if failure.http == HTTPStatus.SERVICE_UNAVAILABLE:
+                response.headers.update(_LATER)
         except Exception:
             path = request.url.path
             _log.exception("%s %s, request %s", request.method, path, current().id)

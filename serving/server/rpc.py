@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tensorflow_serving.apis import (
 )
 
 from configs.errors import ConfigError
+from configs.side_threads import begin_aside
 from serving.server.calls import IdentifiedCalls, Over, current
 from serving.server.connection_limits import ConnectionLimits
 from serving.server.contract.paths import Target
@@ -200,9 +202,11 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 wanted = models_of(request.config)
             except ConfigError as error:
                 raise invalid(str(error)) from None
-            await asyncio.to_thread(
+            reload = partial(
                 reload_for_client, self._service, wanted, self._reload_roots
             )
+            # Storage may hang, and the end of the process should not wait for it.
+            await asyncio.wrap_future(begin_aside(reload, "reload"))
             response = model_management_pb2.ReloadConfigResponse()
             response.status.SetInParent()
             return response

@@ -5,13 +5,19 @@ import contextlib
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import grpc
 
-from configs.errors import ConfigError
+from configs.side_threads import begin_aside
 from serving.server.access_log import AccessLog
+from serving.server.addresses import (
+    Addresses,
+    address_of,
+    listen_for_rest,
+    taken,
+)
 from serving.server.bringing_up import bring_up, catalog_for
 from serving.server.calls import Call, IdentifiedApp, Over
 from serving.server.http_server import HttpServer
@@ -26,19 +32,6 @@ from serving.server.settings import Settings
 from serving.server.unix_sockets import check_socket_path
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """Where the server listens.
-
-    Attributes:
-        rest: A URL.
-        grpc: `HOST:PORT`.
-    """
-
-    rest: str
-    grpc: str
-
-
 class _Door(NamedTuple):
     """Where a door is, and what closes it when those inside have their answers."""
 
@@ -46,33 +39,91 @@ class _Door(NamedTuple):
     shut: Callable[[], Awaitable[None]]
 
 
-def run(settings: Settings, announce: Callable[[Addresses], None]) -> None:
+class Doors(NamedTuple):
+    """Both doors, open.
+
+    Attributes:
+        addresses: Where they are.
+        begin: Loads the models; until then there is nothing else to be asked.
+    """
+
+    addresses: Addresses
+    begin: Callable[[], Awaitable[None]]
+
+
+def run(
+    settings: Settings,
+    listening: socket.socket,
+    opened: Callable[[Addresses], None],
+    ready: Callable[[], None],
+) -> bool:
     """Serves until SIGTERM or SIGINT; then finishes what has begun.
 
     Args:
         settings: What, where and how.
-        announce: Is told the addresses when everything can be asked.
+        listening: For REST.
+        opened: Is told the addresses when they can be asked whether all is ready.
+        ready: Is called when everything can be asked.
+
+    Returns:
+        Whether everything could be asked.
 
     Raises:
         ArtifactError: A model cannot be loaded, or a log cannot be written.
         ConfigError: A name or an address cannot be used.
     """
 
-    async def until_told() -> None:
+    async def until_told() -> bool:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        async with serving(settings) as addresses:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stop.set)
-            announce(addresses)
-            await stop.wait()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        async with doors_open(settings, listening) as doors:
+            opened(doors.addresses)
+            stopped = asyncio.create_task(stop.wait())
+            begun = asyncio.ensure_future(doors.begin())
+            await asyncio.wait({stopped, begun}, return_when=asyncio.FIRST_COMPLETED)
+            if not begun.done():
+                begun.cancel()  # who loads goes on, and nobody waits for it
+                return False
+            begun.result()
+            ready()
+            await stopped
+            return True
 
-    asyncio.run(until_told())
+    return asyncio.run(until_told())
 
 
 @contextlib.asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Addresses]:
-    """Both doors open, for as long as the context lasts; see `run`."""
+    """All models loaded and both doors open, for as long as the context lasts.
+
+    Args:
+        settings: See `run`.
+
+    Raises:
+        UserError: See `run`.
+    """
+    with listen_for_rest(settings.host, settings.rest_port) as listening:
+        async with doors_open(settings, listening) as opened:
+            await opened.begin()
+            yield opened.addresses
+
+
+@contextlib.asynccontextmanager
+async def doors_open(
+    settings: Settings, listening: socket.socket
+) -> AsyncIterator[Doors]:
+    """Both doors open, before anything is loaded, for as long as the context lasts.
+
+    Args:
+        settings: See `run`.
+        listening: For REST.
+
+    Raises:
+        ConfigError: The address for gRPC cannot be had.
+        ArtifactError: A log cannot be written.
+    """
     metrics = Metrics()
 
     catalog = catalog_for(settings, metrics)
@@ -81,19 +132,25 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
     service = Service(catalog, metrics, settings.limits, log)
     followed = _followed(settings, service)
     access = None if settings.access_log is None else AccessLog(settings.access_log)
-    try:
-        await asyncio.to_thread(bring_up, catalog, settings)
+
+    async def begin() -> None:
+        loading = begin_aside(partial(bring_up, catalog, settings), "first models")
+        await asyncio.wrap_future(loading)
         catalog.start()
         if followed is not None:
             followed.start()
+
+    try:
         async with (
             _rpc_open(service, settings, access or _unheard) as rpc,
-            _rest_open(service, settings, access or _unheard) as rest,
+            _rest_open(service, settings, listening, access or _unheard) as rest,
         ):
-            yield Addresses(rest.address, rpc.address)
-            service.draining = True
-            # Together: while one finishes what has begun, the other lets nobody in.
-            await asyncio.gather(rpc.shut(), rest.shut())
+            try:
+                yield Doors(Addresses(rest.address, rpc.address), begin)
+            finally:
+                service.draining = True
+                # Together: while one finishes what has begun, the other lets nobody in.
+                await asyncio.gather(rpc.shut(), rest.shut())
     finally:
         if followed is not None:
             await asyncio.to_thread(followed.close)
@@ -134,27 +191,26 @@ async def _rpc_open(
         server, port = await start_rpc(
             service,
             settings,
-            _address(settings.host, settings.port),
+            address_of(settings.host, settings.port),
             _credentials(settings),
             over,
         )
     except OSError as error:
-        raise _taken(settings.host, settings.port, "--port", error) from None
+        raise taken(settings.host, settings.port, "--port", error) from None
 
     async def shut() -> None:
         await server.stop(limits.drain_seconds)
 
     try:
-        yield _Door(_address(settings.host, port), shut)
+        yield _Door(address_of(settings.host, port), shut)
     finally:
         await shut()
 
 
 @contextlib.asynccontextmanager
 async def _rest_open(
-    service: Service, settings: Settings, over: Over
+    service: Service, settings: Settings, listening: socket.socket, over: Over
 ) -> AsyncIterator[_Door]:
-    listening = _bound(settings.host, settings.rest_port)
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
     metrics = service.metrics
@@ -170,34 +226,9 @@ async def _rest_open(
     try:
         while not server.started and not running.done():
             await asyncio.sleep(0.001)
-        yield _Door(f"{scheme}://{_address(settings.host, port)}", shut)
+        yield _Door(f"{scheme}://{address_of(settings.host, port)}", shut)
     finally:
         await shut()
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio sends each answer at once (TCP_NODELAY). Without,
-    # one in two packets would wait 40 ms for the client to confirm the first.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise _taken(host, port, "--rest-port", error) from None
-    return listening
-
-
-def _taken(host: str, port: int, flag: str, error: OSError) -> ConfigError:
-    return ConfigError(
-        f"cannot listen on {_address(host, port)}: {error.strerror or error}. Give "
-        f"another port with {flag}, or 0 for any that is free"
-    )
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _credentials(settings: Settings) -> grpc.ServerCredentials | None:

@@ -85,6 +85,16 @@ class Service:
         self.draining = False
         self._limits = limits or Limits()
 
+    def why_not_ready(self) -> str | None:
+        """What keeps the server from answering all that it is for, if anything."""
+        if self.draining:
+            return "stopping"
+        if self.catalog.starting:
+            return self.catalog.progress()
+        if not self.catalog.ready():
+            return "not ready"
+        return None
+
     @contextmanager
     def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
         """Counts what happens inside as a request."""
@@ -357,6 +367,7 @@ class Service:
         else:
             missing = f"Could not find any versions of model {target.name}"
         if not versions:
+            self.catalog.check_begun(target.name)
             raise Failure(StatusCode.NOT_FOUND, missing)
         response = get_model_status_pb2.GetModelStatusResponse()
         for version in versions:

@@ -3,13 +3,17 @@
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from grpc import StatusCode
 
+from configs.side_threads import begin_aside
 from serving.server.contract.paths import Target
 from serving.server.failures import Failure, invalid
 from serving.server.models.loaded import Loaded
@@ -19,6 +23,11 @@ from serving.server.repeating import Repeated
 
 # What ends up in paths, metrics and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# A version is loaded when the one before it is there, or after so long: it may be on
+# storage that never answers.
+_TURN_SECONDS = 10.0
+# Until who changes the models is told that somebody else is changing them.
+_CHANGE_SECONDS = 10.0
 
 _log = logging.getLogger("transbeam.serve")
 
@@ -43,7 +52,10 @@ class ModelSettings:
 
 
 class Catalog:
-    """The models of a server, kept up to date by a thread.
+    """The models of a server, kept up to date by threads.
+
+    Each model has a thread of its own while it is looked after: storage that hangs
+    keeps nobody else waiting.
 
     Args:
         load: Loads a version folder of a model, by the model's name.
@@ -65,17 +77,42 @@ class Catalog:
         # Those that are loaded for the first time: they tell how far they are.
         self._coming: dict[str, Model] = {}
         self._labels: dict[str, Mapping[str, int]] = {}
-        self._looking = threading.Lock()
+        self._began = time.monotonic()
+        # Whether the first models are loaded still.
+        self.starting = False
+        self._changing = threading.Lock()
+        self._turn = threading.Lock()
         self._looks = Repeated(self._look, poll_seconds, "versions")
 
-    def configure(
-        self, wanted: Sequence[ModelSettings], *, complete: bool = True
-    ) -> None:
+    @contextmanager
+    def begun(self, wanted: Sequence[ModelSettings]) -> Iterator[dict[str, Future]]:
+        """Begins to load the first models; each answers as soon as it can.
+
+        Meanwhile nobody else can change which models there are.
+
+        Args:
+            wanted: All models; their labels are not looked at.
+
+        Yields:
+            By name, the end of the first look after each.
+
+        Raises:
+            Failure: A name is there twice or is none.
+        """
+        _check(wanted)
+        with self._change():
+            self.starting = True
+            self._models = {settings.name: self._new(settings) for settings in wanted}
+            yield {
+                name: begin_aside(model.poll, f"look after {name}")
+                for name, model in self._models.items()
+            }
+
+    def configure(self, wanted: Sequence[ModelSettings]) -> None:
         """Makes these the models of the server: new ones are loaded, others let go.
 
         Args:
-            wanted: All models.
-            complete: Whether each that is new, or lies elsewhere now, must answer.
+            wanted: All models. Each that is new, or lies elsewhere now, must answer.
 
         Raises:
             Failure: A name is there twice or is none, a label is for a version that
@@ -83,7 +120,7 @@ class Catalog:
                 stays as it was.
         """
         _check(wanted)
-        with self._looking:
+        with self._change():
             self._check_labels(wanted)
             self._coming = {
                 settings.name: self._new(settings)
@@ -91,16 +128,14 @@ class Catalog:
                 if not self._has(settings)
             }
             try:
-                for model in self._coming.values():
-                    model.poll()
-                if complete:
-                    _check_available(self._coming.values())
+                _look_after(self._coming.values(), must_answer=True)
             except Failure:
                 coming, self._coming = self._coming, {}
                 for model in coming.values():
                     model.close()
                 raise
             self._take_over(wanted)
+            self.starting = False
 
     def _has(self, settings: ModelSettings) -> bool:
         model = self._models.get(settings.name)
@@ -114,11 +149,13 @@ class Catalog:
         before = dict(self._models)
         self._models.update(self._coming)
         self._coming = {}
+        kept = []
         for settings in wanted:
             model = self._models[settings.name]
             if before.get(settings.name) is model:
                 model.policy = settings.policy
-                model.poll()
+                kept.append(model)
+        _look_after(kept, must_answer=False)
         names = {settings.name for settings in wanted}
         for name, model in before.items():
             if name not in names:
@@ -139,7 +176,30 @@ class Catalog:
     def ready(self) -> bool:
         """Whether each model has a version that answers."""
         models = list(self._models.values())
-        return bool(models) and all(model.available() for model in models)
+        loaded = bool(models) and all(model.available() for model in models)
+        return loaded and not self.starting
+
+    def progress(self) -> str:
+        """How far the first models are, for who waits for them."""
+        models = list(self._models.items())
+        missing = [name for name, model in models if not model.available()]
+        seconds = time.monotonic() - self._began
+        there = f"{len(models) - len(missing)} of {len(models)} models answer"
+        waits = f"; not yet: {', '.join(missing)}" if missing else ""
+        return f"loading: {there} after {seconds:.0f} s{waits}"
+
+    def check_begun(self, name: str) -> None:
+        """Asks to come again, of who wants a model that is still loaded at the start.
+
+        Raises:
+            Failure: It is.
+        """
+        model = self._models.get(name)
+        if self.starting and model is not None and not model.available():
+            raise Failure(
+                StatusCode.UNAVAILABLE,
+                f"{name} is being loaded; /readyz tells how far the server is",
+            )
 
     def model(self, name: str) -> Model | None:
         """A model by its name; one that is loaded for the first time, too."""
@@ -162,10 +222,13 @@ class Catalog:
         """
         if not target.name:
             raise invalid("ModelSpec has no name specified.")
+        self.check_begun(target.name)
         model = self._models.get(target.name)
         version = target.version
         if target.label is not None:
             labels = self.labels(target.name)
+            if target.label not in labels and self.starting:
+                raise Failure(StatusCode.UNAVAILABLE, "labels wait for all models")
             if target.label not in labels:
                 raise invalid(f"Unrecognized servable version label: {target.label}")
             version = labels[target.label]
@@ -179,8 +242,32 @@ class Catalog:
             settings.name,
             settings.folder,
             settings.policy,
-            lambda folder: self._load(settings.name, folder),
+            lambda folder: self._load_in_turn(settings.name, folder),
         )
+
+    def _load_in_turn(self, name: str, folder: Path) -> Loaded:
+        """One after the other: what a model takes of the memory is measured."""
+        is_alone = self._turn.acquire(timeout=_TURN_SECONDS)
+        if not is_alone:
+            _log.warning("%s: does not wait for a model that is still loaded", name)
+        try:
+            return self._load(name, folder)
+        finally:
+            if is_alone:
+                self._turn.release()
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Changes which models there are, which nobody else may do meanwhile."""
+        if not self._changing.acquire(timeout=_CHANGE_SECONDS):
+            raise Failure(
+                StatusCode.UNAVAILABLE,
+                "the models are being changed already; ask again when that has ended",
+            )
+        try:
+            yield
+        finally:
+            self._changing.release()
 
     def _check_labels(self, wanted: Sequence[ModelSettings]) -> None:
         """As TF Serving: by what answers now, and not by what will be loaded."""
@@ -200,17 +287,33 @@ class Catalog:
                     )
 
     def _look(self) -> None:
-        with self._looking:
-            for model in list(self._models.values()):
-                try:
-                    model.poll()
-                except Exception:  # the others are looked after all the same
-                    _log.exception("%s: could not be looked after", model.name)
+        for model in list(self._models.values()):
+            if not model.is_polling():
+                begin_aside(partial(_poll, model), f"look after {model.name}")
 
 
-def _check_available(models: Iterable[Model]) -> None:
-    for model in models:
-        if not model.available():
+def _poll(model: Model) -> None:
+    try:
+        model.poll()
+    except Exception:  # the next time may go better
+        _log.exception("%s: could not be looked after", model.name)
+
+
+def _look_after(models: Iterable[Model], *, must_answer: bool) -> None:
+    """Looks after models, each in a thread of its own.
+
+    Args:
+        models: After which.
+        must_answer: Whether each must have a version that answers then.
+
+    Raises:
+        Failure: One of them has none.
+    """
+    looks = {begin_aside(m.poll, f"look after {m.name}"): m for m in models}
+    for look in as_completed(looks):
+        look.result()
+        model = looks[look]
+        if must_answer and not model.available():
             found = "; ".join(model.failures()) or "there is no version folder"
             raise Failure(
                 StatusCode.FAILED_PRECONDITION,

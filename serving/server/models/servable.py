@@ -19,8 +19,8 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 from grpc import StatusCode
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.saved_model.loader_impl import SavedModelLoader
 
-from configs.held_back import output_held_back
 from serving.server.failures import Failure, from_number, invalid
 from serving.server.models.graph_errors import plain_message
 from serving.server.models.rows import Arrays
@@ -76,10 +76,11 @@ class Servable:
         self._places: dict[str, Any] = {}
         self._session: Any = _v1.Session(graph=self._graph, config=_options())
         try:
-            with self._graph.as_default(), output_held_back():
-                loaded = _v1.saved_model.loader.load(
-                    self._session, ["serve"], str(folder)
-                )
+            with self._graph.as_default():
+                # `tf.compat.v1.saved_model.load` does this, and says in the log that
+                # programs should no longer load this way. TF Serving does.
+                loader = SavedModelLoader(str(folder))
+                loaded = loader.load(self._session, ["serve"])
         except tf.errors.OpError as error:
             raise from_number(error.error_code, plain_message(error.message)) from None
         except Exception as error:  # whatever a damaged file makes of the loader

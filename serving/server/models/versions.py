@@ -108,6 +108,8 @@ class Model:
         self.policy = policy
         self._load = load
         self._lock = threading.Lock()
+        self._polling = threading.Lock()
+        self._closed = False
         self._versions: dict[int, Version] = {}
         self._said = ""
 
@@ -156,7 +158,19 @@ class Model:
             context.__exit__(None, None, None)
 
     def poll(self) -> None:
-        """Looks what is there, and loads and lets go what the policy says."""
+        """Looks what is there, and loads and lets go what the policy says.
+
+        Storage may keep it waiting for ever.
+        """
+        with self._polling:
+            if not self._closed:
+                self._poll()
+
+    def is_polling(self) -> bool:
+        """Whether `poll` is at work, or waits for its storage."""
+        return self._polling.locked()
+
+    def _poll(self) -> None:
         there = self._look()
         if not there:
             self._say_nothing_there()
@@ -172,7 +186,9 @@ class Model:
         self._forget(there)
 
     def close(self) -> None:
-        """Lets all versions go, after their last request."""
+        """Lets all versions go, after their last request; what still comes, at once."""
+        with self._lock:
+            self._closed = True
         for number in self.available():
             self._let_go(number, at_once=True)
 
@@ -221,9 +237,12 @@ class Model:
             message = f"{type(error).__name__}: {error}"
             loaded, failure = None, Failure(StatusCode.INTERNAL, message)
         with self._lock:
-            version.loaded, version.failure = loaded, failure
-            version.state = State.AVAILABLE if loaded else State.END
-        if failure:
+            came_late = loaded is not None and self._closed
+            version.loaded, version.failure = None if came_late else loaded, failure
+            version.state = State.AVAILABLE if version.loaded else State.END
+        if loaded is not None and came_late:
+            loaded.close()
+        elif failure:
             _log.error("%s: version %d: %s", self.name, number, failure.message)
         else:
             seconds = time.monotonic() - began

@@ -5,6 +5,7 @@ A process takes seconds to begin. It is for what only one can show: signals and 
 
 import json
 import logging
+import socket
 import subprocess
 import sys
 import threading
@@ -16,8 +17,8 @@ import pytest
 
 from serving.__main__ import main
 from serving.server import run as module
+from serving.server.addresses import Addresses
 from serving.server.background import in_background
-from serving.server.run import Addresses
 from serving.server.settings import Settings
 
 ANY_PORTS = ["--port", "0", "--rest-port", "0"]
@@ -50,11 +51,18 @@ def commanded(*arguments: str) -> Iterator[Addresses]:
     opened: Future[Addresses] = Future()
     stop = threading.Event()
 
-    def run(settings: Settings, announce: Callable[[Addresses], None]) -> None:
+    def run(
+        settings: Settings,
+        _listening: socket.socket,
+        tell: Callable[[Addresses], None],
+        ready: Callable[[], None],
+    ) -> bool:
         with in_background(settings) as addresses:
-            announce(addresses)
+            tell(addresses)
+            ready()
             opened.set_result(addresses)
             stop.wait()
+        return True
 
     def command() -> int:
         try:

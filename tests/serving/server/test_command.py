@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from serving.__main__ import main
-from serving.server.command import add_serve_arguments
+from serving.server.arguments import add_serve_arguments
 from tests.serving.server.conftest import NAME
 from tests.serving.server.half_plus import Held, save_half_plus
 from tests.serving.server.starting import commanded, started

@@ -5,7 +5,7 @@ from grpc import StatusCode
 
 from configs.errors import ConfigError
 from serving.secrets import read_tokens
-from serving.server.command import RIGHTS
+from serving.server.arguments import RIGHTS
 from serving.server.failures import Failure
 from serving.server.tokens import ALL, Right, Tokens
 

@@ -1,16 +1,19 @@
 """The models of a server: what a configuration changes, and what labels mean."""
 
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from grpc import StatusCode
 
+from configs.side_threads import begin_aside
 from serving.server.contract.paths import Target
 from serving.server.failures import Failure, invalid
+from serving.server.models import catalog as module
 from serving.server.models.catalog import Catalog, ModelSettings
 from serving.server.models.versions import Policy
 from tests.serving.server.models.test_versions import PATIENCE, StandIn, write
+from tests.serving.server.test_faults import until
 
 
 class Loads:
@@ -20,10 +23,14 @@ class Loads:
         self.made = {}
         self.broken = {}
         self.tried = {}
+        self.held = {}
 
     def __call__(self, name, folder):
         place = (name, int(folder.name))
         try:
+            if held := self.held.get(place):
+                self.expect(*place)
+                held.wait(PATIENCE)
             if error := self.broken.get(place):
                 raise error
             self.made[place] = StandIn(folder)
@@ -65,6 +72,13 @@ def answering(catalog, name, version=None, label=None):
     with catalog.use(Target(name, version, label)) as (number, loaded):
         assert not loaded.closed.is_set()
         return number, loaded.folder.parent.name
+
+
+def begin(catalog, wanted):
+    """Looks once after the first models of a server."""
+    with catalog.begun(wanted) as looks:
+        for look in looks.values():
+            look.result(PATIENCE)
 
 
 def test_models_come_and_go(catalog, loads, settings):
@@ -228,10 +242,13 @@ def test_a_label_has_moved_when_its_old_version_is_let_go(
 def test_ready_when_every_model_answers(catalog, loads, settings):
     assert not catalog.ready()
     loads.broken["b", 1] = invalid("damaged")
-    catalog.configure([settings("a", 1), settings("b", 1)], complete=False)
+    wanted = [settings("a", 1), settings("b", 1)]
+    begin(catalog, wanted)
     assert not catalog.ready()
     settings("b", 2)
     catalog.model("b").poll()
+    assert not catalog.ready()  # labels are missing still
+    catalog.configure(wanted)
     assert catalog.ready()
 
 
@@ -258,9 +275,91 @@ def test_a_model_that_cannot_be_loaded_does_not_keep_others_out(
     catalog, loads, settings, error
 ):
     loads.broken["a", 1] = error
-    catalog.configure([settings("a", 1), settings("b", 1)], complete=False)
+    begin(catalog, [settings("a", 1), settings("b", 1)])
     assert answering(catalog, "b") == (1, "b")
     assert not catalog.ready()
+
+
+@pytest.fixture
+def hanging(loads, monkeypatch):
+    """Makes the storage of a version hang until it is let; others wait 0.1 s for it."""
+    monkeypatch.setattr(module, "_TURN_SECONDS", 0.1)
+    with ExitStack() as let:
+
+        def hang(name, number):
+            loads.held[name, number] = held = threading.Event()
+            let.callback(held.set)
+            return held
+
+        yield hang
+
+
+def test_the_first_models_answer_as_they_come(catalog, loads, settings, hanging):
+    held = hanging("a", 1)
+    wanted = [
+        settings("a", 1, labels={"stable": 1}),
+        settings("b", 1, labels={"stable": 1}),
+    ]
+    with catalog.begun(wanted) as looks:
+        looks["b"].result(PATIENCE)
+        assert answering(catalog, "b") == (1, "b")
+        for target in (Target("a"), Target("a", 1), Target("b", label="stable")):
+            with pytest.raises(Failure) as error, catalog.use(target):
+                pass
+            assert error.value.code is StatusCode.UNAVAILABLE
+        with pytest.raises(Failure) as error, catalog.use(Target("c")):
+            pass
+        assert error.value.code is StatusCode.NOT_FOUND
+        assert "1 of 2 models answer" in catalog.progress()
+        assert catalog.progress().endswith("; not yet: a")
+        held.set()
+        looks["a"].result(PATIENCE)
+    assert not catalog.ready()
+    catalog.configure(wanted)
+    assert answering(catalog, "a", label="stable") == (1, "a")
+    assert catalog.ready()
+
+
+def test_storage_that_hangs_holds_up_no_other_model(catalog, loads, settings, hanging):
+    held = hanging("a", 2)
+    catalog.configure([settings("a", 1), settings("b", 1)])
+    catalog.start()
+    settings("a", 2)
+    until(lambda: catalog.model("a").is_polling() and ("a", 2) in loads.tried)
+    settings("b", 2)
+    until(lambda: answering(catalog, "b") == (2, "b"))
+    assert answering(catalog, "a") == (1, "a")
+    held.set()
+    until(lambda: answering(catalog, "a") == (2, "a"))
+
+
+def test_who_changes_models_does_not_wait_for_ever(
+    catalog, settings, hanging, monkeypatch
+):
+    monkeypatch.setattr(module, "_CHANGE_SECONDS", 0.05)
+    catalog.configure([settings("a", 1)])
+    held = hanging("b", 1)
+    both = [settings("a"), settings("b", 1)]
+    first = begin_aside(lambda: catalog.configure(both), "a change")
+    until(lambda: catalog.model("b") is not None)
+    with pytest.raises(Failure, match="being changed already") as error:
+        catalog.configure([settings("a")])
+    assert error.value.code is StatusCode.UNAVAILABLE
+    held.set()
+    first.result(PATIENCE)
+    catalog.configure([settings("a")])
+    assert catalog.names() == ["a"]
+
+
+def test_what_comes_after_the_end_is_let_go(catalog, loads, settings, hanging):
+    held = hanging("a", 1)
+    with catalog.begun([settings("a", 1)]) as looks:
+        until(lambda: ("a", 1) in loads.tried)
+        catalog.close()
+        held.set()
+        looks["a"].result(PATIENCE)
+    assert loads.made["a", 1].closed.is_set()
+    assert catalog.model("a").available() == []
 
 
 def test_a_new_version_is_found(catalog, loads, settings):
