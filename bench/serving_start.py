@@ -24,7 +24,7 @@ import tensorflow as tf  # noqa: E402
 from tensorflow.core.protobuf.config_pb2 import ConfigProto  # noqa: E402
 
 from serving.server.models import servable  # noqa: E402
-from serving.server.models.batching import BatchingParameters  # noqa: E402
+from serving.server.models.batching.parameters import BatchingParameters  # noqa: E402
 from serving.server.models.loaded import Loaded  # noqa: E402
 from serving.server.models.warming import read_warm_up  # noqa: E402
 

@@ -103,7 +103,7 @@ def _settings(
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
-    from serving.server.models.batching import BatchingParameters
+    from serving.server.models.batching.parameters import BatchingParameters
     from serving.server.models.catalog import ModelSettings
     from serving.server.models.config_files import read_batching, read_models
     from serving.server.settings import Limits, Settings

@@ -21,7 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import Metric
 
-from serving.server.models.batching import Timing
+from serving.server.models.batching.running import Timing
 from serving.server.models.catalog import Catalog
 from serving.server.streaming.batch import Written
 

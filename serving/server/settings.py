@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from serving.server.connection_limits import ConnectionLimits
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.recording.settings import LogSettings
 from serving.server.stop_limits import StopLimits

@@ -12,7 +12,7 @@ from grpc import StatusCode
 from serving.golden import FILE, Golden, read_golden, write_golden
 from serving.questions import SAMPLES, golden_questions
 from serving.server.failures import Failure
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.loaded import Loaded
 from serving.tasks import task_of
 from tests.serving.untrained import write_signatures

@@ -16,7 +16,7 @@ from tensorflow_serving.config import model_server_config_pb2 as config_pb2
 
 from configs.errors import ConfigError
 from serving.server.failures import invalid
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.versions import Policy
 from serving.server.recording.settings import LogSettings

@@ -10,13 +10,10 @@ import numpy as np
 
 from configs.memory import resident_bytes
 from serving.server.deadlines import Deadline
-from serving.server.models.batching import (
-    Batcher,
-    BatchingParameters,
-    Timing,
-    Told,
-    tell_nobody,
-)
+from serving.server.models.batching.batcher import Batcher
+from serving.server.models.batching.parameters import BatchingParameters
+from serving.server.models.batching.running import Timing
+from serving.server.models.batching.waiting import Told, tell_nobody
 from serving.server.models.readiness import Observe, check_answers, warm_up
 from serving.server.models.rows import Answer, Arrays
 from serving.server.models.servable import Servable

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
 from configs.errors import ArtifactError
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.warming import FILE
 from tests.serving.server.conftest import NAME, running, settings_for
 

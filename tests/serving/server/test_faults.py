@@ -15,7 +15,7 @@ import pytest
 
 from serving.server import metrics
 from serving.server.background import in_background
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.versions import Model
 from serving.server.settings import Limits
 from serving.server.tokens import Tokens

@@ -16,7 +16,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.catalog import ModelSettings
 from serving.server.models.loaded import Loaded
 from serving.server.models.servable import Servable

@@ -20,7 +20,7 @@ from serving.server.contract.tensors import to_array, to_proto
 from serving.server.events import event
 from serving.server.metrics import PATH as METRICS
 from serving.server.metrics import Metrics
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.catalog import Catalog, ModelSettings
 from serving.server.models.loaded import Loaded
 from serving.server.service import Service

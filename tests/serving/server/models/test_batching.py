@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from serving.server.deadlines import Deadline
 from serving.server.failures import Failure
-from serving.server.models.batching import Batcher, BatchingParameters
+from serving.server.models.batching.batcher import Batcher
+from serving.server.models.batching.parameters import BatchingParameters
 
 PATIENCE = 60
 HOUR = 3_600_000_000

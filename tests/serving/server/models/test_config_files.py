@@ -6,7 +6,7 @@ import pytest
 
 from configs.errors import ConfigError
 from serving.server.failures import Failure
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.config_files import (
     batching_of,
     read_batching,

@@ -11,7 +11,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from serving.server.deadlines import Deadline
 from serving.server.failures import Failure
-from serving.server.models.batching import BatchingParameters
+from serving.server.models.batching.parameters import BatchingParameters
 from serving.server.models.loaded import Loaded
 from serving.server.models.servable import Servable
 from serving.server.models.warming import FILE

@@ -1,0 +1,1 @@
+"""Requests that wait are run together."""
