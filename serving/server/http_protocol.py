@@ -7,19 +7,17 @@ every moment and ends what has said or read nothing for too long.
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Callable
 from enum import Enum
-from http import HTTPStatus
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from serving.server.connection_limits import ConnectionLimits
-from serving.server.contract.json_text import error_text
+from serving.server.http_refusals import Refused, check_framing, has_body, refusal
 
 # The parser is fed so many bytes at once, and counted after each piece.
 _PIECE = 2**14
@@ -27,7 +25,6 @@ _PIECE = 2**14
 _PIECE_AHEAD = 2**10
 # A refused client is listened to for so long, or a reset would overtake its answer.
 _LINGER_SECONDS = 1.0
-_HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
 
 
 class Phase(Enum):
@@ -38,42 +35,6 @@ class Phase(Enum):
     REST = "a request is answered, and the rest of its body awaited"
     IDLE = "the next request is awaited"
     LAST = "the client is refused, and its close awaited"
-
-
-class Refused(Exception):
-    """A request that is refused before an application sees it.
-
-    Attributes:
-        status: Of HTTP.
-        message: For the client.
-        reason: The limit it exceeds, for the metrics.
-    """
-
-    def __init__(self, status: int, message: str, reason: str):
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.reason = reason
-
-
-def refusal(
-    status: int, message: str, headers: list[tuple[bytes, bytes]] | None = None
-) -> bytes:
-    """A whole answer that says why, and that the connection ends with it."""
-    body = error_text(message)
-    lines = [b"%s: %s\r\n" % header for header in headers or []]
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        lines.append(b"retry-after: 1\r\n")
-    return b"".join(
-        [
-            STATUS_LINE[status],
-            *lines,
-            b"content-type: application/json\r\n",
-            b"content-length: %d\r\n" % len(body),
-            b"connection: close\r\n\r\n",
-            body,
-        ]
-    )
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -205,8 +166,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         parser: Any = self.parser
         self._pending = 0
-        _check_framing(parser.get_http_version(), self.headers)
-        if parser.should_upgrade() and _has_body(self.headers):
+        check_framing(parser.get_http_version(), self.headers)
+        if parser.should_upgrade() and has_body(self.headers):
             # The parser would pass over the body, and take it for the next request.
             message = "Upgrade is not spoken here; send the request without it"
             raise Refused(400, message, "no_http")
@@ -364,39 +325,3 @@ class _HoldingFlow(FlowControl):
     def resume_reading(self) -> None:
         if not self._is_holding():
             super().resume_reading()
-
-
-def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in headers
-    )
-
-
-def _check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
-    """Refuses a request whose end or whose host two servers could read differently.
-
-    Raises:
-        Refused: It is such a one.
-    """
-
-    def given(name: bytes) -> list[bytes]:
-        return [value for found, value in headers if found == name]
-
-    hosts, codings = given(b"host"), given(b"transfer-encoding")
-    if len(hosts) > 1 or (not hosts and version != "1.0"):
-        found = f"{len(hosts)} Host headers"
-        raise Refused(400, f"There are {found}; expected one", "no_http")
-    if hosts and not _HOST.fullmatch(hosts[0]):
-        raise Refused(400, "The Host header is no name of a host", "no_http")
-    if len(given(b"content-length")) + bool(codings) > 1:
-        message = "The body's length is given twice"
-        raise Refused(400, message, "no_http")
-    if not codings:
-        return
-    if version == "1.0":
-        message = "HTTP/1.0 has no Transfer-Encoding"
-        raise Refused(400, message, "no_http")
-    if [coding.strip().lower() for coding in codings] != [b"chunked"]:
-        message = "The Transfer-Encoding is unknown here; expected chunked"
-        raise Refused(501, message, "no_http")
