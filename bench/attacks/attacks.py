@@ -146,8 +146,8 @@ def half_open(victim: Victim, stop: threading.Event) -> str:
 
 def slow_reader(victim: Victim, stop: threading.Event) -> str:
     """Questions with large answers, one behind the other, that nobody reads."""
-    rows = ["a word " * 20] * 1000
-    body = json.dumps({"signature_name": "attention", "instances": rows[:32]}).encode()
+    rows = ["a word " * 20] * 4  # an answer of 2 MB
+    body = json.dumps({"signature_name": "attention", "instances": rows}).encode()
     head = f"POST /v1/models/{victim.reader}:predict HTTP/1.1\r\nHost: x\r\n"
     with victim.connect() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

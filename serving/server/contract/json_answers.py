@@ -7,6 +7,7 @@ decimals never looks like one of integers.
 
 import base64
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from serving.server.failures import invalid
 Outputs = Mapping[str, np.ndarray]
 
 _INDENT = "    "
+# Values that are written before other threads get a turn: a long text has hundreds of
+# thousands of words, and whoever waits meanwhile would wait again at each step.
+_AT_ONCE = 1024
 
 
 def is_writable(dtype: int) -> bool:
@@ -142,25 +146,39 @@ def _count(outputs: Outputs) -> int:
 
 def _nested(name: str, values: np.ndarray, outputs: int) -> Any:
     """The values as texts, in lists as deep as the array."""
-    texts = np.empty(values.size, object)
     # Of the objects and lists around a value: one more if outputs have names.
     depth = 1 + (outputs > 1) + values.ndim
-    texts[:] = _texts(name, values, depth)
-    return texts.reshape(values.shape).tolist()
+    flat = values.ravel()
+    texts: list[str] = []
+    for start in range(0, max(1, len(flat)), _AT_ONCE):
+        if start:
+            time.sleep(0)
+        texts += _texts(name, flat[start : start + _AT_ONCE], depth)
+    return _in_lists(texts, values.shape)
+
+
+def _in_lists(texts: list[str], shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return texts[0]
+    if len(shape) == 1:
+        return texts
+    size = len(texts) // max(1, shape[0])
+    parts = (texts[row * size : (row + 1) * size] for row in range(shape[0]))
+    return [_in_lists(part, shape[1:]) for part in parts]
 
 
 def _texts(name: str, values: np.ndarray, depth: int) -> list[str]:
     match values.dtype.kind:
         case "f" if values.dtype.itemsize >= 4:
-            return _decimals(values.ravel())
+            return _decimals(values)
         case "i" | "u":
-            return list(map(str, values.ravel().tolist()))
+            return list(map(str, values.tolist()))
         case "b":
-            return ["true" if value else "false" for value in values.ravel().tolist()]
+            return ["true" if value else "false" for value in values.tolist()]
         case "O" | "S":
             if name.endswith("_bytes"):
-                return [_base64(value, depth) for value in values.ravel().tolist()]
-            return [_quoted_bytes(value) for value in values.ravel().tolist()]
+                return [_base64(value, depth) for value in values.tolist()]
+            return [_quoted_bytes(value) for value in values.tolist()]
         case _:
             raise invalid(
                 f"Failed to write JSON value for tensor type: {values.dtype.name}"
@@ -200,12 +218,15 @@ def _base64(value: bytes, depth: int) -> str:
 
 
 def _list(texts: Iterable[str]) -> str:
-    return f"[{', '.join(texts)}]"
+    texts = list(texts)
+    starts = range(0, len(texts), _AT_ONCE)
+    parts = [", ".join(texts[start : start + _AT_ONCE]) for start in starts]
+    return f"[{', '.join(parts)}]"
 
 
 def _flat(value: Any) -> str:
     """In one line."""
-    return value if isinstance(value, str) else _list(map(_flat, value))
+    return value if isinstance(value, str) else _list([_flat(part) for part in value])
 
 
 def _indented(value: Any, depth: int) -> str:

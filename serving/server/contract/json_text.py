@@ -37,8 +37,9 @@ def _whole(text: str) -> int:
 
 _DECODER = json.JSONDecoder()
 # Python reads 1e400 as infinity. To look at each number takes twice as long, so only
-# where one may be as large as that.
-_LARGE = re.compile(r"[eE]\+?0*\d{3}|\d{300}")
+# where one may be as large as that. What begins with a digit is found six times as fast
+# in a text.
+_LARGE = re.compile(r"[0-9](?:[eE]\+?0*[0-9]{3}|[0-9]{299})")
 _CAREFUL_DECODER = json.JSONDecoder(parse_float=_decimal, parse_int=_whole)
 _MISSING_COMMA = "Expecting ',' delimiter"
 _SENTENCES = {

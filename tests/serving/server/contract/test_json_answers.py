@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
+from serving.server.contract import json_answers as module
 from serving.server.contract.json_answers import (
     classification_text,
     predict_text,
@@ -317,3 +318,19 @@ def test_bytes_that_are_no_text(values):
     found = json.loads(predict_text(outputs, "columnar"))["outputs"]
     assert found["y"] == [value.decode("utf-8", "replace") for value in values]
     assert [base64.b64decode(one["b64"]) for one in found["y_bytes"]] == values
+
+
+def test_what_is_written_in_turns_is_the_same(monkeypatch):
+    chance = np.random.default_rng(0)
+    outputs = {
+        "deep": chance.random((3, 2, 4)).astype(np.float32),
+        "empty": np.zeros((3, 0, 2), np.int32),
+        "words": np.array([[b"a", "é".encode()]] * 3, object),
+    }
+    formats = ("row", "columnar")
+    whole = [predict_text(outputs, format) for format in formats]
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    assert [predict_text(outputs, format) for format in formats] == whole
+    parsed = json.loads(whole[0])["predictions"]
+    assert [row["empty"] for row in parsed] == [[], [], []]
+    np.testing.assert_allclose([row["deep"] for row in parsed], outputs["deep"], 1e-6)
