@@ -32,8 +32,8 @@ from serving.server.service import Service
 from serving.server.settings import Settings
 from serving.server.unix_sockets import check_socket_path
 
-# After which a Python thread lets another one work. A short question goes through several
-# of them; at Python's 5 ms it waits as long at each for one that reads or writes a large
+# After which a Python thread lets another one work. A short question goes through
+# several; at Python's 5 ms it waits as long at each for one that reads or writes a large
 # body. What the server bears at most is the same within 3%.
 _SWITCH_SECONDS = 0.0005
 
