@@ -33,8 +33,8 @@ from serving.server.settings import Settings
 from serving.server.unix_sockets import check_socket_path
 
 # After which a Python thread lets another one work. A short question goes through
-# several; at Python's 5 ms it waits as long at each for one that reads or writes a large
-# body. What the server bears at most is the same within 3%.
+# several; at Python's 5 ms it waits as long at each for one that reads or writes a
+# large body. What the server bears at most is the same within 3%.
 _SWITCH_SECONDS = 0.0005
 
 
