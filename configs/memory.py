@@ -55,9 +55,24 @@ def give_back_memory() -> None:
     hundreds of megabytes after a model, which looks like a leak and cannot be used by
     others. Where there is no such call, only Python's own circles are cleared away.
     """
+    settled = gc.get_freeze_count() > 0
+    gc.unfreeze()
     gc.collect()
+    if settled:
+        gc.freeze()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def settle() -> None:
+    """Lets Python's garbage collector pass over everything that is there now.
+
+    TensorFlow and a model's graph are a million objects that stay. Each time the
+    collector looks through them, all threads stand still for a third of a second. What
+    is let go later `give_back_memory` clears away.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def resident_bytes() -> int | None:

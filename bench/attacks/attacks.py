@@ -26,6 +26,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+_GOLDEN = (5**0.5 - 1) / 2
 PATIENCE = 40.0  # seconds that a connection is watched
 CLOSED = "closed"
 
@@ -268,9 +269,13 @@ class Attackers:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        for attack in self.attacks:
+        for number, attack in enumerate(self.attacks):
             self.became[attack.__name__] = Counter()
-            thread = threading.Thread(target=self._again, args=(attack,), daemon=True)
+            # Who attacks does not wait for the others: no two begin at the same moment.
+            wait = number * _GOLDEN % 1.0 * RATES[attack]
+            thread = threading.Thread(
+                target=self._again, args=(attack, wait), daemon=True
+            )
             self._threads.append(thread)
             thread.start()
 
@@ -280,9 +285,9 @@ class Attackers:
         for thread in self._threads:
             thread.join(PATIENCE)
 
-    def _again(self, attack: Attack) -> None:
+    def _again(self, attack: Attack, wait: float) -> None:
         """One after the other in time, whether the one before has ended or not."""
-        due = time.monotonic()
+        due = time.monotonic() + wait
         while not self._stop.wait(max(0.0, due - time.monotonic())):
             due += RATES[attack]
             threading.Thread(target=self._once, args=(attack,), daemon=True).start()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import grpc
 
+from configs.memory import settle
 from configs.side_threads import begin_aside
 from serving.server.access_log import AccessLog
 from serving.server.addresses import (
@@ -94,6 +95,7 @@ def run(
                 begun.cancel()  # who loads goes on, and nobody waits for it
                 return False
             begun.result()
+            settle()
             ready()
             await stopped
             return True

@@ -1,11 +1,13 @@
 """Memory that is free goes back to the system."""
 
+import gc
 import platform
+import weakref
 from pathlib import Path
 
 import pytest
 
-from configs.memory import give_back_memory
+from configs.memory import give_back_memory, settle
 
 
 def resident() -> int:
@@ -23,3 +25,23 @@ def test_what_is_free_between_blocks_that_are_in_use_is_given_back():
     give_back_memory()
     assert len(kept) == 300
     assert resident() < before + 100
+
+
+class Circle:
+    def __init__(self):
+        self.itself = self
+
+
+def test_what_settled_is_passed_over_until_memory_is_given_back():
+    circle = Circle()
+    gone = weakref.ref(circle)
+    settle()
+    try:
+        del circle
+        gc.collect()
+        assert gone() is not None
+        give_back_memory()
+        assert gone() is None
+        assert gc.get_freeze_count()  # the rest is settled still
+    finally:
+        gc.unfreeze()
