@@ -13,6 +13,7 @@ import tensorflow_text as tf_text
 
 from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each, with_piece_before
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from pipeline.tokenizers.unknown_runs import shortened, unknown_edges
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
@@ -83,6 +84,7 @@ class SentencePieceTokenizer(tf.Module):
         keeps_spaces = parts.processor.normalize("  a") == f"{_SPACE * 3}a"
         letters = [i for i in self.ordinary_ids.tolist() if self.pieces[i].isalnum()]
         self._anchor = letters[0] if keeps_spaces and letters else None
+        self._unknown_edges = unknown_edges(parts)
         self._model = model
 
     @property
@@ -136,7 +138,8 @@ class SentencePieceTokenizer(tf.Module):
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         # The kernel makes a U+FFFD of each wrong byte, others one of several.
-        return self._sentencepiece().tokenize(_as_utf8(texts))
+        texts = shortened(_as_utf8(texts), self._unknown_edges)
+        return self._sentencepiece().tokenize(texts)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -12,11 +12,11 @@ from configs.files import write_atomically
 from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from pipeline.tokenizers.sentence_piece_file import read_pieces
 from pipeline.tokenizers.sentence_piece_model import MODEL_FILE, SentencePieceModel
 from pipeline.tokenizers.vocabulary import CONTINUATION, MASK, MAXIMUM_WORD_CHARACTERS
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from serving.phone.tokenizer.characters import bert_characters, gpt2_characters
-from serving.phone.tokenizer.sentence_piece_file import read_pieces
 from serving.phone.tokenizer.sources.tokenizer import FORMAT, VERSION
 
 FILE = "phone_tokenizer.json"

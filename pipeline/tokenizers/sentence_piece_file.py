@@ -104,12 +104,7 @@ def read_pieces(model: SentencePieceModel, where: str) -> PieceFile:
         ArtifactError: It is of a type that phones have no search for, or has rules for
             the way back.
     """
-    pieces, parts = [], {}
-    for number, value in _fields(model.proto):
-        if number == _PIECES:
-            pieces.append(dict(_fields(value)))
-        else:
-            parts[number] = dict(_fields(value))
+    pieces, parts = _parts(model)
     trainer, normalizer = parts[_TRAINER], parts[_NORMALIZER]
     kind = _TYPES[trainer.get(_MODEL_TYPE, 1)]
     if kind not in ("unigram", "bpe"):
@@ -137,6 +132,27 @@ def read_pieces(model: SentencePieceModel, where: str) -> PieceFile:
         unknown_text.decode(),
         _rules(trainer, normalizer),
     )
+
+
+def read_rules(model: SentencePieceModel) -> Rules:
+    """Reads how a model normalises text.
+
+    Args:
+        model: Checked.
+    """
+    _, parts = _parts(model)
+    return _rules(parts[_TRAINER], parts[_NORMALIZER])
+
+
+def _parts(model: SentencePieceModel) -> tuple[list[dict[int, Any]], dict[int, Any]]:
+    """The fields of each piece, and those of the other parts by their numbers."""
+    pieces, parts = [], {}
+    for number, value in _fields(model.proto):
+        if number == _PIECES:
+            pieces.append(dict(_fields(value)))
+        else:
+            parts[number] = dict(_fields(value))
+    return pieces, parts
 
 
 def _with_bonus(
