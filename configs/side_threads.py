@@ -36,8 +36,9 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
     """
     found: Future[T] = Future()
 
+    found.set_running_or_notify_cancel()  # nobody can cancel what is not waited for
+
     def run() -> None:
-        found.set_running_or_notify_cancel()  # from here on it cannot be cancelled
         try:
             found.set_result(work())
         except BaseException as error:  # told to who asks for the result
@@ -48,5 +49,5 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
 
 
 def any_left() -> bool:
-    """Whether such a thread is still at work."""
+    """Looks for such a thread that is still at work."""
     return any(isinstance(thread, SideThread) for thread in threading.enumerate())
