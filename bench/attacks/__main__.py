@@ -139,7 +139,7 @@ def attacked(at: dict, attacks: Sequence[str]) -> Iterator[dict[str, dict[str, i
         *attacks,
     ]
     with subprocess.Popen(
-        [*command, *attacks], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -271,7 +271,7 @@ class Attackers:
         self._threads: list[threading.Thread] = []
         for number, attack in enumerate(self.attacks):
             self.became[attack.__name__] = Counter()
-            # Who attacks does not wait for the others: no two begin at the same moment.
+            # Attackers do not wait for each other: no two begin at the same moment.
             wait = number * _GOLDEN % 1.0 * RATES[attack]
             thread = threading.Thread(
                 target=self._again, args=(attack, wait), daemon=True

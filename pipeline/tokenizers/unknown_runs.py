@@ -27,7 +27,7 @@ _SPACES = " ▁"
 
 
 class _Changes(NamedTuple):
-    """What texts become by a model's rules, as code points one behind the other.
+    """Texts before and after a model's rules, as code points one behind the other.
 
     Attributes:
         before: int32, of all texts.
@@ -43,7 +43,7 @@ class _Changes(NamedTuple):
 
 
 def unknown_edges(model: SentencePieceModel) -> np.ndarray:
-    """Where in Unicode characters begin, and end, that nothing but `<unk>` comes of.
+    """Ranges of characters that nothing but `<unk>` comes of.
 
     A character of which a rule makes others counts by these, and one of which a rule
     makes a known one with others like it does not count.
@@ -136,7 +136,7 @@ def _without_middles(characters: Any, edges: np.ndarray) -> tf.Tensor:
 
 
 def _all_of_each(flags: np.ndarray, splits: np.ndarray) -> np.ndarray:
-    """Whether all between two splits are set; of nothing, too."""
+    """Tells of each stretch between two splits if all is set; nothing counts as all."""
     sums = np.concatenate([[0], np.cumsum(flags)])
     return sums[splits[1:]] - sums[splits[:-1]] == np.diff(splits)
 

@@ -1,4 +1,4 @@
-"""Where a server listens: had before anything is loaded, or said to be taken."""
+"""Addresses of a server: had before anything is loaded, or said to be taken."""
 
 import socket
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _WAITING = 1024
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the server listens.
+    """Addresses that the server listens at.
 
     Attributes:
         rest: A URL.

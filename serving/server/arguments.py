@@ -8,7 +8,7 @@ from typing import Any
 from configs.command import add_run_arguments, at_least_one
 from serving.server.connection_limits import add_connection_arguments
 
-# What a token may be for; `serving.server.tokens` costs the help half a second.
+# Rights of a token; `serving.server.tokens` costs the help half a second.
 RIGHTS = ("predict", "metrics", "reload")
 
 DESCRIPTION = """\

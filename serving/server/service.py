@@ -86,7 +86,7 @@ class Service:
         self._limits = limits or Limits()
 
     def why_not_ready(self) -> str | None:
-        """What keeps the server from answering all that it is for, if anything."""
+        """Reason that the server cannot answer all that it is for, if there is any."""
         if self.draining:
             return "stopping"
         if self.catalog.starting:

@@ -249,7 +249,7 @@ class Catalog:
         """One after the other: what a model takes of the memory is measured."""
         is_alone = self._turn.acquire(timeout=_TURN_SECONDS)
         if not is_alone:
-            _log.warning("%s: does not wait for a model that is still loaded", name)
+            _log.warning("%s: does not wait for a model that is loading still", name)
         try:
             return self._load(name, folder)
         finally:
