@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.attacks.good import Good, ask_well
+from bench.attacks.good import Good, GoodClients
 from bench.pairs import heading, row
 
 SECONDS = 20.0  # that an attack is watched alone
@@ -104,7 +104,7 @@ class Watch:
 
     def __init__(self, at: dict, rate: float):
         self._at = at
-        self._rate = rate
+        self._clients = GoodClients(at["rest"], rate)
 
     def during(self, attacks: Sequence[str], seconds: float) -> Found:
         """What becomes of some seconds under some attacks."""
@@ -118,7 +118,7 @@ class Watch:
         watching = threading.Thread(target=look)
         watching.start()
         with attacked(self._at, attacks) as became:
-            good = ask_well(self._at["rest"], self._rate, seconds)
+            good = self._clients.ask(seconds)
         over.set()
         watching.join()
         return Found(good, peak[0], became)

@@ -1,12 +1,13 @@
 """Those whom a server is for: short questions at a rate, and short streams."""
 
-import threading
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from serving.client import connect
+from serving.client import RemoteClient, connect
 from serving.loadtest.load import Sample, open_loop
 
 TEXT = "The name of the list is in the file."
@@ -36,26 +37,42 @@ class Good:
         return 1e3 * float(np.percentile([s.seconds for s in self.samples], share))
 
 
-def ask_well(rest: str, rate: float, seconds: float) -> Good:
-    """Asks at a rate, as an open loop; nobody asks a second time.
+class GoodClients:
+    """Clients who ask at a rate, as an open loop; nobody asks a second time.
+
+    A client that is free asks next, so that connections are kept and what a client
+    reads of a model before its first question is read once: in each stretch of time,
+    short or long, the same is measured.
 
     Args:
         rest: `HOST:PORT` of the server.
         rate: Requests a second.
-        seconds: For how long.
     """
-    own = threading.local()
 
-    def client(model: str) -> Any:
-        if not hasattr(own, model):
-            made = connect(f"http://{rest}", model, timeout=60, retry=False)
-            setattr(own, model, made)
-        return getattr(own, model)
+    def __init__(self, rest: str, rate: float):
+        self._rest = rest
+        self._rate = rate
+        self._free: dict[str, queue.LifoQueue[RemoteClient]] = {
+            model: queue.LifoQueue() for model in ("reader", "writer")
+        }
 
-    def ask(number: int) -> None:
+    def ask(self, seconds: float) -> Good:
+        """Asks for so long."""
+        return Good(open_loop(self._ask, self._rate, seconds))
+
+    def _ask(self, number: int) -> None:
         if number % STREAMS:
-            client("reader").ask("serving_default", {"text": [TEXT]})
+            with self._client("reader") as client:
+                client.ask("serving_default", {"text": [TEXT]})
         else:
-            list(client("writer").stream({"text": "The", "max_new_tokens": 8}))
+            with self._client("writer") as client:
+                list(client.stream({"text": "The", "max_new_tokens": 8}))
 
-    return Good(open_loop(ask, rate, seconds))
+    @contextmanager
+    def _client(self, model: str) -> Iterator[RemoteClient]:
+        try:
+            client = self._free[model].get_nowait()
+        except queue.Empty:
+            client = connect(f"http://{self._rest}", model, timeout=60, retry=False)
+        yield client
+        self._free[model].put(client)

@@ -9,7 +9,7 @@ texts that are sent while they are written.
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -27,9 +27,9 @@ from serving.server.bodies import read_body
 from serving.server.calls import current
 from serving.server.contract.examples import read_examples
 from serving.server.contract.json_answers import (
-    classification_text,
-    predict_text,
-    regression_text,
+    classification_pieces,
+    predict_pieces,
+    regression_pieces,
 )
 from serving.server.contract.json_requests import read_predict
 from serving.server.contract.json_text import error_text
@@ -47,6 +47,7 @@ from serving.server.tokens import Right, Tokens
 # Reading or writing more than so many bytes or numbers would keep the others waiting.
 _LARGE_BODY = 2**18
 _MANY_NUMBERS = 2**14
+_JSON = "application/json"
 # With 503, which passes.
 _LATER = {"Retry-After": "1"}
 _CORS = {
@@ -207,10 +208,10 @@ class RestApi:
                     target, asked.signature, asked.inputs, deadline=deadline
                 )
                 numbers = sum(values.size for values in predicted.outputs.values())
-                return _json(
+                return _Pieces(
                     await _aside(
                         numbers > _MANY_NUMBERS,
-                        lambda: predict_text(predicted.outputs, asked.format),
+                        lambda: predict_pieces(predicted.outputs, asked.format),
                     )
                 )
             case "classify":
@@ -218,13 +219,13 @@ class RestApi:
                 classes = await self._service.classify(
                     target, signature, examples, deadline
                 )
-                return _json(classification_text(classes.result))
+                return _Pieces(classification_pieces(classes.result))
             case _:
                 signature, examples = await self._examples(body)
                 values = await self._service.regress(
                     target, signature, examples, deadline
                 )
-                return _json(regression_text(values.result))
+                return _Pieces(regression_pieces(values.result))
 
     async def _examples(self, body: bytes) -> tuple[str, Any]:
         return await _aside(len(body) > _LARGE_BODY, lambda: read_examples(body))
@@ -267,7 +268,29 @@ def _preflight(request: Request) -> Response:
 
 
 def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status, media_type="application/json")
+    return Response(body, status, media_type=_JSON)
+
+
+class _Pieces(Response):
+    """JSON that is sent in pieces, between which others have their turn."""
+
+    media_type = _JSON
+
+    def __init__(self, pieces: Sequence[bytes]):
+        length = {"Content-Length": str(sum(map(len, pieces)))}
+        super().__init__(headers=length)
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        left = len(self._pieces)
+        for piece in self._pieces:
+            left -= 1
+            body = {"type": "http.response.body", "body": piece}
+            await send({**body, "more_body": left > 0})
+            if left:
+                await asyncio.sleep(0)
 
 
 def _as_json(message: Message) -> bytes:

@@ -8,8 +8,8 @@ decimals never looks like one of integers.
 import base64
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 import numpy as np
 import tensorflow as tf
@@ -22,9 +22,9 @@ from serving.server.failures import invalid
 Outputs = Mapping[str, np.ndarray]
 
 _INDENT = "    "
-# Values that are written before other threads get a turn: a long text has hundreds of
-# thousands of words, and whoever waits meanwhile would wait again at each step.
-_AT_ONCE = 1024
+# Values whose texts are made at once, and characters that are put together: a long
+# text has hundreds of thousands of words, and between two pieces others get a turn.
+_AT_ONCE, _PIECE = 1024, 2**15
 
 
 def is_writable(dtype: int) -> bool:
@@ -39,8 +39,11 @@ def is_writable(dtype: int) -> bool:
     return number or dtype == types_pb2.DT_STRING
 
 
-def predict_text(outputs: Outputs, format: Format) -> bytes:
+def predict_pieces(outputs: Outputs, format: Format) -> list[bytes]:
     r"""The answer to a Predict request, in the format of the question.
+
+    It comes in pieces that are sent one behind the other: to put megabytes together
+    is one step of Python's, for which all other threads would wait.
 
     Args:
         outputs: An array for each output, in the order they are written in.
@@ -52,27 +55,17 @@ def predict_text(outputs: Outputs, format: Format) -> bytes:
             rows are not as many in each.
 
     Example:
-    >>> predict_text({"y": np.array([2.5, 3.0], np.float32)}, "row").decode()
-    '{\n    "predictions": [2.5, 3.0\n    ]\n}'
+    >>> predict_pieces({"y": np.array([2.5, 3.0], np.float32)}, "row")
+    [b'{\n    "predictions": [2.5, 3.0\n    ]\n}']
     """
     if not outputs:
         raise invalid("Cannot convert empty tensor map to JSON")
-    if format == "row":
-        return _rows(outputs).encode()
-    if len(outputs) == 1:
-        [(name, values)] = outputs.items()
-        text = _indented(_nested(name, values, 1), 1)
-    else:
-        nested = {name: _nested(name, of, len(outputs)) for name, of in outputs.items()}
-        parts = [
-            f"{_INDENT * 2}{_quoted(name)}: {_indented(values, 2)}"
-            for name, values in nested.items()
-        ]
-        text = "{\n" + ",\n".join(parts) + f"\n{_INDENT}}}"
-    return f'{{\n{_INDENT}"outputs": {text}\n}}'.encode()
+    return _pieces(_rows(outputs) if format == "row" else _columns(outputs))
 
 
-def classification_text(result: classification_pb2.ClassificationResult) -> bytes:
+def classification_pieces(
+    result: classification_pb2.ClassificationResult,
+) -> list[bytes]:
     """The answer to a Classify request: labels and scores.
 
     Raises:
@@ -80,16 +73,10 @@ def classification_text(result: classification_pb2.ClassificationResult) -> byte
     """
     if not result.classifications:
         raise invalid("Cannot convert empty ClassificationResults to JSON")
-    rows = []
-    for classification in result.classifications:
-        classes = classification.classes
-        scores = _decimals(np.array([one.score for one in classes], np.float32))
-        pairs = zip(classes, scores, strict=True)
-        rows.append(_list(f"[{_quoted(one.label)}, {score}]" for one, score in pairs))
-    return _results(rows)
+    return _pieces(_results(map(_classes, result.classifications)))
 
 
-def regression_text(result: regression_pb2.RegressionResult) -> bytes:
+def regression_pieces(result: regression_pb2.RegressionResult) -> list[bytes]:
     """The answer to a Regress request: a number for each example.
 
     Raises:
@@ -98,36 +85,79 @@ def regression_text(result: regression_pb2.RegressionResult) -> bytes:
     if not result.regressions:
         raise invalid("Cannot convert empty RegressionResults to JSON")
     values = np.array([one.value for one in result.regressions], np.float32)
-    return _results(_decimals(values))
+    return _pieces(_results(_decimals(values)))
 
 
-def _results(rows: Sequence[str]) -> bytes:
-    return f'{{\n{_INDENT}"results": [{", ".join(rows)}\n{_INDENT}]\n}}'.encode()
+def _pieces(parts: Iterable[str]) -> list[bytes]:
+    pieces: list[bytes] = []
+    waiting: list[str] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= _PIECE:
+            pieces.append("".join(waiting).encode())
+            waiting, size = [], 0
+            time.sleep(0)
+    return [*pieces, "".join(waiting).encode()]
 
 
-def _rows(outputs: Outputs) -> str:
+def _classes(classification: classification_pb2.Classifications) -> str:
+    classes = classification.classes
+    scores = _decimals(np.array([one.score for one in classes], np.float32))
+    pairs = zip(classes, scores, strict=True)
+    texts = (f"[{_quoted(one.label)}, {score}]" for one, score in pairs)
+    return f"[{', '.join(texts)}]"
+
+
+def _results(rows: Iterable[str]) -> Iterator[str]:
+    yield f'{{\n{_INDENT}"results": ['
+    for number, text in enumerate(rows):
+        yield f", {text}" if number else text
+    yield f"\n{_INDENT}]\n}}"
+
+
+def _rows(outputs: Outputs) -> Iterator[str]:
     count = _count(outputs)
-    columns = {
-        name: [_flat(part) for part in _nested(name, values, len(outputs))]
-        for name, values in outputs.items()
-    }
-    if len(columns) == 1:
-        [texts] = columns.values()
-        return (
-            f'{{\n{_INDENT}"predictions": [{", ".join(texts)}\n{_INDENT}]\n}}'
-            if count
-            else f'{{\n{_INDENT}"predictions": []\n}}'
+    yield f'{{\n{_INDENT}"predictions": ['
+    if len(outputs) == 1:
+        [(name, values)] = outputs.items()
+        yield from _items(_texts(name, values, 1), values.shape)
+    else:
+        yield from _objects(outputs, count)
+    yield f"\n{_INDENT}]\n}}" if count else "]\n}"
+
+
+def _objects(outputs: Outputs, count: int) -> Iterator[str]:
+    """Rows with a member for each output."""
+    columns = [
+        (
+            f"{',' if number else ''}\n{_INDENT * 3}{_quoted(name)}: ",
+            _texts(name, values, len(outputs)),
+            values.shape[1:],
         )
-    quoted = {name: _quoted(name) for name in columns}
-    objects = []
+        for number, (name, values) in enumerate(outputs.items())
+    ]
     for row in range(count):
-        members = ",\n".join(
-            f"{_INDENT * 3}{quoted[name]}: {texts[row]}"
-            for name, texts in columns.items()
-        )
-        objects.append(f"\n{_INDENT * 2}{{\n{members}\n{_INDENT * 2}}}")
-    end = f"\n{_INDENT}" if objects else ""
-    return f'{{\n{_INDENT}"predictions": [{",".join(objects)}{end}]\n}}'
+        yield f"{',' if row else ''}\n{_INDENT * 2}{{"
+        for name, texts, shape in columns:
+            yield name
+            yield from _flat(texts, shape)
+        yield f"\n{_INDENT * 2}}}"
+
+
+def _columns(outputs: Outputs) -> Iterator[str]:
+    yield f'{{\n{_INDENT}"outputs": '
+    if len(outputs) == 1:
+        [(name, values)] = outputs.items()
+        yield from _lines(_texts(name, values, 1), values.shape, 1)
+    else:
+        for number, (name, values) in enumerate(outputs.items()):
+            texts = _texts(name, values, len(outputs))
+            yield f"{',' if number else '{'}\n{_INDENT * 2}{_quoted(name)}: "
+            yield from _lines(texts, values.shape, 2)
+        yield f"\n{_INDENT}}}"
+    yield "\n}"
 
 
 def _count(outputs: Outputs) -> int:
@@ -144,45 +174,76 @@ def _count(outputs: Outputs) -> int:
     return count or 0
 
 
-def _nested(name: str, values: np.ndarray, outputs: int) -> Any:
-    """The values as texts, in lists as deep as the array."""
+def _texts(name: str, values: np.ndarray, outputs: int) -> Iterator[str]:
+    """Each value's text, made when it is wanted: some at once, in the array's order."""
     # Of the objects and lists around a value: one more if outputs have names.
     depth = 1 + (outputs > 1) + values.ndim
     flat = values.ravel()
-    texts: list[str] = []
-    for start in range(0, max(1, len(flat)), _AT_ONCE):
-        if start:
-            time.sleep(0)
-        texts += _texts(name, flat[start : start + _AT_ONCE], depth)
-    return _in_lists(texts, values.shape)
+    write = _writer(name, values.dtype, depth)
+    starts = range(0, len(flat), _AT_ONCE)
+    return chain.from_iterable(write(flat[at : at + _AT_ONCE]) for at in starts)
 
 
-def _in_lists(texts: list[str], shape: tuple[int, ...]) -> Any:
+def _flat(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
+    """Values, or lists of them, in one line."""
     if not shape:
-        return texts[0]
+        yield next(texts)
+        return
+    yield "["
+    yield from _items(texts, shape)
+    yield "]"
+
+
+def _items(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
+    """The same without the brackets around it."""
     if len(shape) == 1:
-        return texts
-    size = len(texts) // max(1, shape[0])
-    parts = (texts[row * size : (row + 1) * size] for row in range(shape[0]))
-    return [_in_lists(part, shape[1:]) for part in parts]
+        for start in range(0, shape[0], _AT_ONCE):
+            some = islice(texts, min(_AT_ONCE, shape[0] - start))
+            yield f"{', ' if start else ''}{', '.join(some)}"
+        return
+    for number in range(shape[0]):
+        yield ", [" if number else "["
+        yield from _items(texts, shape[1:])
+        yield "]"
 
 
-def _texts(name: str, values: np.ndarray, depth: int) -> list[str]:
-    match values.dtype.kind:
-        case "f" if values.dtype.itemsize >= 4:
-            return _decimals(values)
+def _lines(texts: Iterator[str], shape: tuple[int, ...], depth: int) -> Iterator[str]:
+    """One value a line, as RapidJSON writes lists unless told otherwise."""
+    if not shape:
+        yield next(texts)
+        return
+    if not shape[0]:
+        yield "[]"
+        return
+    line = f"\n{_INDENT * (depth + 1)}"
+    if len(shape) == 1:
+        for start in range(0, shape[0], _AT_ONCE):
+            some = islice(texts, min(_AT_ONCE, shape[0] - start))
+            yield f"{',' if start else '['}{line}{f',{line}'.join(some)}"
+    else:
+        for number in range(shape[0]):
+            yield f"{',' if number else '['}{line}"
+            yield from _lines(texts, shape[1:], depth + 1)
+    yield f"\n{_INDENT * depth}]"
+
+
+def _writer(
+    name: str, dtype: np.dtype, depth: int
+) -> Callable[[np.ndarray], list[str]]:
+    """Writes values of a type."""
+    match dtype.kind:
+        case "f" if dtype.itemsize >= 4:
+            return _decimals
         case "i" | "u":
-            return list(map(str, values.tolist()))
+            return lambda values: list(map(str, values.tolist()))
         case "b":
-            return ["true" if value else "false" for value in values.tolist()]
+            return lambda values: ["true" if one else "false" for one in values]
+        case "O" | "S" if name.endswith("_bytes"):
+            return lambda values: [_base64(one, depth) for one in values.tolist()]
         case "O" | "S":
-            if name.endswith("_bytes"):
-                return [_base64(value, depth) for value in values.tolist()]
-            return [_quoted_bytes(value) for value in values.tolist()]
+            return lambda values: [_quoted_bytes(one) for one in values.tolist()]
         case _:
-            raise invalid(
-                f"Failed to write JSON value for tensor type: {values.dtype.name}"
-            )
+            raise invalid(f"Failed to write JSON value for tensor type: {dtype.name}")
 
 
 def _decimals(values: np.ndarray) -> list[str]:
@@ -215,26 +276,3 @@ def _quoted_bytes(value: bytes) -> str:
 def _base64(value: bytes, depth: int) -> str:
     text = base64.b64encode(value).decode()
     return f'{{\n{_INDENT * (depth + 1)}"b64": "{text}"\n{_INDENT * depth}}}'
-
-
-def _list(texts: Iterable[str]) -> str:
-    texts = list(texts)
-    starts = range(0, len(texts), _AT_ONCE)
-    parts = [", ".join(texts[start : start + _AT_ONCE]) for start in starts]
-    return f"[{', '.join(parts)}]"
-
-
-def _flat(value: Any) -> str:
-    """In one line."""
-    return value if isinstance(value, str) else _list([_flat(part) for part in value])
-
-
-def _indented(value: Any, depth: int) -> str:
-    """One value a line, as RapidJSON writes lists unless told otherwise."""
-    if isinstance(value, str):
-        return value
-    if not value:
-        return "[]"
-    inner = f"\n{_INDENT * (depth + 1)}"
-    texts = (_indented(part, depth + 1) for part in value)
-    return f"[{inner}{f',{inner}'.join(texts)}\n{_INDENT * depth}]"

@@ -17,9 +17,9 @@ from tensorflow_serving.apis import classification_pb2, regression_pb2
 
 from serving.server.contract import json_answers as module
 from serving.server.contract.json_answers import (
-    classification_text,
-    predict_text,
-    regression_text,
+    classification_pieces,
+    predict_pieces,
+    regression_pieces,
 )
 from serving.server.contract.json_text import error_text
 from serving.server.failures import Failure
@@ -107,6 +107,10 @@ def predictions(text):
 
 def results(text):
     return f'{{\n    "results": [{text}\n    ]\n}}'
+
+
+def predict_text(outputs, format):
+    return b"".join(predict_pieces(outputs, format))
 
 
 def refusal(write, *given):
@@ -252,7 +256,7 @@ def test_the_text_of_a_number(dtype, value, text):
 def test_outputs_that_cannot_be_written(outputs, format, message):
     # tensorflow/serving: util/json_tensor_test.cc:976 FromJsonSingleTensorErrors
     # tensorflow/serving: json_tensor_test.cc:1117 FromJsonMultipleNamedTensorsErrors
-    assert message in refusal(predict_text, outputs, format)
+    assert message in refusal(predict_pieces, outputs, format)
 
 
 def test_classes_and_scores():
@@ -266,7 +270,7 @@ def test_classes_and_scores():
         '[["car", 0.2], ["b\\"k", 0.7], ["", Infinity]], [], '
         '[["car", NaN], ["b\\"k", 1.0], ["", 0.0]]'
     )
-    assert classification_text(result).decode() == results(text)
+    assert b"".join(classification_pieces(result)).decode() == results(text)
 
 
 def test_regressed_values():
@@ -275,15 +279,15 @@ def test_regressed_values():
     listed = [regression_pb2.Regression(value=value) for value in values]
     result = regression_pb2.RegressionResult(regressions=listed)
     text = results("0.2, Infinity, 1.0, -Infinity, NaN")
-    assert regression_text(result).decode() == text
+    assert b"".join(regression_pieces(result)).decode() == text
 
 
 def test_results_of_nothing():
     # tensorflow/serving: util/json_tensor_test.cc:1590 JsonFromResultErrors
     nothing = classification_pb2.ClassificationResult()
-    assert "empty ClassificationResults" in refusal(classification_text, nothing)
+    assert "empty ClassificationResults" in refusal(classification_pieces, nothing)
     nothing = regression_pb2.RegressionResult()
-    assert "empty RegressionResults" in refusal(regression_text, nothing)
+    assert "empty RegressionResults" in refusal(regression_pieces, nothing)
 
 
 @pytest.mark.parametrize("message", ['Bad key: "key"', "Bad key: 'key'", "\ud800é"])
@@ -330,7 +334,17 @@ def test_what_is_written_in_turns_is_the_same(monkeypatch):
     formats = ("row", "columnar")
     whole = [predict_text(outputs, format) for format in formats]
     monkeypatch.setattr(module, "_AT_ONCE", 2)
+    monkeypatch.setattr(module, "_PIECE", 10)
     assert [predict_text(outputs, format) for format in formats] == whole
     parsed = json.loads(whole[0])["predictions"]
     assert [row["empty"] for row in parsed] == [[], [], []]
     np.testing.assert_allclose([row["deep"] for row in parsed], outputs["deep"], 1e-6)
+
+
+@pytest.mark.parametrize("format", ["row", "columnar"])
+def test_no_piece_is_large(format):
+    # To join, encode or copy 2 MB is one step of Python's: all other threads wait.
+    words = np.array([[b"a word"] * 100_000], object)
+    pieces = predict_pieces({"a": words, "b": words.T.reshape(1, -1, 1)}, format)
+    assert sum(map(len, pieces)) > 2e6
+    assert max(map(len, pieces)) < 1e5
