@@ -9,7 +9,7 @@ texts that are sent while they are written.
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorflow_serving.apis import get_model_metadata_pb2
 
 from serving.server import metrics
+from serving.server.aside import LARGE_BODY, are_many, aside
 from serving.server.bodies import read_body
 from serving.server.calls import current
 from serving.server.contract.examples import read_examples
@@ -44,9 +45,6 @@ from serving.server.settings import Limits
 from serving.server.streaming.requests import StreamRequest, read_stream
 from serving.server.tokens import Right, Tokens
 
-# Reading or writing more than so many bytes or numbers would keep the others waiting.
-_LARGE_BODY = 2**18
-_MANY_NUMBERS = 2**14
 _JSON = "application/json"
 # With 503, which passes.
 _LATER = {"Retry-After": "1"}
@@ -172,8 +170,8 @@ class RestApi:
                 raise
 
         async def read(version: int, signature: Signature) -> StreamRequest:
-            large = len(body) > _LARGE_BODY
-            return await _aside(large, lambda: read_stream(body, signature))
+            large = len(body) > LARGE_BODY
+            return await aside(large, lambda: read_stream(body, signature))
 
         parts = self._service.stream(target, "REST", read)
         # What cannot be written is refused with a status of its own.
@@ -198,8 +196,8 @@ class RestApi:
         target = question.target
         match question.method:
             case "predict":
-                asked = await _aside(
-                    len(body) > _LARGE_BODY,
+                asked = await aside(
+                    len(body) > LARGE_BODY,
                     lambda: read_predict(
                         body, lambda name: self._service.taken(target, name)
                     ),
@@ -207,11 +205,11 @@ class RestApi:
                 predicted = await self._service.predict(
                     target, asked.signature, asked.inputs, deadline=deadline
                 )
-                numbers = sum(values.size for values in predicted.outputs.values())
+                outputs = predicted.outputs
                 return _Pieces(
-                    await _aside(
-                        numbers > _MANY_NUMBERS,
-                        lambda: predict_pieces(predicted.outputs, asked.format),
+                    await aside(
+                        are_many(outputs),
+                        lambda: predict_pieces(outputs, asked.format),
                     )
                 )
             case "classify":
@@ -228,12 +226,7 @@ class RestApi:
                 return _Pieces(regression_pieces(values.result))
 
     async def _examples(self, body: bytes) -> tuple[str, Any]:
-        return await _aside(len(body) > _LARGE_BODY, lambda: read_examples(body))
-
-
-async def _aside(large: bool, work: Callable[[], Any]) -> Any:
-    """Does what takes long in a thread."""
-    return await asyncio.to_thread(work) if large else work()
+        return await aside(len(body) > LARGE_BODY, lambda: read_examples(body))
 
 
 async def _unless_gone(

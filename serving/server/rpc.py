@@ -27,11 +27,12 @@ from tensorflow_serving.apis import (
 
 from configs.errors import ConfigError
 from configs.side_threads import begin_aside
+from serving.server.aside import are_many, aside
 from serving.server.calls import IdentifiedCalls, Over, current
 from serving.server.connection_limits import ConnectionLimits
 from serving.server.contract.paths import Target
 from serving.server.contract.specs import model_spec, target_of
-from serving.server.contract.tensors import to_array, to_proto
+from serving.server.contract.tensors import to_array, write_proto
 from serving.server.deadlines import Deadline
 from serving.server.error_details import short_details
 from serving.server.failures import Failure, invalid
@@ -83,9 +84,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             response = predict_pb2.PredictResponse(
                 model_spec=model_spec(spec.name, predicted.version, predicted.signature)
             )
-            for name, values in predicted.outputs.items():
-                response.outputs[name].CopyFrom(to_proto(values))
-            return response
+
+            def write() -> predict_pb2.PredictResponse:
+                for name, values in predicted.outputs.items():
+                    write_proto(values, response.outputs[name])
+                return response
+
+            return await aside(are_many(predicted.outputs), write)
 
         return await self._ask(context, "Predict", request.model_spec.name, answer)
 

@@ -11,6 +11,8 @@ from serving.server.failures import invalid
 
 # Values that a message may claim without bringing them.
 _LARGEST_CLAIM = 2**20
+# Values that are written in one step of Python's, during which no other thread runs.
+_AT_ONCE = 2**14
 # Where a message keeps numbers of a type.
 _FIELDS = {
     types_pb2.DT_FLOAT: "float_val",
@@ -69,20 +71,36 @@ def _strings(proto: tensor_pb2.TensorProto, shape: list[int]) -> np.ndarray:
 
 
 def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
-    """Writes an array the way TF Serving does: in fields, which clients read.
+    """Writes an array; see `write_proto`.
 
     Example:
     >>> to_proto(np.array([2.5], np.float32)).float_val
     [2.5]
     """
+    proto = tensor_pb2.TensorProto()
+    write_proto(array, proto)
+    return proto
+
+
+def write_proto(array: np.ndarray, proto: tensor_pb2.TensorProto) -> None:
+    """Writes an array the way TF Serving does: in fields, which clients read.
+
+    Args:
+        array: Of any type.
+        proto: An empty message, such as that of an answer's output: one that is copied
+            into its place takes twice as long.
+    """
     dtype = tf.as_dtype(array.dtype).as_datatype_enum
     if array.dtype.kind in "OS":
         dtype = types_pb2.DT_STRING
-    proto = tensor_pb2.TensorProto(dtype=dtype)
-    for size in array.shape:
-        proto.tensor_shape.dim.add(size=size)
     field = _FIELDS.get(dtype)
     if field is None:  # half-precision numbers, as bits
-        return tf.make_tensor_proto(array)
-    getattr(proto, field).extend(array.ravel().tolist())
-    return proto
+        proto.CopyFrom(tf.make_tensor_proto(array))
+        return
+    proto.dtype = dtype
+    proto.tensor_shape.SetInParent()  # of a tensor without dimensions, too
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    values, flat = getattr(proto, field), array.ravel()
+    for start in range(0, len(flat), _AT_ONCE):
+        values.extend(flat[start : start + _AT_ONCE].tolist())

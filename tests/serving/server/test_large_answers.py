@@ -1,0 +1,77 @@
+"""An answer of many values keeps nobody waiting, at either door.
+
+Its values are written in a thread, not where all connections are served; over REST it
+leaves in pieces, for a connection takes what is sent at once into a buffer.
+"""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from tensorflow_serving.apis import predict_pb2
+
+from serving.server import rest, rpc
+from serving.server.contract.tensors import to_proto
+from tests.serving.server.conftest import NAME
+
+VALUES = np.arange(100_000, dtype=np.float32)[None]
+FEW = VALUES[:, :2]
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Names of the threads that wrote values."""
+    names = []
+    for module, name in ((rest, "predict_pieces"), (rpc, "write_proto")):
+        write = getattr(module, name)
+
+        def writing(*given, write=write):
+            names.append(threading.current_thread().name)
+            return write(*given)
+
+        monkeypatch.setattr(module, name, writing)
+    return names
+
+
+def ask_rest(server, values):
+    body = json.dumps({"inputs": values.tolist()})
+    path = f"/v1/models/{NAME}:predict"
+    status, headers, answer = server.send("POST", path, body)
+    assert status == 200
+    assert int(headers["content-length"]) == len(answer)
+    return json.loads(answer)["outputs"]
+
+
+def ask_rpc(server, values):
+    request = predict_pb2.PredictRequest(output_filter=["y"])
+    request.model_spec.name = NAME
+    request.inputs["x"].CopyFrom(to_proto(values))
+    found = server.prediction.Predict(request, 30).outputs["y"].float_val
+    return np.reshape(found, values.shape)
+
+
+@pytest.mark.parametrize("ask", [ask_rest, ask_rpc])
+def test_many_values_are_written_aside(server, threads, ask):
+    np.testing.assert_array_equal(ask(server, FEW), FEW / 2 + 2)
+    np.testing.assert_array_equal(ask(server, VALUES), VALUES / 2 + 2)
+    few, many = threads
+    assert few == "server"
+    assert many != "server"
+
+
+def test_an_answer_of_many_values_leaves_in_pieces(server, monkeypatch):
+    sizes = []
+    respond = rest._Pieces.__call__
+
+    async def responding(self, scope, receive, send):
+        async def sending(message):
+            sizes.append(len(message.get("body", b"")))
+            await send(message)
+
+        await respond(self, scope, receive, sending)
+
+    monkeypatch.setattr(rest._Pieces, "__call__", responding)
+    np.testing.assert_array_equal(ask_rest(server, VALUES), VALUES / 2 + 2)
+    assert sum(sizes) > 1e6
+    assert max(sizes) < 1e5
