@@ -2,9 +2,10 @@
 
 `transbeam serve` on one core; on the other one good clients, who ask a short text of
 READER and have one streamed by WRITER at a rate each, and attackers, in a process of
-their own. First nobody attacks; then each attack is done alone, so that one sees what
-it costs; then all of them for as long as is said. READER and WRITER are folders above
-a SavedModel's versions: a tagger and a causal model. Linux, with two cores at least.
+their own. First each attack is done alone, in rounds that begin with nobody's, so that
+one sees what it costs; then nobody attacks for a while, and then all for as long as is
+said. READER and WRITER are folders above a SavedModel's versions: a tagger and a causal
+model. Linux, with two cores at least.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +24,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench.attacks.good import Good, GoodClients
-from bench.pairs import heading, row
+from bench.pairs import heading, row, spread
 
 SECONDS = 20.0  # that an attack is watched alone
+TIMES = "p50", "p99"
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def main() -> None:
     parser.add_argument("writer", type=Path)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each alone")
+    parser.add_argument("--rounds", type=int, default=3, help="of each alone")
     parser.add_argument("--rate", type=float, default=20, help="good ones a second")
     parser.add_argument("--attacks", nargs="+", help="these alone")
     arguments = parser.parse_args()
@@ -58,20 +62,24 @@ def main() -> None:
 
         known = {attack.__name__: seconds for attack, seconds in RATES.items()}
         chosen = arguments.attacks or list(known)
+        alone = [(name,) for name in chosen]
         watch = Watch(at, arguments.rate)
         watch.during([], arguments.seconds)  # gets warm
-        quiet = watch.during([], 60 * arguments.minutes / 5)
-        print(
-            heading("attack", "every", "became", "lost", "p50", "p99", "of quiet", "MB")
-        )
+        print(heading("attack", "every", "became", "lost", *TIMES, "of quiet", "MB"))
+        rounds = [
+            {name: watch.during(name, arguments.seconds) for name in ((), *alone)}
+            for _ in range(arguments.rounds)
+        ]
+        quiet = [found[()] for found in rounds]
         print(line("none", "", quiet, quiet))
-        for name in chosen:
-            found = watch.during([name], arguments.seconds)
+        for (name,) in alone:
+            found = [one[name,] for one in rounds]
             print(line(name, f"{known[name]:g} s", found, quiet), flush=True)
-        together = watch.during(chosen, 60 * arguments.minutes)
-        print(line(f"all, {arguments.minutes:g} min", "as above", together, quiet))
-        after = watch.during([], arguments.seconds)
-        print(line("none again", "", after, quiet))
+        longer = [watch.during((), 60 * arguments.minutes / 5)]
+        print(line("none, for longer", "", longer, longer), flush=True)
+        together = [watch.during(chosen, 60 * arguments.minutes)]
+        print(line(f"all, {arguments.minutes:g} min", "as above", together, longer))
+        print(line("none again", "", [watch.during((), arguments.seconds)], longer))
     print(
         f"\nPython {platform.python_version()}, tensorflow {version('tensorflow')}, "
         f"uvicorn {version('uvicorn')}, grpcio {version('grpcio')}; "
@@ -79,19 +87,27 @@ def main() -> None:
     )
 
 
-def line(name: str, every: str, found: Found, quiet: Found) -> str:
-    """A row of the table."""
-    p50, p99 = (found.good.percentile(share) for share in (50, 99))
+def line(name: str, every: str, found: Sequence[Found], quiet: Sequence[Found]) -> str:
+    """A row of the table: of rounds, each beside its quiet."""
+    became: dict[str, Counter[str]] = {}
+    for one in found:
+        for attack, of in one.became.items():
+            became.setdefault(attack, Counter()).update(of)
     told = {
         attack: " ".join(f"{what} {count:,}" for what, count in sorted(of.items()))
-        for attack, of in found.became.items()
+        for attack, of in became.items()
     }
-    one = len(told) == 1
-    became = "; ".join(what if one else f"{of} {what}" for of, what in told.items())
-    lost = f"{found.good.lost:,} of {found.good.asked:,}"
-    ratio = p99 / quiet.good.percentile(99)
-    cells = f"{p50:.1f} ms", f"{p99:.1f} ms", f"{ratio:.2f}x", f"{found.megabytes:,.0f}"
-    return row(name, every, became, lost, *cells)
+    alone = len(told) == 1
+    words = "; ".join(what if alone else f"{of} {what}" for of, what in told.items())
+    goods = [one.good for one in found]
+    lost = f"{sum(g.lost for g in goods):,} of {sum(g.asked for g in goods):,}"
+    p50, p99 = ([good.percentile(share) for good in goods] for share in (50, 99))
+    ratios = [
+        good / one.good.percentile(99) for good, one in zip(p99, quiet, strict=True)
+    ]
+    times = [spread(of, ".1f", " ms") for of in (p50, p99)]
+    megabytes = f"{max(one.megabytes for one in found):,.0f}"
+    return row(name, every, words, lost, *times, spread(ratios, ".2f", "x"), megabytes)
 
 
 class Watch:

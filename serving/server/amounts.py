@@ -24,7 +24,7 @@ def check_amounts(inputs: Arrays, limits: Limits) -> None:
     Raises:
         Failure: There is more than that.
     """
-    _check_rows(rows_in(inputs), limits)
+    check_rows(rows_in(inputs), limits)
     texts = (
         text
         for name, values in inputs.items()
@@ -36,7 +36,7 @@ def check_amounts(inputs: Arrays, limits: Limits) -> None:
 
 def check_examples(serialized: np.ndarray, limits: Limits) -> None:
     """The same for serialized `tf.train.Example`s (N,), by their features."""
-    _check_rows(len(serialized), limits)
+    check_rows(len(serialized), limits)
     if sum(map(len, serialized)) > limits.text_bytes:  # else there is no need to look
         _check_text(sum(map(len, _texts_of(serialized))), limits)
 
@@ -49,7 +49,12 @@ def _texts_of(serialized: np.ndarray) -> Iterable[bytes]:
                 yield from feature.bytes_list.value
 
 
-def _check_rows(rows: int, limits: Limits) -> None:
+def check_rows(rows: int, limits: Limits) -> None:
+    """Refuses so many rows, if they are too many.
+
+    Raises:
+        Failure: They are.
+    """
     if rows > limits.rows:
         raise _too_much(
             "rows",

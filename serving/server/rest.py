@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorflow_serving.apis import get_model_metadata_pb2
 
 from serving.server import metrics
+from serving.server.amounts import check_rows
 from serving.server.aside import LARGE_BODY, are_many, aside
 from serving.server.bodies import read_body
 from serving.server.calls import current
@@ -199,7 +200,9 @@ class RestApi:
                 asked = await aside(
                     len(body) > LARGE_BODY,
                     lambda: read_predict(
-                        body, lambda name: self._service.taken(target, name)
+                        body,
+                        lambda name: self._service.taken(target, name),
+                        lambda rows: check_rows(rows, self._limits),
                     ),
                 )
                 predicted = await self._service.predict(
@@ -245,8 +248,11 @@ async def _unless_gone(
             raise _gone()
         return working.result()
     finally:
-        working.cancel()
         leaving.cancel()
+        if not working.done():
+            working.cancel()
+            # It is counted as given up when nothing of it waits to be run anymore.
+            await asyncio.wait({working})
 
 
 def _gone() -> Failure:

@@ -48,12 +48,17 @@ class PredictBody:
     inputs: dict[str, np.ndarray]
 
 
-def read_predict(body: bytes, taken_by: Callable[[str], Taken]) -> PredictBody:
+def read_predict(
+    body: bytes,
+    taken_by: Callable[[str], Taken],
+    check_rows: Callable[[int], None] = lambda rows: None,
+) -> PredictBody:
     """Reads the body of a Predict request.
 
     Args:
         body: JSON.
         taken_by: What a signature takes, by its name.
+        check_rows: Refuses too many rows, before each of them is looked at.
 
     Raises:
         Failure: It is no such request, or does not fit the signature.
@@ -71,7 +76,8 @@ def read_predict(body: bytes, taken_by: Callable[[str], Taken]) -> PredictBody:
             "of 'inputs' or 'instances' keys to exist "
         )
     if "instances" in document:
-        return PredictBody(signature, "row", _rows(document, taken))
+        inputs = _rows(document, taken, check_rows)
+        return PredictBody(signature, "row", inputs)
     if "inputs" in document:
         return PredictBody(signature, "columnar", _columns(document["inputs"], taken))
     raise invalid("Missing 'inputs' or 'instances' key")
@@ -93,7 +99,9 @@ def signature_name(document: Mapping[str, Any]) -> str:
     return name
 
 
-def _rows(document: Mapping[str, Any], taken: Taken) -> dict[str, np.ndarray]:
+def _rows(
+    document: Mapping[str, Any], taken: Taken, check_rows: Callable[[int], None]
+) -> dict[str, np.ndarray]:
     dtypes = taken.dtypes
     instances = document["instances"]
     if not isinstance(instances, list):
@@ -102,6 +110,7 @@ def _rows(document: Mapping[str, Any], taken: Taken) -> dict[str, np.ndarray]:
         )
     if not instances:
         raise invalid(f"JSON Value: {shown(document)} No values in 'instances' array")
+    check_rows(len(instances))
     if len(dtypes) > 1 and not isinstance(instances[0], dict):
         raise invalid(
             "instances is a plain list, but expecting list of objects as multiple "

@@ -7,7 +7,6 @@ Python function does.
 """
 
 import math
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from serving.server.failures import Failure, from_number, invalid
 from serving.server.models.graph_errors import plain_message
 from serving.server.models.rows import Arrays
 from serving.server.models.signature import Signature
+from serving.server.yielding import yield_to_others
 
 # TensorFlow prepares each set of inputs and outputs once and keeps it. A client can ask
 # for any of the outputs, so beyond these all are computed and the others left out.
@@ -35,9 +35,8 @@ _PREPARED = 64
 # request would wait behind each of its operations; the system divides its processors
 # between threads more fairly.
 _ASIDE = "transbeam-aside"
-# What TensorFlow calls these threads, and by how much they yield to the others: they
-# have a quarter of a processor that is wanted by both.
-_NAME_OF_ASIDE, _NICE = "tf_Compute1", 5
+# What TensorFlow calls these threads.
+_NAME_OF_ASIDE = "tf_Compute1"
 
 _v1: Any = tf.compat.v1
 
@@ -89,7 +88,7 @@ class Servable:
             raise from_number(error.error_code, plain_message(error.message)) from None
         except Exception as error:  # whatever a damaged file makes of the loader
             raise invalid(f"{type(error).__name__}: {error}") from None
-        _yield_to_others()
+        _let_aside_yield()
         self.signatures = {
             name: Signature(name, definition)
             for name, definition in sorted(loaded.signature_def.items())
@@ -199,13 +198,12 @@ class Servable:
         self._session = self._graph = None
 
 
-def _yield_to_others() -> None:
+def _let_aside_yield() -> None:
     """Lets the threads for what takes long have less of a processor, where it can."""
     with suppress(OSError):
-        nice = min(19, os.getpriority(os.PRIO_PROCESS, os.getpid()) + _NICE)
         for thread in Path("/proc/self/task").iterdir():
             if (thread / "comm").read_text().strip() == _NAME_OF_ASIDE:
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
+                yield_to_others(int(thread.name))
 
 
 @contextmanager

@@ -5,6 +5,8 @@ leaves in pieces, for a connection takes what is sent at once into a buffer.
 """
 
 import json
+import os
+import sys
 import threading
 
 import numpy as np
@@ -21,17 +23,19 @@ FEW = VALUES[:, :2]
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Names of the threads that wrote values."""
-    names = []
+    """Names of the threads that wrote values, and by how much they yield to others."""
+    found = []
     for module, name in ((rest, "predict_pieces"), (rpc, "write_proto")):
         write = getattr(module, name)
 
         def writing(*given, write=write):
-            names.append(threading.current_thread().name)
+            thread = threading.get_native_id() if sys.platform == "linux" else 0
+            nice = os.getpriority(os.PRIO_PROCESS, thread)
+            found.append((threading.current_thread().name, nice))
             return write(*given)
 
         monkeypatch.setattr(module, name, writing)
-    return names
+    return found
 
 
 def ask_rest(server, values):
@@ -55,9 +59,11 @@ def ask_rpc(server, values):
 def test_many_values_are_written_aside(server, threads, ask):
     np.testing.assert_array_equal(ask(server, FEW), FEW / 2 + 2)
     np.testing.assert_array_equal(ask(server, VALUES), VALUES / 2 + 2)
-    few, many = threads
+    (few, before), (many, after) = threads
     assert few == "server"
     assert many != "server"
+    if sys.platform == "linux":
+        assert after == min(19, before + 5)
 
 
 def test_an_answer_of_many_values_leaves_in_pieces(server, monkeypatch):
