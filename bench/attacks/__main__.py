@@ -105,9 +105,18 @@ def line(name: str, every: str, found: Sequence[Found], quiet: Sequence[Found]) 
     ratios = [
         good / one.good.percentile(99) for good, one in zip(p99, quiet, strict=True)
     ]
-    times = [spread(of, ".1f", " ms") for of in (p50, p99)]
+    times = [_of_rounds(of, ".1f", " ms") for of in (p50, p99)]
     megabytes = f"{max(one.megabytes for one in found):,.0f}"
-    return row(name, every, words, lost, *times, spread(ratios, ".2f", "x"), megabytes)
+    return row(
+        name, every, words, lost, *times, _of_rounds(ratios, ".2f", "x"), megabytes
+    )
+
+
+def _of_rounds(values: Sequence[float], form: str, unit: str) -> str:
+    """The median and the range; of one round, what it was."""
+    if len(values) > 1:
+        return spread(values, form, unit)
+    return f"{values[0]:{form}}{unit}"
 
 
 class Watch:
