@@ -29,6 +29,7 @@ from tensorflow_serving.apis import (
 _GOLDEN = (5**0.5 - 1) / 2
 PATIENCE = 40.0  # seconds that a connection is watched
 CLOSED = "closed"
+_LETTING_GO = 2.0  # seconds until one that is told to stop has told what it got
 
 
 @dataclass(frozen=True)
@@ -269,6 +270,7 @@ class Attackers:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._under_way: set[threading.Thread] = set()
         for number, attack in enumerate(self.attacks):
             self.became[attack.__name__] = Counter()
             # Attackers do not wait for each other: no two begin at the same moment.
@@ -280,17 +282,21 @@ class Attackers:
             thread.start()
 
     def close(self) -> None:
-        """Stops them."""
+        """Stops them; those that hold something let it go."""
         self._stop.set()
         for thread in self._threads:
             thread.join(PATIENCE)
+        for thread in list(self._under_way):
+            thread.join(_LETTING_GO)
 
     def _again(self, attack: Attack, wait: float) -> None:
         """One after the other in time, whether the one before has ended or not."""
         due = time.monotonic() + wait
         while not self._stop.wait(max(0.0, due - time.monotonic())):
             due += RATES[attack]
-            threading.Thread(target=self._once, args=(attack,), daemon=True).start()
+            thread = threading.Thread(target=self._once, args=(attack,), daemon=True)
+            self._under_way.add(thread)
+            thread.start()
 
     def _once(self, attack: Attack) -> None:
         try:
@@ -298,3 +304,4 @@ class Attackers:
         except OSError as error:
             found = type(error).__name__
         self.became[attack.__name__][found] += 1
+        self._under_way.discard(threading.current_thread())
