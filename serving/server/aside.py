@@ -1,10 +1,8 @@
 """Work that takes long leaves the event loop, in which everybody else is answered."""
 
 import asyncio
-import contextvars
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from serving.server.models.rows import Arrays
@@ -15,10 +13,6 @@ LARGE_BODY = 2**15
 _MANY_NUMBERS = 2**14
 
 _Done = TypeVar("_Done")
-
-_threads = ThreadPoolExecutor(
-    4, "aside", lambda: yield_to_others(threading.get_native_id())
-)
 
 
 def are_many(outputs: Arrays) -> bool:
@@ -37,8 +31,11 @@ async def aside(large: bool, work: Callable[[], _Done]) -> _Done:
         large: Whether it does.
         work: What to do.
     """
-    if not large:
+
+    def yielding() -> _Done:
+        yield_to_others(threading.get_native_id())
         return work()
-    context = contextvars.copy_context()
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_threads, context.run, work)
+
+    # The loop's own threads, which end with it: a thread that stayed would make the
+    # end of a command an abrupt one.
+    return await asyncio.to_thread(yielding) if large else work()
