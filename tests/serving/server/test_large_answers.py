@@ -15,7 +15,7 @@ from tensorflow_serving.apis import predict_pb2
 
 from serving.server import rest, rpc
 from serving.server.contract.tensors import to_proto
-from tests.serving.server.conftest import NAME
+from tests.serving.server.conftest import NAME, running, settings_for
 
 VALUES = np.arange(100_000, dtype=np.float32)[None]
 FEW = VALUES[:, :2]
@@ -23,7 +23,7 @@ FEW = VALUES[:, :2]
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Names of the threads that wrote values, and by how much they yield to others."""
+    """Threads that wrote values, and by how much they yield to others."""
     found = []
     for module, name in ((rest, "predict_pieces"), (rpc, "write_proto")):
         write = getattr(module, name)
@@ -31,7 +31,7 @@ def threads(monkeypatch):
         def writing(*given, write=write):
             thread = threading.get_native_id() if sys.platform == "linux" else 0
             nice = os.getpriority(os.PRIO_PROCESS, thread)
-            found.append((threading.current_thread().name, nice))
+            found.append((threading.current_thread(), nice))
             return write(*given)
 
         monkeypatch.setattr(module, name, writing)
@@ -60,8 +60,8 @@ def test_many_values_are_written_aside(server, threads, ask):
     np.testing.assert_array_equal(ask(server, FEW), FEW / 2 + 2)
     np.testing.assert_array_equal(ask(server, VALUES), VALUES / 2 + 2)
     (few, before), (many, after) = threads
-    assert few == "server"
-    assert many != "server"
+    assert few.name == "server"
+    assert many is not few
     if sys.platform == "linux":
         assert after == min(19, before + 5)
 
@@ -81,3 +81,11 @@ def test_an_answer_of_many_values_leaves_in_pieces(server, monkeypatch):
     np.testing.assert_array_equal(ask_rest(server, VALUES), VALUES / 2 + 2)
     assert sum(sizes) > 1e6
     assert max(sizes) < 1e5
+
+
+def test_threads_for_large_answers_end_with_their_server(half_plus_two, threads):
+    # A command that Ctrl-C ends does so at once if there are threads to wait for.
+    with running(settings_for(half_plus_two)) as client:
+        ask_rest(client, VALUES)
+        ask_rpc(client, VALUES)
+    assert [thread.is_alive() for thread, _ in threads] == [False, False]
