@@ -35,7 +35,7 @@ _PREPARED = 64
 # request would wait behind each of its operations; the system divides its processors
 # between threads more fairly.
 _ASIDE = "transbeam-aside"
-# What TensorFlow calls these threads.
+# Name of these threads, as TensorFlow gives it.
 _NAME_OF_ASIDE = "tf_Compute1"
 
 _v1: Any = tf.compat.v1
