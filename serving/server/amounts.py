@@ -50,10 +50,14 @@ def _texts_of(serialized: np.ndarray) -> Iterable[bytes]:
 
 
 def check_rows(rows: int, limits: Limits) -> None:
-    """Refuses so many rows, if they are too many.
+    """Refuses more rows than one request may have.
+
+    Args:
+        rows: Of a request.
+        limits: What a client may ask.
 
     Raises:
-        Failure: They are.
+        Failure: There are more.
     """
     if rows > limits.rows:
         raise _too_much(

@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 import pytest
+from grpc import StatusCode
 from tensorflow.core.framework import types_pb2 as t
 
 from serving.server.contract.json_requests import Taken, read_predict
@@ -386,3 +387,12 @@ def test_a_long_value_is_cut_in_messages():
 def test_a_deep_value_is_cut_in_messages():
     text = f'{{"signature_name": {"[" * 400}{"]" * 400}}}'
     assert "not formatted correctly" in refusal(text, INT).message
+
+
+def test_rows_are_counted_before_they_are_looked_at():
+    def check(rows):
+        raise Failure(StatusCode.INVALID_ARGUMENT, f"{rows} rows")
+
+    body = b'{"instances": ["no number", 2]}'
+    with pytest.raises(Failure, match="2 rows"):
+        read_predict(body, lambda signature: Taken(FLOAT), check)
