@@ -237,7 +237,9 @@ def _writer(
         case "i" | "u":
             return lambda values: list(map(str, values.tolist()))
         case "b":
-            return lambda values: ["true" if one else "false" for one in values]
+            return lambda values: [
+                "true" if one else "false" for one in values.tolist()
+            ]
         case "O" | "S" if name.endswith("_bytes"):
             return lambda values: [_base64(one, depth) for one in values.tolist()]
         case "O" | "S":
