@@ -49,10 +49,16 @@ class DataConfig:
         "How the shards are compressed.", default="none"
     )
     maximum_quarantine_fraction: float = option(
-        "The job stops when more than this share of the input is quarantined.",
+        "The job stops when more than this share of the input cannot be used: of the "
+        "documents or of the bytes of source, whichever share is larger.",
         default=0.01,
         minimum=0.0,
         maximum=1.0,
+    )
+    accept_incomplete_files: bool = option(
+        "Use what there is of a file that ends before its end mark, or is so damaged "
+        "that it is open what of it is right. Otherwise such a file stops the job.",
+        default=False,
     )
 
     def __post_init__(self) -> None:

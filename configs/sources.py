@@ -17,7 +17,7 @@ _ENCODING = (
 
 @dataclass(frozen=True, kw_only=True)
 class TextSource:
-    """Plain text files, also compressed (.gz, .bz2, .zst)."""
+    """Plain text files, also compressed (.gz, .bz2, .xz, .zst)."""
 
     kind: Literal["text"] = "text"
     path: str = option("Glob of the files, such as `corpus/**/*.txt`.")

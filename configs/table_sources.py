@@ -9,7 +9,7 @@ from configs.errors import ConfigError
 from configs.fields import option
 from configs.templates import template_fields
 
-_PATH = "Glob of the files; `.gz`, `.bz2` and `.zst` are unpacked while reading."
+_PATH = "Glob of the files; `.gz`, `.bz2`, `.xz` and `.zst` are unpacked while reading."
 _ENCODING = (
     "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
     "as a byte order mark says, else UTF-8, else Windows-1252."

@@ -1,13 +1,17 @@
-"""The books of a job: every document read is used, filtered or in quarantine."""
+"""The books of a job: every document read is used, filtered or in quarantine.
+
+So is every byte of source, or it could not be read.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from configs.errors import DataError
 from configs.run import RunConfig
 from pipeline.deduplication.verdicts import EXACT, NEAR, REASONS
+from pipeline.source_bytes import UnreadFile, unread_files
 from pipeline.states import read_states
 
 LEFT_OUT = "left out by the weight of its source"
@@ -17,7 +21,8 @@ def counts_of(folder: Path) -> dict[str, Any]:
     """The counts of a job so far, from the markers its steps have left.
 
     `read` is what came in. When the job is done it equals documents + filtered +
-    quarantined, summed over splits and reasons.
+    quarantined, summed over splits and reasons; and the bytes of source equal the sum
+    of the others in `bytes`.
     """
     prepared = list(read_states(folder, "documents"))
     built = list(read_states(folder, "records"))
@@ -39,8 +44,23 @@ def counts_of(folder: Path) -> dict[str, Any]:
         "documents": dict(sorted(_sum(state["documents"] for state in built).items())),
         "filtered": _sorted(filtered),
         "quarantined": _sorted(quarantined),
+        "bytes": _bytes(prepared, built),
         "characters": sum(p["size"] for state in prepared for p in state["parts"]),
         **_by_split(built),
+    }
+
+
+def _bytes(
+    prepared: Iterable[Mapping[str, Any]], built: Iterable[Mapping[str, Any]]
+) -> dict[str, int]:
+    """Bytes of source by what became of them so far."""
+    of_units = _sum(state["bytes"] for state in prepared)
+    of_parts = sum(p["source_bytes"] for state in prepared for p in state["parts"])
+    total = of_units + _sum(state["bytes"] for state in built)
+    fates = ("used", "filtered", "quarantined", "unread")
+    return {
+        "source": of_units.total() + of_parts,
+        **{fate: total[fate] for fate in fates},
     }
 
 
@@ -60,50 +80,120 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     """Stops a job early, most of whose input cannot be used.
 
     Raises:
-        DataError: More than the configured share was quarantined, or nothing is left
-            for training, or of a validation source.
+        DataError: A file is not whole, more than the configured share cannot be used,
+            or nothing is left for training, or of a validation source.
     """
     check_quarantine(config, folder)
     prepared = list(read_states(folder, "documents"))
     documents = _sum(state["documents"] for state in prepared)
     if not documents["train"]:
-        counts = counts_of(folder)
         raise DataError(
-            f"data: no document is left for training: {counts['read']} read, "
-            f"filtered {counts['filtered']}, quarantined {counts['quarantined']}, "
-            f"validation {documents['validation']}. Mend the corpus or the rules of "
-            "data.cleaning"
+            f"data: no document is left for training: {told(counts_of(folder))}, "
+            f"{documents['validation']} for validation. Mend the corpus or the rules "
+            "of data.cleaning"
         )
     if config.data.validation_source and not documents["validation"]:
-        counts = counts_of(folder)
         raise DataError(
-            "data.validation_source: no document of it is left: with those of "
-            f"data.source {counts['read']} read, filtered {counts['filtered']}, "
-            f"quarantined {counts['quarantined']}. Mend its files or the rules of "
+            "data.validation_source: no document of it is left. With those of "
+            f"data.source: {told(counts_of(folder))}. Mend its files or the rules of "
             "data.cleaning"
         )
+
+
+def told(counts: Mapping[str, Any]) -> str:
+    """What was read and not used, for people.
+
+    Example:
+    >>> told({"read": 9, "filtered": {"empty": 2}, "quarantined": {}})
+    '9 documents read, 2 filtered (2 × empty), 0 quarantined'
+    """
+    parts = [f"{counts['read']:,} documents read"]
+    for fate in ("filtered", "quarantined"):
+        reasons = ", ".join(f"{n:,} × {reason}" for reason, n in counts[fate].items())
+        number = sum(counts[fate].values())
+        parts.append(f"{number:,} {fate}" + (f" ({reasons})" if reasons else ""))
+    return ", ".join(parts)
 
 
 def check_quarantine(config: RunConfig, folder: Path) -> None:
     """Stops a job that would quietly leave much of its input out.
 
     Raises:
-        DataError: More than the configured share was quarantined.
+        DataError: A file is not whole, or more than the configured share of the
+            documents or of the bytes cannot be used.
     """
+    files = unread_files(read_states(folder, "documents"))
+    if not config.data.accept_incomplete_files:
+        check_whole(files)
     counts = counts_of(folder)
     quarantined = sum(counts["quarantined"].values())
+    bytes_ = counts["bytes"]
+    lost = bytes_["quarantined"] + bytes_["unread"]
     allowed = config.data.maximum_quarantine_fraction
-    if quarantined > allowed * counts["read"]:
-        reasons = ", ".join(f"{n} × {r}" for r, n in counts["quarantined"].items())
-        raise DataError(
-            f"data: {quarantined} of {counts['read']} documents could not be used "
-            f"({reasons}); data.maximum_quarantine_fraction allows {allowed:g}. "
-            f"See {folder / 'quarantine'}, mend the corpus or raise the limit"
+    reasons = ", ".join(f"{n:,} × {r}" for r, n in counts["quarantined"].items())
+    share, what = max(
+        _share(quarantined, counts["read"], "documents"),
+        _share(lost, bytes_["source"], "bytes of source"),
+    )
+    if share <= allowed:
+        return
+    unread = f". Not read: {named(files)}" if files else ""
+    raise DataError(
+        f"data: {what} could not be used ({reasons}); "
+        f"data.maximum_quarantine_fraction allows {allowed:g}{unread}. "
+        f"See {folder / 'quarantine'}, mend the corpus or raise the limit"
+    )
+
+
+def _share(part: int, whole: int, of: str) -> tuple[float, str]:
+    return part / max(whole, 1), f"{part:,} of {whole:,} {of}"
+
+
+def named(files: Sequence[UnreadFile], most: int = 5) -> str:
+    """The files that were not read as a whole, for people.
+
+    Example:
+    >>> named([UnreadFile("a.parquet", 2_000, unread=1_500)])
+    '1,500 of 2,000 bytes of a.parquet'
+    """
+    ordered = sorted(files, key=lambda file: -file.unread)
+    shown = [f"{f.unread:,} of {f.size:,} bytes of {f.name}" for f in ordered[:most]]
+    more = len(files) - most
+    return ", ".join(shown) + (f" and {more:,} files more" if more > 0 else "")
+
+
+def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:
+    """Stops where a file has lost, or got wrong, an amount that nobody knows.
+
+    Raises:
+        DataError: There is one; it and some others are named.
+    """
+    doubtful = [file for file in files if file.doubtful]
+    if not doubtful:
+        return
+    shown = [_doubt(file) for file in doubtful[:most]]
+    if len(doubtful) > most:
+        shown.append(f"and {len(doubtful) - most:,} files more are not whole either")
+    raise DataError(
+        f"data.source: {'; '.join(shown)}. Get the files again or take them out of the "
+        "corpus; data.accept_incomplete_files=true uses what there is of them"
+    )
+
+
+def _doubt(file: UnreadFile) -> str:
+    if any(reason.startswith("truncated") for reason in file.reasons):
+        return (
+            f"{file.name} ends after {file.size:,} bytes, {file.documents:,} "
+            "documents; the rest is not in the file"
         )
+    return (
+        f"{file.name} is damaged ({', '.join(file.reasons)}): what was read of it, "
+        f"{file.documents:,} documents, may be wrong"
+    )
 
 
 def check_balance(counts: Mapping[str, Any]) -> None:
-    """Makes sure that no document was lost on the way.
+    """Makes sure that no document and no byte was lost on the way.
 
     Raises:
         RuntimeError: The counts do not add up: a bug.
@@ -112,6 +202,9 @@ def check_balance(counts: Mapping[str, Any]) -> None:
     accounted = sum(sum(counts[kind].values()) for kind in kinds)
     if accounted != counts["read"]:
         raise RuntimeError(f"{counts['read']} documents read, {accounted} in the books")
+    source, *fates = counts["bytes"].values()
+    if sum(fates) != source:
+        raise RuntimeError(f"{source} bytes of source, {sum(fates)} in the books")
 
 
 def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:

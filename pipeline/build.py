@@ -21,6 +21,7 @@ from pipeline.prepare import write_quarantine
 from pipeline.provenance import write_provenance
 from pipeline.records import Records
 from pipeline.shard_writer import write_shard
+from pipeline.source_bytes import shared_out
 from pipeline.states import Part, is_done, mark_done
 from pipeline.statistics import TOKEN_IDS, Statistics
 from pipeline.tokenizers.interface import Tokenizer
@@ -34,6 +35,7 @@ class Built:
     documents: dict[str, int] = field(default_factory=dict)
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     left_out: int = 0
+    bytes: dict[str, int] = field(default_factory=dict)
     filtered: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
 
@@ -46,6 +48,7 @@ def build_part(
         return
     built = Built()
     quarantine: list[Rejected] = []
+    num_unused_bytes = 0
     kept = kept_documents(folder, part, config)
     built.left_out = kept.left_out
     for split, batch in kept.splits.items():
@@ -56,7 +59,8 @@ def build_part(
             bucket = batch if len(rows) == len(batch) else batch.take(rows)
             records = make_records(bucket, tokenizer, one, split)
             refused += _entries(bucket, records.rejected)
-            unused += _entries(bucket, records.filtered)
+            nowhere = _without_record(records, len(bucket))
+            unused += _entries(bucket, records.filtered + nowhere)
             counts.update(records.counts)
             counts["cells"] += len(records) * cells_per_record(one)
             if len(records):
@@ -67,12 +71,29 @@ def build_part(
                 write_provenance(folder, name, bucket, records.placement)
                 Statistics.of(records, tokenizer.vocabulary_size).save(folder, name)
         quarantine += refused
+        num_unused_bytes += sum(entry.size for entry in unused)
         built.filtered.update(entry.reason for entry in unused)
         built.documents[split] = kept.documents[split] - len(refused) - len(unused)
         built.counts[split] = dict(counts)
     built.quarantined.update(entry.reason for entry in quarantine)
+    filtered = kept.dropped + num_unused_bytes
+    quarantined = sum(entry.size for entry in quarantine)
+    shares = shared_out(
+        part.source_bytes,
+        [kept.size - filtered - quarantined, filtered, quarantined],
+    )
+    built.bytes = dict(zip(("used", "filtered", "quarantined"), shares, strict=True))
     write_quarantine(folder, f"records-{part.name}", quarantine)
     mark_done(folder, "records", part.name, vars(built))
+
+
+def _without_record(records: Records, num_documents: int) -> list[tuple[int, str]]:
+    """The documents that left nothing in any record."""
+    told = {row for row, _ in records.rejected + records.filtered}
+    there = np.zeros(num_documents, np.bool_)
+    there[records.placement.document] = True
+    nowhere = np.flatnonzero(~there).tolist()
+    return [(row, "no token") for row in nowhere if row not in told]
 
 
 def cells_per_record(config: RunConfig) -> int:
@@ -108,12 +129,13 @@ def _entries(
     rows = np.array([row for row, _ in reasons])
     unused = batch.take(rows)
     entries = [
-        Rejected(reason, source, offset, excerpt(text))
-        for (_, reason), source, offset, text in zip(
+        Rejected(reason, source, offset, excerpt(text), size)
+        for (_, reason), source, offset, text, size in zip(
             reasons,
             unused.values("source"),
             unused.values("offset"),
             unused.texts(),
+            unused.sizes().tolist(),
             strict=True,
         )
     ]

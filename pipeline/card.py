@@ -68,6 +68,12 @@ def _sections(
             "add up to that.",
             _books(counts),
         ),
+        Section(
+            "Where every byte of source went",
+            "What was read of a file is shared out among its documents by their sizes "
+            "as texts." + _not_whole(manifest["unread"]["files"]),
+            _bytes(counts["bytes"]) + _unread(manifest["unread"]["files"]),
+        ),
         *_distributions(statistics),
         Section(
             "What a record holds",
@@ -135,6 +141,22 @@ def _books(counts: Mapping[str, Any]) -> Table:
     for fate, of in (("used", "documents"), *((f, f) for f in _FATES)):
         rows += [(fate, reason, f"{n:,}") for reason, n in counts[of].items()]
     return [*rows, ("read", "", f"{counts['read']:,}")]
+
+
+def _bytes(counts: Mapping[str, int]) -> Table:
+    rows = [(fate, f"{number:,}") for fate, number in counts.items()]
+    return [("fate", "bytes"), *rows[1:], rows[0]]
+
+
+def _unread(files: Sequence[Mapping[str, Any]]) -> Table:
+    return [(f"unread, of {f['name']}", f"{f['unread']:,}") for f in files]
+
+
+def _not_whole(files: Sequence[Mapping[str, Any]]) -> str:
+    names = [f["name"] for f in files if f["doubtful"]]
+    if not names:
+        return ""
+    return f" More than can be told is missing in, or wrong of: {', '.join(names)}."
 
 
 _FATES = ("filtered", "quarantined")

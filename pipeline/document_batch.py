@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from configs.files import write_atomically
 from pipeline.documents import Document, document_key, input_key
@@ -81,6 +82,14 @@ class DocumentBatch:
         values = np.empty(len(self), object)
         values[:] = self.table[column].to_pylist()
         return values
+
+    def sizes(self) -> np.ndarray:
+        """int64 (D,). Bytes of each document's texts and image, and one more."""
+        sizes = np.ones(len(self), np.int64)
+        for column in (*TEXTS, "image"):
+            if column in self.table.column_names:
+                sizes += pc.binary_length(self.table[column]).to_numpy()
+        return sizes
 
     def values(self, column: str) -> list[Any]:
         """Any column as Python values; `answers` as dictionaries."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Split = Literal["train", "validation"]
@@ -42,6 +42,12 @@ class Document(NamedTuple):
     image: bytes = b""
     image_shape: tuple[int, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it is: a character of text counts as one."""
+        texts = self.text, self.second_text, self.target_text
+        return sum(map(len, texts)) + len(self.image)
+
     def with_text(self, text: str) -> "Document":
         """The same with another text; `_replace` takes twice as long.
 
@@ -61,12 +67,18 @@ class Rejected:
         source: The file's name within the corpus.
         offset: As in `Document`.
         excerpt: The first characters, made printable.
+        size: Bytes it would have been as a document, about.
+        unread: Bytes of the source that could not be read at all.
+        doubtful: Whether more of the file may be lost, or wrong, than it can tell.
     """
 
     reason: str
     source: str
     offset: int
     excerpt: str
+    size: int = field(default=0, compare=False)
+    unread: int = 0
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +89,13 @@ class Filtered:
         reason: The rule, in a few words; what is left out is counted by it.
         source: The file's name within the corpus.
         offset: As in `Document`.
+        size: Bytes it would have been as a document, about.
     """
 
     reason: str
     source: str
     offset: int
+    size: int = field(default=0, compare=False)
 
 
 def document_hash(text: str) -> int:

@@ -26,6 +26,7 @@ from configs.files import writing
 from configs.run import RunConfig
 from configs.sources import Source
 from configs.supervised import Seq2SeqConfig, TextToTextConfig
+from pipeline.accounts import check_whole
 from pipeline.bucketing import bucket_runs
 from pipeline.build import build_part
 from pipeline.corpus import list_files
@@ -39,6 +40,7 @@ from pipeline.prepare import prepare_unit
 from pipeline.provenance import provenance_path
 from pipeline.records import Placement
 from pipeline.shards import Shard
+from pipeline.source_bytes import unread_files
 from pipeline.sources import plan_units
 from pipeline.states import read_states
 from pipeline.tokenizers.interface import Tokenizer
@@ -204,6 +206,8 @@ def make_evaluation_set(
         for unit in plan_units(files, source, unit_bytes, source):
             for part in prepare_unit(unit, config, folder):
                 build_part(part, config, folder, tokenizer)
+        if not config.data.accept_incomplete_files:
+            check_whole(unread_files(read_states(folder, "documents")))
     states = list(read_states(folder, "records"))
     shards = tuple(Shard(**row) for state in states for row in state["shards"])
     left_out = _left_out(folder)
@@ -260,8 +264,6 @@ def _left_out(folder: Path) -> Counter[str]:
     for state in (*read_states(folder, "documents"), *read_states(folder, "records")):
         reasons.update(state["filtered"])
         reasons.update(state["quarantined"])
-        for counts in state.get("counts", {}).values():
-            reasons["no token"] += counts.get("empty_documents", 0)
     return +reasons
 
 

@@ -21,11 +21,15 @@ class Kept:
         splits: The documents; copies of one stand side by side.
         documents: How many different documents these are.
         left_out: Training documents that their source's weight leaves out.
+        size: Bytes of all documents of the part; see `DocumentBatch.sizes`.
+        dropped: Bytes of those that are in neither split.
     """
 
     splits: dict[Split, DocumentBatch]
     documents: dict[Split, int]
     left_out: int
+    size: int
+    dropped: int
 
 
 def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
@@ -40,14 +44,19 @@ def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
         dropped = read_state(folder, "duplicates", part.name)
         keep[dropped["exact"] + dropped["near"]] = False
     held_out = is_held_out(batch.keys, part, config.data)
-    train = batch.take(np.flatnonzero(keep & ~held_out))
+    sizes = batch.sizes()
+    train_rows = np.flatnonzero(keep & ~held_out)
+    train = batch.take(train_rows)
     validation = batch.take(np.flatnonzero(keep & held_out))
     copies = _copies(train, part.weight, config.seed)
+    keep[train_rows[copies == 0]] = False
     left_out = int(np.sum(copies == 0))
     return Kept(
         {"train": train.with_copies(copies), "validation": validation},
         {"train": len(train) - left_out, "validation": len(validation)},
         left_out,
+        int(sizes.sum()),
+        int(sizes[~keep].sum()),
     )
 
 

@@ -19,7 +19,9 @@ from pipeline.deduplication.steps import save_signatures
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document, Filtered, Rejected
 from pipeline.kept import is_held_out
-from pipeline.sources import Unit, read_unit
+from pipeline.source_bytes import UnreadFile, shared_out
+from pipeline.sources import Item, Unit, read_spans
+from pipeline.spans import SourceFile
 from pipeline.states import (
     Part,
     documents_path,
@@ -31,17 +33,27 @@ from pipeline.states import (
 
 MEGABYTE = 1_000_000
 
-Item = Document | Rejected | Filtered
-
 
 @dataclass
 class Prepared:
-    """What became of a unit's input: every document read is in one of the counts."""
+    """What became of a unit's input: every document read is in one of the counts.
+
+    Attributes:
+        parts: The parts it became.
+        documents: Clean documents, by split.
+        filtered: Documents left out by rule, by reason.
+        quarantined: What could not be used, by reason.
+        bytes: Bytes of source that are `filtered`, `quarantined` and `unread`; the rest
+            is the parts'.
+        unread: The files that could not be read as a whole.
+    """
 
     parts: list[dict[str, Any]] = field(default_factory=list)
     documents: Counter[str] = field(default_factory=Counter)
     filtered: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
+    bytes: dict[str, int] = field(default_factory=dict)
+    unread: list[dict[str, Any]] = field(default_factory=list)
 
 
 def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
@@ -72,11 +84,13 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
             prepared.parts.append(asdict(part))
             kept.clear()
 
-    for item in read_unit(unit, *sources):
+    books = _Books()
+    for span, item in read_spans(unit, *sources):
         outcome = cleaned(item, config)
+        books.enter(span.file, item, outcome, len(prepared.parts))
         if isinstance(outcome, Document):
             kept.append(outcome)
-            size += _bytes(outcome)
+            size += outcome.size
             if size >= largest:
                 close_part()
                 size = 0
@@ -85,6 +99,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
         else:
             prepared.filtered[outcome.reason] += 1
     close_part()
+    books.close(prepared, unit.size)
     prepared.quarantined.update(entry.reason for entry in quarantine)
     write_quarantine(folder, name, quarantine)
     mark_done(folder, "documents", name, vars(prepared))
@@ -105,19 +120,69 @@ def cleaned(item: Item, config: RunConfig) -> Item:
     return item if text == item.text else item.with_text(text)
 
 
-def _bytes(document: Document) -> int:
-    # Characters stand for bytes: good enough to say when a part is large.
-    return (
-        len(document.text)
-        + len(document.second_text)
-        + len(document.target_text)
-        + len(document.image)
-    )
+class _Books:
+    """Shares the bytes of a unit out among what became of its documents."""
+
+    def __init__(self) -> None:
+        self._sizes: Counter[str | int] = Counter()  # by fate or number of the part
+        self._documents: Counter[str] = Counter()
+        self._unread: dict[str, UnreadFile] = {}
+
+    def enter(self, file: SourceFile, item: Item, outcome: Item, part: int) -> None:
+        """Takes an item into account.
+
+        Args:
+            file: The file it is from.
+            item: As it was read.
+            outcome: What became of it.
+            part: Number of the part that documents go into at this time.
+        """
+        fate: str | int = part
+        if isinstance(outcome, Filtered):
+            fate = "filtered"
+        elif isinstance(outcome, Rejected):
+            fate = "quarantined"
+            if outcome.unread or outcome.doubtful:
+                unread = UnreadFile(file.name, file.size)
+                self._unread.setdefault(file.name, unread).add(outcome)
+        else:
+            self._documents[file.name] += 1
+        if not (isinstance(item, Rejected) and item.unread):
+            self._sizes[fate] += item.size + 1  # an empty document is one, too
+
+    def close(self, prepared: Prepared, size: int) -> None:
+        """Writes down what became of the bytes of the unit."""
+        for file in self._unread.values():
+            file.unread = min(file.unread, file.size)
+            file.documents = self._documents[file.name]
+            prepared.unread.append(asdict(file))
+        unread = min(sum(file.unread for file in self._unread.values()), size)
+        fates = ["filtered", "quarantined", *range(len(prepared.parts))]
+        sizes = [self._sizes[fate] for fate in fates]
+        # Files without a document hold nothing that is wanted, such as blank lines.
+        shares = shared_out(size - unread, sizes if any(sizes) else [1, *sizes[1:]])
+        bytes_ = dict(zip(fates, shares, strict=True))
+        for number, part in enumerate(prepared.parts):
+            part["source_bytes"] = bytes_[number]
+        prepared.bytes = {
+            "filtered": bytes_["filtered"],
+            "quarantined": bytes_["quarantined"],
+            "unread": unread,
+        }
 
 
 def write_quarantine(folder: Path, name: str, entries: Iterable[Rejected]) -> None:
     """Writes what could not be used as JSON lines; nothing if there is nothing."""
-    lines = [json.dumps(asdict(entry)) + "\n" for entry in entries]
+    lines = [json.dumps(_row(entry)) + "\n" for entry in entries]
     if lines:
         (folder / "quarantine").mkdir(exist_ok=True)
         write_atomically(folder / f"quarantine/{name}.jsonl", "".join(lines))
+
+
+def _row(entry: Rejected) -> dict[str, Any]:
+    row = asdict(entry)
+    del row["size"]
+    return {key: value for key, value in row.items() if key not in _RARE or value}
+
+
+_RARE = ("unread", "doubtful")

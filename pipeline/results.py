@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,19 @@ from configs.errors import DataError
 from configs.files import write_atomically, write_json
 from configs.run import RunConfig
 from configs.version import VERSION
-from pipeline.accounts import check_balance, check_quarantine, counts_of
+from pipeline.accounts import (
+    check_balance,
+    check_quarantine,
+    counts_of,
+    named,
+    told,
+)
 from pipeline.bucketing import bucket_runs
 from pipeline.card import write_card
 from pipeline.deduplication.steps import LEAKS
 from pipeline.manifest import FILE, FORMAT
 from pipeline.objectives import contract
+from pipeline.source_bytes import UnreadFile, unread_files
 from pipeline.spans import SourceFile
 from pipeline.states import read_states
 from pipeline.statistics import Statistics, statistics_path, summary
@@ -50,14 +58,16 @@ def write_results(
     made = counts.get("records", {})
     if not made.get("train"):
         raise DataError(
-            f"data: no record was made for training: {counts}. Mend the corpus, or "
-            "the rules of data.cleaning and of the objective"
+            f"data: no record was made for training: {told(counts)}. Mend the corpus, "
+            "or the rules of data.cleaning and of the objective"
         )
     if config.data.validation_source and not made.get("validation"):
         raise DataError(
-            f"data.validation_source: no record was made of it: {counts}. Mend its "
-            "files, or the rules of the objective"
+            "data.validation_source: no record was made of it. With those of "
+            f"data.source: {told(counts)}. Mend its files, or the rules of the "
+            "objective"
         )
+    unread = unread_files(read_states(folder, "documents"))
     leaks = json.loads((folder / LEAKS).read_text())
     states = list(read_states(folder, "records"))
     shards = [shard for state in states for shard in state["shards"]]
@@ -83,6 +93,10 @@ def write_results(
         "leaks_left": leaks["left"],
         "padding_fraction": padding_shares(counts),
         "shards": shards,
+        "unread": {
+            "bytes": counts["bytes"]["unread"],
+            "files": [asdict(file) for file in unread],
+        },
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)
@@ -95,6 +109,7 @@ def write_results(
         "records_sha256": digest,
         "vocabulary_fingerprint": tokenizer.fingerprint,
         "source_bytes": sum(file.size for file in files),
+        "unread": manifest["unread"],
         "padding_fraction": manifest["padding_fraction"],
         "leaks_prevented": leaks["prevented"],
         "leaks_left": leaks["left"],
@@ -144,6 +159,7 @@ def describe(result: dict[str, Any]) -> str:
     tokens = sum(counts.get("tokens", {}).values())
     dropped = sum(counts["filtered"].values())
     quarantined = sum(counts["quarantined"].values())
+    unread = [UnreadFile(**file) for file in result["unread"]["files"]]
     kept_out = result["leaks_prevented"]
     leaks = f"; {kept_out:,} documents kept out of training as validation has them"
     return (
@@ -154,4 +170,5 @@ def describe(result: dict[str, Any]) -> str:
         f"{quarantined:,} quarantined); "
         f"{result['padding_fraction'].get('train', 0):.1%} padding"
         + (leaks if kept_out else "")
+        + (f"; not read: {named(unread)}" if unread else "")
     )

@@ -51,11 +51,8 @@ from pipeline.readers import (
     wikipedia,
     zip_archive,
 )
-from pipeline.readers.files import (
-    BrokenFile,
-    is_compressed,
-    size_now,
-)
+from pipeline.readers.damage import BrokenFile
+from pipeline.readers.files import is_compressed, size_now
 from pipeline.spans import SourceFile, Span
 
 _READERS = {
@@ -146,13 +143,25 @@ def _is_splittable(file: SourceFile, source: SingleSource) -> bool:
     return by_line and source.encoding != DETECT and not is_compressed(file)
 
 
+Item = Document | Filtered | Rejected
+
+
 def read_unit(
     unit: Unit, source: Source, validation_source: Source | None = None
-) -> Iterator[Document | Filtered | Rejected]:
-    """Every document of a unit, in order.
+) -> Iterator[Item]:
+    """The same as `read_spans`, without the spans."""
+    for _, item in read_spans(unit, source, validation_source):
+        yield item
+
+
+def read_spans(
+    unit: Unit, source: Source, validation_source: Source | None = None
+) -> Iterator[tuple[Span, Item]]:
+    """Every document of a unit, in order, each with the span it is from.
 
     What cannot be read comes as `Rejected`, what a reader leaves out by rule as
-    `Filtered`. A file that breaks off is one `Rejected` after all that was read of it.
+    `Filtered`. Each stretch of a file that cannot be read is one `Rejected` that says
+    how many bytes it has.
 
     Raises:
         DataError: A file cannot be opened, or has gone or changed its size since it
@@ -166,14 +175,28 @@ def read_unit(
             with named_by(part):
                 for listed in with_partners([file]):
                     _check_unchanged(listed)
-                yield from reader.read(span, part.source)
+                for item in reader.read(span, part.source):
+                    yield span, item
         except BrokenFile as broken:
-            yield Rejected(broken.reason, file.name, broken.offset, broken.detail)
+            for entry in _entries(broken, span):
+                yield span, entry
         except OSError as error:
             raise DataError(
                 f"{file.path}: cannot be read: {error.strerror or error}. Mend its "
                 "rights or take it out of the corpus"
             ) from error
+
+
+def _entries(broken: BrokenFile, span: Span) -> Iterator[Rejected]:
+    for damage in broken.damage:
+        yield Rejected(
+            damage.reason,
+            span.file.name,
+            damage.offset,
+            damage.detail,
+            unread=span.size if damage.unread is None else damage.unread,
+            doubtful=damage.doubtful,
+        )
 
 
 def _check_unchanged(file: SourceFile) -> None:

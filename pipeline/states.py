@@ -26,6 +26,7 @@ class Part:
         size: Bytes of text.
         weight: How often each of its training documents is used.
         held_out: Whether it is of `data.validation_source`.
+        source_bytes: Its share of the bytes of source that were read.
     """
 
     unit: int
@@ -33,6 +34,7 @@ class Part:
     size: int
     weight: float = 1.0
     held_out: bool = False
+    source_bytes: int = 0
 
     @property
     def name(self) -> str:

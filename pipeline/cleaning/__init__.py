@@ -73,7 +73,8 @@ def _has_surrogate(text: str) -> bool:
 
 def rejected(document: Document, reason: str) -> Rejected:
     """The quarantine entry of a document that was read but cannot be kept."""
-    return Rejected(reason, document.source, document.offset, excerpt(document.text))
+    shown = excerpt(document.text)
+    return Rejected(reason, document.source, document.offset, shown, document.size)
 
 
 def excerpt(raw: str | bytes) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 from configs.errors import DataError
 from configs.sources import ArraysSource
 from pipeline.documents import Document, Rejected
-from pipeline.readers.files import BrokenFile, open_file
+from pipeline.readers.damage import BrokenFile
+from pipeline.readers.files import open_file
 from pipeline.spans import Span
 
 _Header = tuple[tuple[int, ...], bool, np.dtype]  # shape, in Fortran order, dtype

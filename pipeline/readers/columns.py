@@ -65,7 +65,7 @@ def row_document(
         )
     except _Unusable as error:
         shown = json.dumps(row, ensure_ascii=False, default=str)
-        return Rejected(str(error), source, offset, excerpt(shown))
+        return Rejected(str(error), source, offset, excerpt(shown), len(shown))
 
 
 def tagged_document(
@@ -81,7 +81,7 @@ def tagged_document(
     try:
         _check_tagged(words, tags)
     except _Unusable as error:
-        return Rejected(str(error), source, offset, excerpt(text))
+        return Rejected(str(error), source, offset, excerpt(text), len(text))
     return Document(text, source, offset, words=tuple(words), tags=tuple(tags))
 
 

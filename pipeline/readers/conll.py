@@ -56,18 +56,19 @@ def _document(
     name: str,
 ) -> Document | Rejected:
     offset = sentence[0].offset
-    shown = excerpt("".join(line.text for line in sentence))
+    text = "".join(line.text for line in sentence)
+    shown = excerpt(text), len(text)
     for line, row in zip(sentence, rows, strict=True):
         if line.rejected:
             return line.rejected
         if len(row) != width:
             reason = f"{len(row)} columns, the first line has {width}"
-            return Rejected(reason, name, line.offset, shown)
+            return Rejected(reason, name, line.offset, *shown)
     try:
         words = [row[source.word_column] for row in rows]
         tags = [row[source.tag_column] for row in rows]
     except IndexError:
         wanted = f"{source.word_column} and {source.tag_column}"
         reason = f"{width} columns, which are not enough for {wanted}"
-        return Rejected(reason, name, offset, shown)
+        return Rejected(reason, name, offset, *shown)
     return tagged_document(words, tags, name, offset)

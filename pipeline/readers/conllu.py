@@ -38,7 +38,8 @@ def read(span: Span, source: ConlluSource) -> Iterator[Document | Rejected]:
 
 def _document(sentence: list[Line], tags: str, name: str) -> Document | Rejected:
     offset = sentence[0].offset
-    shown = excerpt("".join(line.text for line in sentence))
+    text = "".join(line.text for line in sentence)
+    shown = excerpt(text), len(text)
     for line in sentence:
         if line.rejected:
             return line.rejected
@@ -46,11 +47,11 @@ def _document(sentence: list[Line], tags: str, name: str) -> Document | Rejected
     for line, row in zip(sentence, rows, strict=True):
         if len(row) != _NUM_COLUMNS:
             reason = f"{len(row)} columns, CoNLL-U has {_NUM_COLUMNS}"
-            return Rejected(reason, name, line.offset, shown)
+            return Rejected(reason, name, line.offset, *shown)
     rows = [row for row in rows if "-" not in row[0] and "." not in row[0]]
     if [row[0] for row in rows] != [str(i) for i in range(1, len(rows) + 1)]:
-        return Rejected("ids that do not count up from 1", name, offset, shown)
+        return Rejected("ids that do not count up from 1", name, offset, *shown)
     found = [row[_TAG_COLUMN[tags]] for row in rows]
     if _UNSPECIFIED in found:
-        return Rejected(f"a word without {tags}", name, offset, shown)
+        return Rejected(f"a word without {tags}", name, offset, *shown)
     return tagged_document([row[1] for row in rows], found, name, offset)

@@ -28,7 +28,7 @@ from configs.table_sources import CsvSource
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.lines import Line, lines
 from pipeline.spans import Span
 
@@ -73,8 +73,9 @@ def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
             continue
         elif len(row.fields) != width:
             reason = f"{len(row.fields)} fields, the {standard} has {width}"
-            shown = excerpt(source.delimiter.join(row.fields))
-            yield Rejected(reason, span.file.name, row.offset, shown)
+            shown = source.delimiter.join(row.fields)
+            place = span.file.name, row.offset
+            yield Rejected(reason, *place, excerpt(shown), len(shown))
         else:
             values = dict(zip(columns, row.fields, strict=True))
             yield row_document(values, source.columns, span.file.name, row.offset)
@@ -118,8 +119,9 @@ def _rows(span: Span, source: CsvSource) -> Iterator[_Row | Rejected]:
             return
         except csv.Error as error:
             line = replay.end_broken_row()
+            shown = excerpt(line.text), len(line.text)
             yield line.rejected or Rejected(
-                _reason(error), span.file.name, line.offset, excerpt(line.text)
+                _reason(error), span.file.name, line.offset, *shown
             )
         else:
             yield from _row(replay.end_row(), fields)

@@ -14,12 +14,14 @@ The rule of `detect`, the same on every machine:
 import codecs
 import string
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from configs.encodings import DETECT
 from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
-from pipeline.readers.files import BrokenFile, open_file
+from pipeline.readers.damage import BrokenFile
+from pipeline.readers.files import open_beginning
 from pipeline.spans import SourceFile
 
 _SAMPLE_BYTES = 1 << 20
@@ -78,7 +80,8 @@ def undecodable(
         reason = "encoding cannot be told"
     elif b"\0" in raw and not encoding.lower().startswith(("utf-16", "utf-32")):
         reason = "binary"
-    return Rejected(reason, source, offset + error.start, excerpt(raw[error.start :]))
+    shown = excerpt(raw[error.start :])
+    return Rejected(reason, source, offset + error.start, shown, size=len(raw))
 
 
 def codec_of(file: SourceFile, encoding: str) -> str:
@@ -87,10 +90,12 @@ def codec_of(file: SourceFile, encoding: str) -> str:
     Raises:
         BrokenFile: The encoding is `detect` and cannot be told.
     """
-    return settled_codec(lambda: open_file(file), encoding)
+    return settled_codec(lambda: open_beginning(file), encoding)
 
 
-def settled_codec(open_stream: Callable[[], BinaryIO], encoding: str) -> str:
+def settled_codec(
+    open_stream: Callable[[], AbstractContextManager[BinaryIO]], encoding: str
+) -> str:
     """The same for anything that can be opened and read, such as a zip's member."""
     name = encoding if encoding == DETECT else codecs.lookup(encoding).name
     if name not in (DETECT, "utf-16", "utf-32"):
@@ -100,11 +105,11 @@ def settled_codec(open_stream: Callable[[], BinaryIO], encoding: str) -> str:
             # Without a mark, little-endian: nearly all such files are from Windows.
             return _marked(stream.read(4)) or f"{name}-le"
         sample = _sample(stream)
-        try:
-            return detect(sample, cut=len(sample) == _SAMPLE_BYTES)
-        except UnicodeDecodeError as error:
-            detail = f"declare the source's encoding; {excerpt(error.object)}"
-            raise BrokenFile("encoding cannot be told", detail) from error
+    try:
+        return detect(sample, cut=len(sample) == _SAMPLE_BYTES)
+    except UnicodeDecodeError as error:
+        detail = f"declare the source's encoding; {excerpt(error.object)}"
+        raise BrokenFile("encoding cannot be told", detail) from error
 
 
 def _sample(stream: BinaryIO) -> bytes:

@@ -1,22 +1,20 @@
 """Where files lie and how they are opened: local or not, compressed or not.
 
 A path with a scheme (`gs://`, `s3://`) goes through Beam's file systems (`remote`), any
-other through the local disk. `.gz`, `.bz2` and `.zst` are decompressed on the way, a
-block at a time.
+other through the local disk. Compressed ones are unpacked on the way (`compression`).
 """
 
-import bz2
 import glob
 import io
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
-
-import zstandard
+from typing import BinaryIO, cast
 
 from configs.errors import DataError
+from pipeline.readers.compression import COMPRESSIONS, Unpacked
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.remote import (
     is_remote,
     matching_objects,
@@ -28,35 +26,6 @@ from pipeline.spans import SourceFile
 _BLOCK_BYTES = 1 << 16
 # At each read of the disk the threads of a process change places, which takes time.
 _READ_AHEAD = 1 << 20
-# The largest window `zstd --long` can ask for; the default limit is 2**27.
-_LONGEST_ZSTD_WINDOW = 1 << 31
-
-_DECOMPRESSORS: dict[str, tuple[str, Callable[[], Any]]] = {
-    ".gz": ("gzip", lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)),
-    ".bz2": ("bzip2", bz2.BZ2Decompressor),
-    ".zst": (
-        "zstandard",
-        lambda: zstandard.ZstdDecompressor(
-            max_window_size=_LONGEST_ZSTD_WINDOW
-        ).decompressobj(),
-    ),
-}
-
-
-class BrokenFile(Exception):
-    """A file that cannot be read on; what was read of it before stays.
-
-    Args:
-        reason: Why, in a few words; rejects are counted by it.
-        detail: What more there is to say to whoever looks at the file.
-        offset: Where reading ended, as in `Document`.
-    """
-
-    def __init__(self, reason: str, detail: str = "", offset: int = 0) -> None:
-        super().__init__(reason, detail, offset)
-        self.reason = reason
-        self.detail = detail
-        self.offset = offset
 
 
 def matching_files(pattern: str) -> list[SourceFile]:
@@ -93,86 +62,79 @@ def _fixed_root(pattern: str) -> str:
 
 def is_compressed(file: SourceFile) -> bool:
     """Whether a file is read through a decompressor, and so never from the middle."""
-    return Path(file.path).suffix in _DECOMPRESSORS
+    return Path(file.path).suffix in COMPRESSIONS
 
 
-def open_file(file: SourceFile) -> BinaryIO:
-    """Opens a file for reading from its start, decompressed.
+@contextmanager
+def open_file(file: SourceFile) -> Iterator[BinaryIO]:
+    """Opens a file for reading from its start, unpacked.
 
-    Reading it raises `BrokenFile` where a compressed file is cut short or damaged. An
-    uncompressed file can also be read from the middle (`seek`).
+    Of a compressed file that is damaged or cut short all is read that can be (see
+    `gaps_in`), and leaving the `with` block raises `BrokenFile`. An uncompressed file
+    can also be read from the middle (`seek`).
+
+    A `BrokenFile` raised in the block that does not say how much was not read is taken
+    to mean all that follows.
 
     Raises:
+        BrokenFile: Something was lost of what has been read.
         OSError: It cannot be opened.
         DataError: The same, of a file elsewhere; also later, while it is read.
     """
+    with open_beginning(file) as stream:
+        raw = getattr(stream, "raw", None)
+        unpacked = raw if isinstance(raw, Unpacked) else None
+        try:
+            yield stream
+        except BrokenFile as broken:
+            left = file.size - source_offset(stream)
+            told = [
+                replace(damage, unread=left) if damage.unread is None else damage
+                for damage in broken.damage
+            ]
+            if unpacked:
+                # What ends too early seems damaged to whoever reads what is in it.
+                told = [*unpacked.damage, *([] if unpacked.cut else told)]
+            broken.damage = tuple(told)
+            raise
+        if unpacked and unpacked.damage:
+            raise BrokenFile.of(unpacked.damage)
+
+
+def open_beginning(file: SourceFile) -> BinaryIO:
+    """Opens a file to look at its beginning, whatever is wrong with the rest."""
     stream = _open_as_it_is(file.path)
     if not is_compressed(file):
         return stream
-    name, make = _DECOMPRESSORS[Path(file.path).suffix]
-    raw = _Decompressed(stream, name, make)
-    return cast(BinaryIO, io.BufferedReader(raw, _BLOCK_BYTES))
+    unpacked = Unpacked(stream, COMPRESSIONS[Path(file.path).suffix], file.size)
+    return cast(BinaryIO, io.BufferedReader(unpacked, _BLOCK_BYTES))
+
+
+def source_offset(stream: BinaryIO) -> int:
+    """How many bytes of the file have been read, about, if it is compressed.
+
+    Args:
+        stream: As `open_file` gave it.
+    """
+    raw = getattr(stream, "raw", None)
+    offset = stream.tell()
+    return raw.source_offset(offset) if isinstance(raw, Unpacked) else offset
+
+
+def gaps_in(stream: BinaryIO) -> Sequence[int]:
+    """Where something is missing in what was read so far, in bytes from the start.
+
+    The list grows while the stream is read. It may be of any stream; only compressed
+    files have gaps.
+    """
+    raw = getattr(stream, "raw", None)
+    return raw.gaps if isinstance(raw, Unpacked) else ()
 
 
 def _open_as_it_is(path: str) -> BinaryIO:
     if is_remote(path):
         return open_object(path)
     return open(path, "rb", buffering=_READ_AHEAD)
-
-
-class _Decompressed(io.RawIOBase):
-    """A compressed file of one or more members (frames), one after the other."""
-
-    def __init__(
-        self, stream: BinaryIO, name: str, make_decompressor: Callable[[], Any]
-    ) -> None:
-        self._stream = stream
-        self._name = name
-        self._make = make_decompressor
-        self._decompressor: Any = None
-        self._input = b""
-        self._output = memoryview(b"")
-        self._offset = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._output:
-            block = self._input or self._stream.read(_BLOCK_BYTES)
-            self._input = b""
-            if not block:
-                if self._decompressor is not None:
-                    raise self._broken("truncated", "it ends inside its data")
-                return 0
-            self._output = memoryview(self._decompress(block))
-        size = min(len(buffer), len(self._output))
-        buffer[:size] = self._output[:size]
-        self._output = self._output[size:]
-        self._offset += size
-        return size
-
-    def _decompress(self, block: bytes) -> bytes:
-        if self._decompressor is None:
-            block = block.lstrip(b"\0")  # gzip pads its last member with zeros
-            if not block:
-                return b""
-            self._decompressor = self._make()
-        try:
-            output = self._decompressor.decompress(block)
-        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-            raise self._broken("damaged", str(error)) from error
-        if self._decompressor.eof:
-            self._input = self._decompressor.unused_data
-            self._decompressor = None
-        return output
-
-    def _broken(self, how: str, detail: str) -> BrokenFile:
-        return BrokenFile(f"{how} {self._name} stream", detail, self._offset)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
 
 
 def size_now(file: SourceFile) -> int:

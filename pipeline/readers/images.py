@@ -31,7 +31,7 @@ def read(span: Span, source: ImagesSource) -> Iterator[Document | Rejected]:
     try:
         pixels = decode_image(raw, source.image_size)
     except _DAMAGE as error:
-        yield Rejected("not an image that can be read", name, 0, str(error))
+        yield Rejected("not an image that can be read", name, 0, str(error), len(raw))
         return
     shape = (source.image_size, source.image_size, 3)
     yield Document("", name, 0, label=label, image=pixels, image_shape=shape)

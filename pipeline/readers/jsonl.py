@@ -35,4 +35,4 @@ def read(span: Span, source: JsonlSource) -> Iterator[Document | Rejected]:
                 yield row_document(row, source.columns, name, line.offset)
                 continue
             reason = "not a JSON object"
-        yield Rejected(reason, name, line.offset, excerpt(line.text))
+        yield Rejected(reason, name, line.offset, excerpt(line.text), len(line.text))

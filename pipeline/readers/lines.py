@@ -4,14 +4,15 @@ A line belongs to the span its first byte lies in, so that a file may be cut any
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from configs.encodings import line_end
+from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
 from pipeline.readers.decoding import codec_of, decode, undecodable
-from pipeline.readers.files import open_file
+from pipeline.readers.files import gaps_in, open_file
 from pipeline.spans import Span
 
 
@@ -46,15 +47,45 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
     # The size of a compressed file does not say where its text ends.
     end = sys.maxsize if span.end == file.size else span.end
     with open_file(file) as stream:
+        gaps = gaps_in(stream)
         for offset, raw in raw_lines(stream, span.start, line_end(codec)):
             if offset >= end:
                 return
+            whole = raw.endswith(b"\n")
+            if gaps and (torn := torn_entry(raw, gaps, file.name, offset, whole=whole)):
+                yield Line(offset, raw.decode(codec, "backslashreplace"), torn)
+                continue
             try:
                 yield Line(offset, decode(raw, codec))
             except UnicodeDecodeError as error:
                 text = raw.decode(codec, "backslashreplace")
                 rejected = undecodable(error, codec, file.name, offset)
                 yield Line(offset, text, rejected)
+
+
+def torn_entry(
+    raw: bytes, gaps: Sequence[int], source: str, offset: int, *, whole: bool
+) -> Rejected | None:
+    """The quarantine entry of bytes among which something is missing.
+
+    Args:
+        raw: The bytes.
+        gaps: As `gaps_in` gives them.
+        source: The file's name within the corpus.
+        offset: Where the bytes begin.
+        whole: Whether they are known to end where they should.
+
+    Example:
+    >>> torn_entry(b"begin|end", [107], "a.txt.gz", 100, whole=True).reason
+    'torn by a damaged stretch of the file'
+    >>> torn_entry(b"all", [107], "a.txt.gz", 107, whole=True) is None
+    True
+    """
+    end = offset + len(raw)
+    if any(offset < gap < end or (gap == end and not whole) for gap in gaps):
+        reason = "torn by a damaged stretch of the file"
+        return Rejected(reason, source, offset, excerpt(raw), len(raw))
+    return None
 
 
 def raw_lines(

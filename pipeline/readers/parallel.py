@@ -70,5 +70,6 @@ def _document(text: Line, target: Line, name: str, number: int) -> Document | Re
         if line.rejected:
             return replace(line.rejected, source=name, offset=number)
     if text.content.strip() and not target.content.strip():
-        return Rejected("no target", name, number, excerpt(text.content))
+        shown = excerpt(text.content), len(text.content)
+        return Rejected("no target", name, number, *shown)
     return Document(text.content, name, number, target_text=target.content)

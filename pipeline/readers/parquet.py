@@ -3,8 +3,9 @@
 A row's offset is its number in the file, counted from 0.
 """
 
+import io
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,14 +15,17 @@ from configs.schema import did_you_mean
 from configs.table_sources import Columns, ParquetSource
 from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
-from pipeline.readers.files import BrokenFile, open_file
+from pipeline.readers.damage import BrokenFile
+from pipeline.readers.files import open_file
 from pipeline.spans import Span
 
 _ROWS_AT_ONCE = 1024
+_MARK = b"PAR1"  # at both ends of a file
+_DAMAGE = (pa.ArrowException, OSError)
 
 
 def read(span: Span, source: ParquetSource) -> Iterator[Document | Rejected]:
-    """A document for each row.
+    """A document for each row; a row group that is damaged is one `Rejected`.
 
     Raises:
         BrokenFile: The file is truncated or no Parquet.
@@ -29,27 +33,73 @@ def read(span: Span, source: ParquetSource) -> Iterator[Document | Rejected]:
     """
     name = span.file.name
     with open_file(span.file) as stream:
-        for row, values in enumerate(_rows(stream, source.columns, name)):
-            if values is None:
-                yield Rejected("not UTF-8", name, row, "")
-            else:
-                yield row_document(values, source.columns, name, row)
+        try:
+            # Without `pre_buffer` a row group is not held in memory as a whole.
+            table = pq.ParquetFile(stream, pre_buffer=False)
+        except _DAMAGE as error:
+            raise BrokenFile(
+                "truncated or damaged Parquet file",
+                _first_line(error),
+                unread=span.size,
+                doubtful=_is_cut(stream),
+            ) from error
+        with table:
+            wanted = _top_level(source.columns, table.schema_arrow.names, name)
+            first = 0
+            for group in range(table.num_row_groups):
+                yield from _row_group(table, group, first, wanted, source, name)
+                first += table.metadata.row_group(group).num_rows
 
 
-def _rows(stream: Any, columns: Columns, name: str) -> Iterator[dict[str, Any] | None]:
-    """Each row; None for one whose text is no UTF-8, against what the file says."""
+def _row_group(
+    table: pq.ParquetFile,
+    group: int,
+    first: int,
+    wanted: list[str],
+    source: ParquetSource,
+    name: str,
+) -> Iterator[Document | Rejected]:
+    """The rows of a row group, `first` and the next ones of the file."""
+    row = first
     try:
-        # Without `pre_buffer` a row group is not held in memory as a whole.
-        with pq.ParquetFile(stream, pre_buffer=False) as table:
-            wanted = _top_level(columns, table.schema_arrow.names, name)
-            for batch in table.iter_batches(_ROWS_AT_ONCE, columns=wanted):
-                yield from _python_rows(batch)
-    except (pa.ArrowException, OSError) as error:
-        detail = str(error).partition("\n")[0]
-        raise BrokenFile("truncated or damaged Parquet file", detail) from error
+        for batch in table.iter_batches(
+            _ROWS_AT_ONCE, row_groups=[group], columns=wanted
+        ):
+            for values in _python_rows(batch):
+                if values is None:
+                    yield Rejected("not UTF-8", name, row, "")
+                else:
+                    yield row_document(values, source.columns, name, row)
+                row += 1
+    except _DAMAGE as error:
+        found = table.metadata.row_group(group)
+        columns = map(found.column, range(found.num_columns))
+        size = sum(column.total_compressed_size for column in columns)
+        lost = first + found.num_rows - row
+        yield Rejected(
+            "damaged Parquet row group",
+            name,
+            row,
+            f"row group {group}, {lost} rows from here: {_first_line(error)}",
+            unread=round(size * lost / max(found.num_rows, 1)),
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _is_cut(stream: BinaryIO) -> bool:
+    """Whether a file begins like Parquet and does not end like it."""
+    stream.seek(0)
+    begin = stream.read(len(_MARK))
+    stream.seek(0, io.SEEK_END)
+    stream.seek(max(stream.tell() - len(_MARK), 0))
+    return _MARK.startswith(begin) and stream.read() != _MARK
 
 
 def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:
+    """Each row; None for one whose text is no UTF-8, against what the file says."""
     try:
         yield from batch.to_pylist()
     except UnicodeDecodeError:

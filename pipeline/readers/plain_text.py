@@ -16,8 +16,8 @@ from configs.encodings import line_end
 from configs.sources import TextSource
 from pipeline.documents import Document, Rejected
 from pipeline.readers.decoding import codec_of, decode, undecodable
-from pipeline.readers.files import open_file
-from pipeline.readers.lines import raw_lines
+from pipeline.readers.files import gaps_in, open_file
+from pipeline.readers.lines import raw_lines, torn_entry
 from pipeline.spans import Span
 
 _TO_THE_END = sys.maxsize
@@ -28,9 +28,13 @@ def read(span: Span, source: TextSource) -> Iterator[Document | Rejected]:
     codec = codec_of(span.file, source.encoding)
     # The size of a compressed file does not say where its text ends.
     end = _TO_THE_END if span.end == span.file.size else span.end
+    name = span.file.name
     with open_file(span.file) as stream:
+        gaps = gaps_in(stream)
         for offset, raw in pieces(stream, source.document, codec, span.start, end):
-            yield decoded(raw, codec, span.file.name, offset)
+            whole = source.document == "line" and raw.endswith(b"\n")
+            torn = torn_entry(raw, gaps, name, offset, whole=whole)
+            yield torn or decoded(raw, codec, name, offset)
 
 
 def pieces(

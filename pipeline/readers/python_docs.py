@@ -70,7 +70,7 @@ def read(span: Span, source: PythonDocsSource) -> Iterator[Document | Rejected]:
             warnings.simplefilter("ignore")  # other people's invalid escapes
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        yield Rejected("not Python that parses", name, 0, excerpt(str(error)))
+        yield Rejected("not Python that parses", name, 0, excerpt(str(error)), len(raw))
         return
     if source.examples == "docstrings":
         for node in ast.walk(tree):
@@ -94,7 +94,7 @@ def _summary(
         target.encode("utf-8")
     except UnicodeEncodeError:
         reason = "contains a lone surrogate, which has no UTF-8 form"
-        yield Rejected(reason, name, node.lineno, excerpt(target))
+        yield Rejected(reason, name, node.lineno, excerpt(target), len(target))
         return
     yield Document(
         _without_docstring(node, lines), name, node.lineno, target_text=target

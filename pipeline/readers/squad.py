@@ -19,8 +19,9 @@ from typing import Any
 from configs.table_sources import SquadSource
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.decoding import decode
-from pipeline.readers.files import BrokenFile, open_file
+from pipeline.readers.files import open_file
 from pipeline.spans import Span
 
 
@@ -42,7 +43,7 @@ def read(span: Span, source: SquadSource) -> Iterator[Document | Rejected]:
             yield _document(context, question, name, number)
         except _Unusable as error:
             shown = json.dumps(question, ensure_ascii=False)
-            yield Rejected(str(error), name, number, excerpt(shown))
+            yield Rejected(str(error), name, number, excerpt(shown), len(shown))
 
 
 def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:

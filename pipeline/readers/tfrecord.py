@@ -26,7 +26,8 @@ from configs.table_sources import Columns, TFRecordSource
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
-from pipeline.readers.files import BrokenFile, open_file
+from pipeline.readers.damage import BrokenFile
+from pipeline.readers.files import open_file
 from pipeline.spans import Span
 
 _HEADER = struct.Struct("<QI")
@@ -71,12 +72,16 @@ def read(span: Span, source: TFRecordSource) -> Iterator[Document | Rejected]:
     with open_file(span.file) as stream:
         for number, (record, whole) in enumerate(_records(stream)):
             if not whole:
-                yield Rejected("damaged record", name, number, excerpt(record))
+                shown = excerpt(record)
+                yield Rejected(
+                    "damaged record", name, number, shown, unread=len(record)
+                )
                 continue
             try:
                 row = _features(record, source.columns)
             except DecodeError:
-                yield Rejected("not a tf.train.Example", name, number, excerpt(record))
+                reason, shown = "not a tf.train.Example", excerpt(record)
+                yield Rejected(reason, name, number, shown, len(record))
                 continue
             yield row_document(row, source.columns, name, number)
 
@@ -88,7 +93,7 @@ def _records(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         if not header:
             return
         if len(header) < _HEADER.size:
-            raise BrokenFile("truncated TFRecord file", offset=number)
+            raise BrokenFile("truncated TFRecord file", offset=number, doubtful=True)
         length, length_crc = _HEADER.unpack(header)
         if _masked_crc(header[:8]) != length_crc:
             what = "the length of a record does not match its checksum"
@@ -96,7 +101,7 @@ def _records(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         record = stream.read(length)
         footer = stream.read(_FOOTER.size)
         if len(record) < length or len(footer) < _FOOTER.size:
-            raise BrokenFile("truncated TFRecord file", offset=number)
+            raise BrokenFile("truncated TFRecord file", offset=number, doubtful=True)
         yield record, _FOOTER.unpack(footer)[0] == _masked_crc(record)
 
 

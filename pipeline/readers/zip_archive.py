@@ -12,12 +12,15 @@ from typing import BinaryIO, cast
 
 from configs.sources import ZipSource
 from pipeline.documents import Document, Rejected
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.decoding import settled_codec
-from pipeline.readers.files import BrokenFile, open_file
+from pipeline.readers.files import open_file
 from pipeline.readers.plain_text import decoded, pieces
 from pipeline.spans import Span
 
 _ENCRYPTED = 0x1  # a flag of the zip format (APPNOTE.TXT, 4.4.4)
+_BEGINNING = b"PK\x03\x04"
+_BLOCK_BYTES = 1 << 20
 _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -31,7 +34,12 @@ def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
         try:
             archive = zipfile.ZipFile(stream)
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise BrokenFile("not a zip archive", str(error)) from error
+            raise BrokenFile(
+                "not a zip archive",
+                str(error),
+                unread=span.size,
+                doubtful=begins_like_zip(stream),
+            ) from error
         members = [
             member
             for member in archive.infolist()
@@ -39,7 +47,8 @@ def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
             and fnmatch.fnmatchcase(member.filename, source.members)
         ]
         if not members:
-            raise BrokenFile(f"no member matches {source.members!r}")
+            what = f"no member matches {source.members!r}"
+            raise BrokenFile(what, unread=span.size)
         for member in members:
             name = f"{span.file.name}/{member.filename}"
             yield from _member(archive, member, name, source)
@@ -48,21 +57,37 @@ def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
 def _member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: ZipSource
 ) -> Iterator[Document | Rejected]:
+    packed = member.compress_size
     if member.flag_bits & _ENCRYPTED:
-        yield Rejected("encrypted zip member", name, 0, "")
+        yield Rejected("encrypted zip member", name, 0, "", unread=packed)
         return
 
     def open_member() -> BinaryIO:
         return cast(BinaryIO, archive.open(member))
 
     try:
+        _check(open_member())
         codec = settled_codec(open_member, source.encoding)
         with open_member() as stream:
             for offset, raw in pieces(stream, source.document, codec):
                 yield decoded(raw, codec, name, offset)
     except BrokenFile as broken:
-        yield Rejected(broken.reason, name, broken.offset, broken.detail)
+        yield Rejected(broken.reason, name, broken.offset, broken.detail, unread=packed)
     except NotImplementedError as error:
-        yield Rejected("compression that cannot be read", name, 0, str(error))
+        reason = "compression that cannot be read"
+        yield Rejected(reason, name, 0, str(error), unread=packed)
     except _DAMAGE as error:
-        yield Rejected("damaged zip member", name, 0, str(error))
+        yield Rejected("damaged zip member", name, 0, str(error), unread=packed)
+
+
+def _check(member: BinaryIO) -> None:
+    """Reads a member to its end, where its checksum is, before any of it is used."""
+    with member:
+        while member.read(_BLOCK_BYTES):
+            pass
+
+
+def begins_like_zip(stream: BinaryIO) -> bool:
+    """Whether a file is the beginning of an archive, whose directory is at its end."""
+    stream.seek(0)
+    return stream.read(len(_BEGINNING)) == _BEGINNING

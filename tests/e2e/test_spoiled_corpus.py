@@ -49,7 +49,8 @@ data:
   cleaning: {control_characters: remove, maximum_characters: 1500000}
   sequence_length: 32
   validation_fraction: 0.1
-  maximum_quarantine_fraction: 0.3
+  maximum_quarantine_fraction: 0.9  # most of the bytes are those of one text
+  accept_incomplete_files: true
 tokenizer: {kind: wordpiece, vocabulary_size: 120}
 objective: {kind: classification, labels: [calm, cross]}
 """
@@ -221,6 +222,36 @@ def test_ledger(counts: dict[str, Any]) -> None:
     assert counts["read"] == DOCUMENTS + sum(books)
 
 
+def test_bytes_add_up(spoiled: Path, counts: dict[str, Any]) -> None:
+    files = [path for path in (spoiled / "corpus").rglob("*") if path.is_file()]
+    source, *fates = counts["bytes"].values()
+    assert source == sum(fates) == sum(path.stat().st_size for path in files)
+    manifest = json.loads((spoiled / "run/data/manifest.json").read_text())
+    unread = {row["name"]: row for row in manifest["unread"]["files"]}
+    assert sorted(name for name, row in unread.items() if row["doubtful"]) == [
+        "cut.jsonl.bz2",
+        "cut.jsonl.gz",
+        "cut.jsonl.zst",
+        "cut.parquet",
+    ]
+    size = (spoiled / "corpus/tables/text.parquet").stat().st_size
+    assert unread["text.parquet"]["unread"] == size
+    assert manifest["unread"]["bytes"] == sum(row["unread"] for row in unread.values())
+
+
+def test_files_that_are_not_whole_stop_the_job(spoiled: Path, capsys) -> None:
+    arguments = ["data", str(spoiled / "spoiled.yaml"), "--run", str(spoiled / "other")]
+    changed = ["--set", "data.accept_incomplete_files=false", "--workers=1"]
+    assert main([*arguments, *changed]) == 2
+    message = capsys.readouterr().err
+    size = (spoiled / "corpus/lines/cut.jsonl.gz").stat().st_size
+    assert (
+        f"cut.jsonl.gz ends after {size:,} bytes, 30 documents; the rest is" in message
+    )
+    assert "cut.parquet ends after" in message
+    assert "data.accept_incomplete_files=true" in message
+
+
 def ledger(counts: dict[str, Any]) -> str:
     """The books as a table in Markdown."""
     rows = [
@@ -242,7 +273,8 @@ def test_quarantine_says_where_and_why(spoiled: Path, counts: dict[str, Any]) ->
     assert Counter(entry["reason"] for entry in entries) == QUARANTINED
     names = {path.name for path in (spoiled / "corpus").rglob("*") if path.is_file()}
     for entry in entries:
-        assert list(entry) == ["reason", "source", "offset", "excerpt"]
+        assert list(entry)[:4] == ["reason", "source", "offset", "excerpt"]
+        assert set(list(entry)[4:]) <= {"unread", "doubtful"}
         assert entry["source"] in names
         assert entry["excerpt"]
     assert all(len(entry["excerpt"]) <= 600 for entry in entries)
@@ -340,7 +372,7 @@ def test_all_files_empty(invoke: Callable, corpus: Path) -> None:
 def test_nothing_but_blank_lines(invoke: Callable, corpus: Path) -> None:
     for path in corpus.iterdir():
         path.write_bytes(b"\n \n\n")
-    with pytest.raises(DataError, match=r"no document is left for training: 0 read"):
+    with pytest.raises(DataError, match=r"no document is left for training: 0 documents read"):
         data(invoke())
 
 

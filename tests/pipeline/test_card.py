@@ -22,12 +22,32 @@ MANIFEST = {
     ],
     "leaks_prevented": 17,
     "leaks_left": 0,
+    "unread": {
+        "bytes": 70,
+        "files": [
+            {
+                "name": "cut|<b>.gz",
+                "size": 400,
+                "unread": 70,
+                "documents": 3,
+                "doubtful": True,
+                "reasons": ["truncated gzip stream"],
+            }
+        ],
+    },
     "padding_fraction": {"train": 0.0123, "validation": 0.5},
     "counts": {
         "read": 12,
         "documents": {"train": 8, "validation": 1},
         "filtered": {"empty": 2},
         "quarantined": {"not UTF-8": 1},
+        "bytes": {
+            "source": 1500,
+            "used": 1300,
+            "filtered": 90,
+            "quarantined": 40,
+            "unread": 70,
+        },
         "records": {"train": 5, "validation": 1},
         "tokens": {"train": 600, "validation": 9},
     },
@@ -105,7 +125,7 @@ def test_the_page_is_whole_and_nothing_of_the_data_is_markup(tmp_path: Path) -> 
 def test_tables_in_markdown_have_as_many_cells_in_each_row(tmp_path: Path) -> None:
     write_card(tmp_path, "demo", MANIFEST, STATISTICS)
     tables = re.findall(r"(?:^\|.*\n)+", (tmp_path / "card.md").read_text(), re.M)
-    assert len(tables) == 6
+    assert len(tables) == 7
     for table in tables:
         cells = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}
         assert len(cells) == 1

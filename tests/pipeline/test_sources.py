@@ -149,7 +149,9 @@ def test_broken_file_is_one_reject_and_the_rest_is_read(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_bytes(b"whole\n")
     (tmp_path / "c.txt").touch()
     found = read_all(TextSource(path=f"{tmp_path}/*", document="line"))
-    *read, broken, whole = found
+    *read, torn, broken, whole = found
+    assert isinstance(torn, Rejected)
+    assert torn.reason == "torn by a damaged stretch of the file"
     assert isinstance(broken, Rejected)
     assert (broken.reason, broken.source) == ("truncated gzip stream", "a.txt.gz")
     assert lines.startswith(b"".join(item.text.encode() for item in read))

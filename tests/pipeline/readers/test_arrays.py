@@ -8,7 +8,7 @@ import pytest
 from configs.errors import DataError
 from configs.sources import ArraysSource
 from pipeline.readers.arrays import read
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.spans import SourceFile, Span
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 3), np.uint8)

@@ -12,7 +12,7 @@ from configs.table_sources import Columns, CsvSource
 from pipeline.corpus import list_files
 from pipeline.documents import Document
 from pipeline.readers import csv_table
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.sources import plan_units, read_unit
 from tests.pipeline.readers.reading import read_file, reasons, texts
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.decoding import codec_of, decode, detect
-from pipeline.readers.files import BrokenFile
 from pipeline.spans import SourceFile
 
 ENGLISH = "It\u2019s fine \u2014 said the man at the caf\u00e9."

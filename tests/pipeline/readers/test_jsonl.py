@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from configs.table_sources import Columns, JsonlSource
 from pipeline.documents import Document
 from pipeline.readers import jsonl
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.spans import SourceFile, Span
 from tests.pipeline.readers.reading import read_file, reasons, texts
 
@@ -81,5 +81,7 @@ def test_truncated_gzip_keeps_what_came_before(tmp_path):
     found = []
     with pytest.raises(BrokenFile, match="truncated gzip stream"):
         found.extend(reading)  # keeps what it got
+    *found, last = found
+    assert reasons([last]) == [(last.offset, "torn by a damaged stretch of the file")]
     assert 10_000 < len(found) < 20_000
     assert texts(found) == [f"row {i}" for i in range(len(found))]

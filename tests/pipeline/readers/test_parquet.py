@@ -9,7 +9,7 @@ from configs.table_sources import Columns, ParquetSource
 from pipeline.corpus import list_files
 from pipeline.documents import Document, Rejected
 from pipeline.readers import parquet
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.sources import plan_units, read_unit
 from pipeline.spans import SourceFile, Span
 from tests.pipeline.readers.reading import read_file, reasons, texts
@@ -69,11 +69,21 @@ def test_truncated(tmp_path, size):
     table = pa.table({"text": [f"row {i}" for i in range(3000)]})
     pq.write_table(table, path)
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(BrokenFile, match="truncated or damaged Parquet file"):
+    with pytest.raises(BrokenFile, match="truncated or damaged Parquet file") as caught:
         read_file(parquet, ParquetSource(path=str(path)))
+    (damage,) = caught.value.damage
+    assert (damage.unread, damage.doubtful) == (path.stat().st_size, True)
 
 
-def test_damage_in_the_middle_keeps_what_came_before(tmp_path):
+def test_what_is_no_parquet_is_not_cut(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"some other file" * 100)
+    with pytest.raises(BrokenFile) as caught:
+        read_file(parquet, ParquetSource(path=str(tmp_path / "a.parquet")))
+    (damage,) = caught.value.damage
+    assert (damage.unread, damage.doubtful) == (1500, False)
+
+
+def test_a_damaged_row_group_does_not_take_the_others(tmp_path):
     path = tmp_path / "a.parquet"
     table = pa.table({"text": [f"row {i}" for i in range(5000)]})
     pq.write_table(
@@ -87,12 +97,15 @@ def test_damage_in_the_middle_keeps_what_came_before(tmp_path):
     )
     path.write_bytes(content)
     file = SourceFile.at(path, path.name)
-    reading = parquet.read(Span(file, 0, file.size), ParquetSource(path=str(path)))
-    found = []
-    with pytest.raises(BrokenFile):
-        found.extend(reading)  # keeps what it got
-    assert texts(found)[:2000] == [f"row {i}" for i in range(2000)]
-    assert len(found) <= 3000
+    found = list(parquet.read(Span(file, 0, file.size), ParquetSource(path=str(path))))
+    (entry,) = (item for item in found if isinstance(item, Rejected))
+    found.remove(entry)
+    told = ("damaged Parquet row group", 3000, group.total_compressed_size, False)
+    assert (entry.reason, entry.offset, entry.unread, entry.doubtful) == told
+    assert "row group 3, 1000 rows from here" in entry.excerpt
+    sound = [i for i in range(5000) if not 3000 <= i < 4000]
+    assert texts(found) == [f"row {i}" for i in sound]
+    assert [item.offset for item in found] == sound
 
 
 def test_a_broken_file_does_not_stop_the_next(tmp_path):

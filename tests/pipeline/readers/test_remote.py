@@ -216,7 +216,7 @@ def test_change_and_loss_after_listing(s3) -> None:
         DataError, match=r"a\.txt: cannot be read: it is not there \(HT"
     ):
         list(read_unit(unit, source))
-    for look in (size_now, open_file):
+    for look in (size_now, lambda file: open_file(file).__enter__()):
         with pytest.raises(DataError, match=r"^s3://bucket/a\.txt: cannot be read"):
             look(files[0])
 
@@ -252,7 +252,7 @@ def test_refused_rights(s3, server, monkeypatch) -> None:
             (lambda: matching_files("s3://bucket/*.txt"), "cannot be listed"),
             (lambda: matching_files("s3://bucket/a.txt"), "cannot be listed"),
             (lambda: size_now(files[0]), "cannot be read"),
-            (lambda: open_file(files[0]), "cannot be read"),
+            (open_file(files[0]).__enter__, "cannot be read"),
         ]:
             with pytest.raises(DataError, match=rf"{told}: .* \(HTTP 403\)\. Mend"):
                 look()

@@ -8,7 +8,7 @@ import pytest
 from configs.table_sources import SquadSource
 from pipeline.documents import Document
 from pipeline.readers import squad
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from tests.pipeline.readers.reading import read_file, reasons
 
 CONTEXT = "Zürich \U0001f600 lies in Zürich."

@@ -9,7 +9,7 @@ import tensorflow as tf
 from configs.table_sources import Columns, TFRecordSource
 from pipeline.documents import Document
 from pipeline.readers import tfrecord
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from tests.pipeline.readers.reading import read_file, reasons, texts
 
 

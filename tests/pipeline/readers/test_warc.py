@@ -1,13 +1,14 @@
 """Each record of a web archive has one outcome; a broken archive stops where it is."""
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from configs.sources import WarcSource
 from pipeline.documents import Document, Filtered, Rejected
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.warc import read
 from pipeline.spans import SourceFile, Span
 
@@ -69,20 +70,88 @@ def test_some_writers_end_lines_with_a_newline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tail", "reason"),
+    "tail",
     [
-        (record("conversion", b"text")[:-6], "truncated WARC record"),
-        (b"WARC/1.0\r\nWARC-Type: conversion", "truncated WARC record"),
-        (b"garbage\r\n", "not a WARC record"),
-        (b"WARC/1.0\r\nWARC-Type: x\r\n\r\n", "WARC record without a length"),
-        (b"WARC/1.0\r\nContent-Length: -1\r\n\r\n", "WARC record without a length"),
-        (b"WARC/1.0\r\nContent-Length: 9999999999999999\r\n\r\n", "truncated WARC r"),
+        record("conversion", b"text")[:-6],
+        b"WARC/1.0\r\nWARC-Type: conversion",
+        b"WARC/1.0\r\nContent-Length: 9999999999999999\r\n\r\n",
     ],
 )
-def test_damage(tmp_path: Path, tail: bytes, reason: str) -> None:
+def test_cut_short(tmp_path: Path, tail: bytes) -> None:
     found = []
     with pytest.raises(BrokenFile) as caught:
         found.extend(read_all(tmp_path / "a.warc", RECORDS[1] + tail))
     assert [item.text for item in found] == [EXPECTED[1].text]
-    assert caught.value.reason.startswith(reason)
-    assert caught.value.offset == len(RECORDS[1])
+    (damage,) = caught.value.damage
+    told = ("truncated WARC record", len(RECORDS[1]), True)
+    assert (damage.reason, damage.offset, damage.doubtful) == told
+
+
+@pytest.mark.parametrize(
+    ("damaged", "reason"),
+    [
+        (b"garbage\r\n\r\n", "not a WARC record"),
+        (b"WARC/1.0\r\nWARC-Type: x\r\n\r\n", "WARC record without a length"),
+        (b"WARC/1.0\r\nContent-Length: -1\r\n\r\n", "WARC record without a length"),
+        (b"WARC/1.0\r\nWARC-Type: conversion\r\n", "torn WARC record"),
+        (
+            record("conversion", b"a longer text").replace(
+                b"-length: 13", b"-length: 7"
+            ),
+            "WARC record of another length than it says",
+        ),
+        (
+            record("conversion", b"text").replace(b"-length: 4", b"-length: 90"),
+            "WARC record of another length than it says",
+        ),
+    ],
+)
+def test_reading_goes_on_with_the_next_record(
+    tmp_path: Path, damaged: bytes, reason: str
+) -> None:
+    records = [RECORDS[1], damaged, record("conversion", b"next"), RECORDS[0]]
+    found = list(read_all(tmp_path / "a.warc", b"".join(records)))
+    assert [getattr(item, "text", item) for item in (found[0], found[2])] == [
+        EXPECTED[1].text,
+        "next",
+    ]
+    entry = found[1]
+    assert isinstance(entry, Rejected)
+    place = (reason, len(RECORDS[1]), len(damaged))
+    assert (entry.reason, entry.offset, entry.unread) == place
+    assert len(found) == 4
+
+
+def test_a_damaged_member_is_left_out_and_the_next_ones_are_read(tmp_path) -> None:
+    texts = [f"page {n} " * n for n in range(40)]
+    members = [
+        bytearray(gzip.compress(record("conversion", text.encode()))) for text in texts
+    ]
+    for number in (7, 30):
+        members[number][len(members[number]) // 2] ^= 0x40
+    found = []
+    with pytest.raises(BrokenFile) as caught:
+        found.extend(read_all(tmp_path / "a.warc.gz", b"".join(members)))
+    sound = [text for n, text in enumerate(texts) if n not in (7, 30)]
+    assert [item.text for item in found] == sound
+    unread = [damage.unread for damage in caught.value.damage]
+    assert unread == [len(members[7]), len(members[30])]
+
+
+def test_members_that_are_no_records_cost_the_records_they_have_a_part_of(
+    tmp_path: Path,
+) -> None:
+    whole = b"".join(record("conversion", f"page {n}".encode() * 20) for n in range(30))
+    cuts = [0, 700, 1500, 2300, len(whole)]
+    members = [bytearray(gzip.compress(whole[a:b])) for a, b in pairwise(cuts)]
+    members[1][-7] ^= 1
+    found = []
+    with pytest.raises(BrokenFile):
+        found.extend(read_all(tmp_path / "a.warc.gz", b"".join(members)))
+    pages = [i.text[: len(i.text) // 20] for i in found if isinstance(i, Document)]
+    (size,) = {len(record("conversion", b"page 10" * 20))}
+    short = len(record("conversion", b"page 1" * 20))
+    offsets = [min(n, 10) * short + max(n - 10, 0) * size for n in range(31)]
+    lost = [n for n in range(30) if offsets[n] < 1500 and offsets[n + 1] - 4 > 700]
+    assert pages == [f"page {n}" for n in range(30) if n not in lost]
+    assert 3 < len(lost) < 10

@@ -1,14 +1,15 @@
 """Each page of a dump has one outcome, and damage does not undo what came before."""
 
 import bz2
+import gzip
 from pathlib import Path
 
 import pytest
 
 from configs.sources import WikipediaSource
-from pipeline.documents import Document, Filtered
+from pipeline.documents import Document, Filtered, Rejected
 from pipeline.readers import wikipedia
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.wikipedia import read
 from pipeline.spans import SourceFile, Span
 
@@ -68,33 +69,105 @@ def test_outcome_of_every_page(tmp_path: Path, name: str) -> None:
     assert [item.excerpt for item in found[5:]] == ["No id", "No text"]
 
 
+def reasons(path: Path) -> list[tuple[int, str, int, bool]]:
+    return [
+        (item.offset, item.reason, item.unread, item.doubtful)
+        for item in read_all(path)
+        if isinstance(item, Rejected)
+    ]
+
+
+def numbers(path: Path) -> list[int]:
+    found = read_all(path)
+    return [item.offset for item in found if isinstance(item, Document)]
+
+
 @pytest.mark.parametrize(
-    "raw",
+    "page_14",
     [
-        DUMP[: DUMP.index("T14")].encode(),
-        DUMP.replace("T14", "T14 & more").encode(),
-        DUMP.encode().replace(b"T14", b"T\xff14"),
+        page(14, "Hello &more"),
+        page(14, "Hello").replace("Hello", "\x01"),
+        page(14, "Hello").replace("</text>", "</txet>", 1),
+        page(14, "Hello").replace("  </page>\n", ""),
     ],
-    ids=["cut short", "bad entity", "not UTF-8"],
+    ids=["entity", "no character", "other end", "no end"],
 )
-def test_damage(tmp_path: Path, raw: bytes) -> None:
-    (tmp_path / "dump.xml").write_bytes(raw)
+def test_a_damaged_page_is_one_entry_and_the_next_ones_are_read(
+    tmp_path: Path, page_14: str
+) -> None:
+    pages = [page(12, "a"), page(13, "b"), page_14, page(15, "c"), page(16, "d")]
+    path = tmp_path / "dump.xml"
+    path.write_text("".join([HEAD, *pages, "</mediawiki>"]))
+    ((offset, reason, unread, doubtful),) = reasons(path)
+    assert (offset, reason, doubtful) == (13, "damaged XML", False)
+    assert 0 <= unread <= len(page_14)
+    assert numbers(path) == [12, 13, 15, 16]
+
+
+def test_pages_on_one_line(tmp_path: Path) -> None:
+    pages = [page(n, "text &bad" if n == 3 else "text") for n in range(1, 6)]
+    path = tmp_path / "dump.xml"
+    path.write_text("".join([HEAD, *pages, "</mediawiki>"]).replace("\n", " "))
+    assert reasons(path)[0][:2] == (2, "damaged XML")
+    assert numbers(path) == [1, 2, 4, 5]
+
+
+def test_cut_short(tmp_path: Path) -> None:
+    (tmp_path / "dump.xml").write_text(DUMP[: DUMP.index("T14")])
+    assert reasons(tmp_path / "dump.xml") == [(13, "truncated XML", 0, True)]
+
+
+def test_no_xml_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "dump.xml"
+    path.write_bytes(b"Rye is a grass.\n" * 100)
+    assert reasons(path) == [(0, "damaged XML", 1600, False)]
+
+
+def test_a_stream_of_a_multistream_dump_is_damaged(tmp_path: Path) -> None:
+    pages = [page(n, f"text {n * n} " * 50) for n in range(1, 31)]
+    texts = [HEAD, "".join(pages[:10]), "".join(pages[10:20]), "".join(pages[20:])]
+    streams = [bytearray(bz2.compress(text.encode())) for text in texts]
+    streams[2][len(streams[2]) // 2] ^= 0xFF
+    path = tmp_path / "dump.xml.bz2"
+    path.write_bytes(b"".join([*streams, bz2.compress(b"</mediawiki>")]))
+    found, damage = [], ()
+    try:
+        found.extend(read_all(path))
+    except BrokenFile as broken:
+        damage = broken.damage
+    assert [item.offset for item in found] == [*range(1, 11), *range(21, 31)]
+    assert [d.unread for d in damage] == [len(streams[2])]
+
+
+def test_a_gap_within_a_page_takes_that_page(tmp_path: Path) -> None:
+    text = "".join([HEAD, *(page(n, f"text {n}") for n in (1, 2, 3)), "</mediawiki>"])
+    begin, end = text.index("text 2"), text.index("text 2") + 3
+    members = [text[:begin], text[begin:end], text[end:]]
+    packed = [bytearray(gzip.compress(member.encode())) for member in members]
+    packed[1][-6] ^= 0xFF  # its checksum
+    path = tmp_path / "dump.xml.gz"
+    path.write_bytes(b"".join(packed))
     found = []
-    with pytest.raises(BrokenFile) as caught:
-        found.extend(read_all(tmp_path / "dump.xml"))
-    assert (caught.value.reason, caught.value.offset) == ("damaged XML", 13)
+    with pytest.raises(BrokenFile):
+        found.extend(read_all(path))
+    assert [(type(i).__name__, i.offset) for i in found] == [
+        ("Document", 1),
+        ("Rejected", 1),
+        ("Document", 3),
+    ]
 
 
 def test_memory_does_not_grow_with_the_dump(tmp_path: Path, monkeypatch) -> None:
-    roots, iterparse = [], wikipedia.ElementTree.iterparse
+    open_now: list[int] = []
+    local = wikipedia._local
 
-    def spied(stream, events):
-        for event, element in iterparse(stream, events):
-            roots.append(element)
-            yield event, element
+    def spied(element):
+        if local(element) == "mediawiki":
+            open_now.append(len(element))
+        return local(element)
 
-    monkeypatch.setattr(wikipedia.ElementTree, "iterparse", spied)
+    monkeypatch.setattr(wikipedia, "_local", spied)
     pages = [page(number, "x" * 1000) for number in range(1, 200)]
     (tmp_path / "dump.xml").write_text(HEAD + "".join(pages) + "</mediawiki>")
-    # The parser is ahead by a block of 16 kB.
-    assert max(len(roots[0]) for _ in read_all(tmp_path / "dump.xml")) < 20
+    assert len(numbers(tmp_path / "dump.xml")) == 199
+    assert max(open_now) < 20

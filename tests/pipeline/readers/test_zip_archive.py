@@ -7,7 +7,7 @@ import pytest
 
 from configs.sources import ZipSource
 from pipeline.documents import Document, Rejected
-from pipeline.readers.files import BrokenFile
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.zip_archive import read
 from pipeline.spans import SourceFile, Span
 
