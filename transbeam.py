@@ -20,6 +20,7 @@ from configs.command import (
 )
 from configs.errors import UserError
 from configs.export import asked_texts
+from configs.needs import check_needs
 from configs.progress import duration
 from configs.run_folder import lock
 from configs.schema import did_you_mean
@@ -182,7 +183,9 @@ def _read_arguments(argv: Sequence[str]) -> Invocation:
     add_common_arguments(parser, workers=True)
     # What a later stage refuses, hours of an earlier one must not go before.
     arguments = parser.parse_args(argv)
-    return read_invocation(arguments, with_model=True, rules=(check_export,))
+    return read_invocation(
+        arguments, with_model=True, rules=(check_needs, check_export)
+    )
 
 
 def _closing_screen(

@@ -166,3 +166,31 @@ class SpanCorruptionConfig:
         noise = encoder_length * self.noise_density / (1.0 - self.noise_density)
         target = noise * (1.0 + 1.0 / self.mean_noise_span_length)
         return 8 * math.ceil(target * 1.5 / 8)
+
+    def longest_text(self, encoder_length: int) -> int:
+        """The most tokens of text that surely fit both sides, whatever is cut out."""
+        target_length = self.target_length(encoder_length)
+        longest = 1
+        while True:
+            tokens = longest + 1
+            noise, spans = self._most(tokens)
+            least_noise = math.floor(tokens * self.noise_density)
+            fits_encoder = tokens - least_noise + spans + 1 <= encoder_length
+            if not fits_encoder or noise + spans + 1 > target_length:
+                return longest
+            longest = tokens
+
+    def num_sentinels(self, encoder_length: int) -> int:
+        """How many sentinels the spans of one text may take.
+
+        Example:
+        >>> SpanCorruptionConfig().num_sentinels(512)
+        30
+        """
+        return self._most(self.longest_text(encoder_length))[1]
+
+    def _most(self, tokens: int) -> tuple[int, int]:
+        """Noise tokens and spans of a text of so many tokens, at most."""
+        noise = math.ceil(tokens * self.noise_density)
+        # One span may be cut in two where the text begins and ends.
+        return noise, math.ceil(noise / self.mean_noise_span_length) + 1

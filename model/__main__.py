@@ -11,6 +11,7 @@ from configs.console import Console
 from configs.errors import ConfigError, UserError
 from configs.load import load_run
 from configs.memory import RUNTIME, find_memory
+from configs.needs import check_needs
 from configs.run import RunConfig
 from configs.schema import plain
 from configs.summary import summary
@@ -65,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    config = load_run(arguments.config, arguments.overrides, with_model=True)
+    config = load_run(
+        arguments.config, arguments.overrides, with_model=True, rules=[check_needs]
+    )
     console = Console(json=arguments.json)
     for told in _cannot(arguments):
         console.warn(told)

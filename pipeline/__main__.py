@@ -14,6 +14,7 @@ from configs.command import (
     run_main,
 )
 from configs.errors import UserError
+from configs.needs import check_needs
 from configs.quiet import quiet_import
 from configs.run_folder import lock
 from pipeline.documents import SPLITS
@@ -53,7 +54,7 @@ def _at_two_dashes(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
 def _invocation(arguments: argparse.Namespace) -> Invocation:
     return replace(
-        read_invocation(arguments),
+        read_invocation(arguments, rules=(check_needs,)),
         runner=arguments.runner,
         beam_options=arguments.beam_options,
     )

@@ -14,6 +14,7 @@ from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
 from pipeline.cleaning.languages import require_identifier
 from pipeline.corpus import corpus_fingerprint, list_files
+from pipeline.objectives.special import check_special
 from pipeline.readers.remote import use_options
 from pipeline.results import describe, write_results
 from pipeline.sources import Unit, plan_units
@@ -69,8 +70,9 @@ def data(invocation: Invocation) -> dict[str, Any]:
     use_options(invocation.beam_options)
     files = list_files(config.data.source, config.data.validation_source)
     inputs = {**data_inputs(config), "corpus": corpus_fingerprint(files)}
-    if tokenizer := brought_along(config.tokenizer):
-        inputs["tokenizer_files"] = tokenizer
+    if found := brought_along(config.tokenizer):
+        inputs["tokenizer_files"], special = found
+        check_special(special, config)
     stage = data_stage(invocation.run_folder)
     if result := stage.result_if_done(inputs):
         console.result(

@@ -8,7 +8,6 @@ References:
     - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 3.1.4 and 3.3.4
 """
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -51,8 +50,8 @@ def make_records(
     assert isinstance(run.objective, SpanCorruptionConfig)
     config, length = run.objective, run.data.sequence_length
     sides = length, config.target_length(length)
-    longest = longest_chunk(config, length)
-    sentinels = needed_sentinels(tokenizer, run, _most(config, longest)[1])
+    longest = config.longest_text(length)
+    sentinels = needed_sentinels(tokenizer, run)
     end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
     begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
 
@@ -88,27 +87,6 @@ def make_records(
             "empty_documents": int(np.sum(rows.lengths == 0)),
         },
     )
-
-
-def longest_chunk(config: SpanCorruptionConfig, encoder_length: int) -> int:
-    """The most tokens of text that surely fit both sides, whatever is cut out."""
-    target_length = config.target_length(encoder_length)
-    longest = 1
-    while True:
-        tokens = longest + 1
-        noise, spans = _most(config, tokens)
-        least_noise = math.floor(tokens * config.noise_density)
-        fits_encoder = tokens - least_noise + spans + 1 <= encoder_length
-        if not fits_encoder or noise + spans + 1 > target_length:
-            return longest
-        longest = tokens
-
-
-def _most(config: SpanCorruptionConfig, tokens: int) -> tuple[int, int]:
-    """Noise tokens and spans of a text of so many tokens, at most."""
-    noise = math.ceil(tokens * config.noise_density)
-    # One span may be cut in two where the text begins and ends.
-    return noise, math.ceil(noise / config.mean_noise_span_length) + 1
 
 
 def corrupt(

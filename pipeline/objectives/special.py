@@ -2,15 +2,24 @@
 
 from typing import Literal
 
-from configs.errors import ConfigError
+from configs.language_modelling import SpanCorruptionConfig
+from configs.needs import check_sentinels, missing_piece, pieces_needed
 from configs.run import RunConfig
-from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.interface import SpecialIds, Tokenizer
 
-_PURPOSE = {
-    "begin": "stands before a text",
-    "end": "stands after a text",
-    "mask": "hides a token",
-}
+
+def check_special(special: SpecialIds, run: RunConfig) -> None:
+    """Refuses a tokenizer that lacks what the run's objective needs.
+
+    Raises:
+        ConfigError: With what is missing, and what to do.
+    """
+    for piece in pieces_needed(run.objective):
+        if getattr(special, piece) is None:
+            raise missing_piece(run.objective, run.tokenizer, piece)
+    if isinstance(run.objective, SpanCorruptionConfig):
+        there = len(special.sentinels)
+        check_sentinels(run.objective, run.data.sequence_length, there)
 
 
 def needed(
@@ -23,27 +32,17 @@ def needed(
     """
     piece = getattr(tokenizer.special, name)
     if piece is None:
-        raise ConfigError(
-            f"objective.kind={run.objective.kind} needs a piece that {_PURPOSE[name]}, "
-            f"and the tokenizer of tokenizer.kind={run.tokenizer.kind} has none. "
-            "Choose special pieces with one (tokenizer.kind=wordpiece has it), or "
-            "another objective"
-        )
+        raise missing_piece(run.objective, run.tokenizer, name)
     return piece
 
 
-def needed_sentinels(tokenizer: Tokenizer, run: RunConfig, count: int) -> list[int]:
-    """The ids of the first sentinels.
+def needed_sentinels(tokenizer: Tokenizer, run: RunConfig) -> list[int]:
+    """The ids of the sentinels that the spans of one text may take.
 
     Raises:
         ConfigError: The tokenizer has fewer.
     """
-    sentinels = tokenizer.special.sentinels
-    if len(sentinels) < count:
-        raise ConfigError(
-            f"objective.kind={run.objective.kind} needs {count} sentinel pieces for "
-            f"data.sequence_length={run.data.sequence_length}, and the tokenizer has "
-            f"{len(sentinels)}. Set tokenizer.num_sentinels to {count} or more, or "
-            "objective.mean_noise_span_length higher"
-        )
-    return list(sentinels[:count])
+    assert isinstance(run.objective, SpanCorruptionConfig)
+    sentinels, length = tokenizer.special.sentinels, run.data.sequence_length
+    check_sentinels(run.objective, length, len(sentinels))
+    return list(sentinels[: run.objective.num_sentinels(length)])

@@ -28,6 +28,8 @@ from pipeline.tokenizers.vocabulary import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from pipeline.tokenizers.interface import SpecialIds
+
 LearnedConfig = WordPieceConfig | ByteBPEConfig | UnigramConfig
 
 
@@ -39,8 +41,8 @@ class WordSplitter(Protocol):
         ...
 
 
-def brought_along(config: TokenizerConfig) -> str | None:
-    """The sha256 of the files of a tokenizer that is not learned; else None.
+def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
+    """The sha256 of the files of a tokenizer that is not learned, and its pieces.
 
     Raises:
         ArtifactError: It is not there or cannot be used, which had better be known
@@ -48,13 +50,13 @@ def brought_along(config: TokenizerConfig) -> str | None:
     """
     if not isinstance(config, PretrainedConfig):
         return None
-    _import(config)
+    special = _import(config).special
     path = Path(config.path)
     digest = hashlib.sha256()
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file():
             digest.update(file.name.encode() + b"\0" + read_bytes(file, _REMEDY))
-    return digest.hexdigest()
+    return digest.hexdigest(), special
 
 
 _REMEDY = "Mend tokenizer.path"

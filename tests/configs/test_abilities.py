@@ -45,7 +45,7 @@ PACKED = "export: {litert_lm: true}\n"
 PIPED = "export: {mediapipe: true}\n"
 WITH_TEXT = "export: {tflite_text: true}\n"
 IMAGES = (
-    TEXTS
+    TEXTS.replace("text", "arrays")
     + "objective: {kind: image_classification, labels: [a, b], channels: 4}\n"
     + "model: {patches: {num_channels: 4}, max_sequence_length: 197}\n"
 )

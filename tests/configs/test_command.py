@@ -289,9 +289,16 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     if kind.endswith("classification"):
         more = ", labels: [a, b]"
     patches = ", max_sequence_length: 197, patches: {}" if "image" in kind else ""
+    columns = "second_text: b, target_text: c, label: d"
+    source = {
+        "token_classification": "kind: conll",
+        "span_qa": "kind: squad",
+        "image_classification": "kind: arrays",
+    }.get(kind, f"kind: jsonl, columns: {{{columns}}}")
     file = tmp_path / "run.yaml"
     file.write_text(
-        "name: x\ndata:\n  source: {kind: jsonl, path: x}\n"
+        f"name: x\ndata:\n  source: {{{source}, path: x}}\n"
+        "tokenizer: {num_sentinels: 8}\n"
         f"objective: {{kind: {kind}{more}}}\n"
         f"model: {{kind: {FAMILIES[kind]}{patches}}}\n"
     )

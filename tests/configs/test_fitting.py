@@ -170,7 +170,9 @@ def test_check_says_what_the_model_is(
 ) -> None:
     objective = {"{}": "masked", "{kind: d": "causal", "{kind: s": "span_corruption"}
     file = tmp_path / "run.yaml"
-    file.write_text(f"{TEXTS}{objective_of(objective[model[:8]])}model: {model}\n")
+    objective = objective_of(objective[model[:8]])
+    pieces = "tokenizer: {num_sentinels: 8}\n"
+    file.write_text(f"{TEXTS}{pieces}{objective}model: {model}\n")
     assert check_main(["check", str(file)]) == 0
     assert f"  model      {said}" in capsys.readouterr().out
 

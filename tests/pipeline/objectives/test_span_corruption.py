@@ -10,7 +10,6 @@ from configs.language_modelling import SpanCorruptionConfig
 from pipeline.documents import Document
 from pipeline.objectives import span_corruption
 from pipeline.objectives.noise import noise_mask, random_parts
-from pipeline.objectives.span_corruption import longest_chunk
 from pipeline.packing import Chunks
 from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
@@ -157,7 +156,7 @@ def test_parts_of_many_numbers() -> None:
 @pytest.mark.parametrize("density", [0.15, 0.5])
 def test_the_longest_text_fits_whatever_is_cut_out(length: int, density: float) -> None:
     config = SpanCorruptionConfig(noise_density=density)
-    longest = longest_chunk(config, length)
+    longest = config.longest_text(length)
     texts = [
         " ".join(f"w{(i * 7 + j) % 500}" for j in range(longest)) for i in range(60)
     ]
@@ -175,7 +174,7 @@ def test_lengths_of_t5() -> None:
     # T5 reads 568 tokens to fill an encoder of 512 and a decoder of 114; a few less
     # here, as nothing is rounded in our favour.
     config = SpanCorruptionConfig(decoder_length=114)
-    assert 550 <= longest_chunk(config, 512) <= 568
+    assert 550 <= config.longest_text(512) <= 568
     assert config.target_length(512) == 114
 
 
