@@ -192,6 +192,46 @@ def _doubt(file: UnreadFile) -> str:
     )
 
 
+def noted(folder: Path) -> list[dict[str, Any]]:
+    """What readers noticed of the files, by file: kind, source, detail, times."""
+    times: Counter[tuple[str, str, str]] = Counter()
+    for state in read_states(folder, "documents"):
+        for note in state["noted"]:
+            times[note["source"], note["kind"], note["detail"]] += note["times"]
+    return [
+        {"kind": kind, "source": source, "detail": detail, "times": number}
+        for (source, kind, detail), number in sorted(times.items())
+    ]
+
+
+def cut_off(counts: Mapping[str, Any]) -> dict[str, float]:
+    """How much of the documents is in no record, as they are too long.
+
+    Returns:
+        `documents` and `tokens`, and the share of each among all, 0 where none is.
+
+    Example:
+    >>> counts = {
+    ...     "documents": {"train": 4},
+    ...     "tokens": {"train": 60},
+    ...     "truncated_documents": {"train": 1},
+    ...     "truncated_tokens": {"train": 40},
+    ... }
+    >>> cut_off(counts)
+    {'documents': 1, 'documents_share': 0.25, 'tokens': 40, 'tokens_share': 0.4}
+    """
+    documents, tokens, used, kept = (
+        sum(counts.get(name, {}).values())
+        for name in ("truncated_documents", "truncated_tokens", "documents", "tokens")
+    )
+    return {
+        "documents": documents,
+        "documents_share": round(documents / max(used, 1), 5),
+        "tokens": tokens,
+        "tokens_share": round(tokens / max(kept + tokens, 1), 5),
+    }
+
+
 def check_balance(counts: Mapping[str, Any]) -> None:
     """Makes sure that no document and no byte was lost on the way.
 

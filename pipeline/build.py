@@ -51,6 +51,7 @@ def build_part(
     num_unused_bytes = 0
     kept = kept_documents(folder, part, config)
     built.left_out = kept.left_out
+    size, pad = tokenizer.vocabulary_size, tokenizer.special.pad
     for split, batch in kept.splits.items():
         refused: list[Rejected] = []
         unused: list[Rejected] = []
@@ -69,7 +70,7 @@ def build_part(
                     name += f"-{one.data.sequence_length}"
                 built.shards.append(_write(folder, name, split, records, one))
                 write_provenance(folder, name, bucket, records.placement)
-                Statistics.of(records, tokenizer.vocabulary_size).save(folder, name)
+                Statistics.of(records, size, pad).save(folder, name)
         quarantine += refused
         num_unused_bytes += sum(entry.size for entry in unused)
         built.filtered.update(entry.reason for entry in unused)

@@ -17,7 +17,7 @@ from pipeline.cleaning import clean_text, filter_reason, quarantine_reason, reje
 from pipeline.corpus import parts_of as parts_of_source
 from pipeline.deduplication.steps import save_signatures
 from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document, Filtered, Rejected
+from pipeline.documents import Document, Filtered, Noted, Rejected
 from pipeline.kept import is_held_out
 from pipeline.source_bytes import UnreadFile, shared_out
 from pipeline.sources import Item, Unit, read_spans
@@ -46,6 +46,7 @@ class Prepared:
         bytes: Bytes of source that are `filtered`, `quarantined` and `unread`; the rest
             is the parts'.
         unread: The files that could not be read as a whole.
+        noted: What was noticed of files: kind, source, detail, and how often.
     """
 
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -54,6 +55,7 @@ class Prepared:
     quarantined: Counter[str] = field(default_factory=Counter)
     bytes: dict[str, int] = field(default_factory=dict)
     unread: list[dict[str, Any]] = field(default_factory=list)
+    noted: list[dict[str, Any]] = field(default_factory=list)
 
 
 def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
@@ -85,7 +87,11 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
             kept.clear()
 
     books = _Books()
+    notes: Counter[Noted] = Counter()
     for span, item in read_spans(unit, *sources):
+        if isinstance(item, Noted):
+            notes[item] += 1
+            continue
         outcome = cleaned(item, config)
         books.enter(span.file, item, outcome, len(prepared.parts))
         if isinstance(outcome, Document):
@@ -101,6 +107,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
     close_part()
     books.close(prepared, unit.size)
     prepared.quarantined.update(entry.reason for entry in quarantine)
+    prepared.noted = [{**asdict(note), "times": n} for note, n in notes.items()]
     write_quarantine(folder, name, quarantine)
     mark_done(folder, "documents", name, vars(prepared))
     return parts_of(folder, unit.index)

@@ -15,7 +15,9 @@ from pipeline.accounts import (
     check_balance,
     check_quarantine,
     counts_of,
+    cut_off,
     named,
+    noted,
     told,
 )
 from pipeline.bucketing import bucket_runs
@@ -97,6 +99,8 @@ def write_results(
             "bytes": counts["bytes"]["unread"],
             "files": [asdict(file) for file in unread],
         },
+        "truncated": cut_off(counts),
+        "noted": noted(folder),
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)
@@ -110,6 +114,8 @@ def write_results(
         "vocabulary_fingerprint": tokenizer.fingerprint,
         "source_bytes": sum(file.size for file in files),
         "unread": manifest["unread"],
+        "truncated": manifest["truncated"],
+        "noted": manifest["noted"],
         "padding_fraction": manifest["padding_fraction"],
         "leaks_prevented": leaks["prevented"],
         "leaks_left": leaks["left"],
@@ -162,6 +168,11 @@ def describe(result: dict[str, Any]) -> str:
     unread = [UnreadFile(**file) for file in result["unread"]["files"]]
     kept_out = result["leaks_prevented"]
     leaks = f"; {kept_out:,} documents kept out of training as validation has them"
+    cut = result["truncated"]
+    whole = tokens + cut["tokens"]
+    documents = f"{cut['documents']:,} document{'s' * (cut['documents'] != 1)} cut, "
+    shortened = f"; {documents if cut['documents'] else ''}"
+    shortened += f"{cut['tokens']:,} of {whole:,} tokens left out"
     return (
         f"{counts['records'].get('train', 0):,} training and "
         f"{counts['records'].get('validation', 0):,} validation records of "
@@ -169,6 +180,7 @@ def describe(result: dict[str, Any]) -> str:
         f"({counts['characters'] / MEGABYTE:.1f} MB of text; {dropped:,} filtered, "
         f"{quarantined:,} quarantined); "
         f"{result['padding_fraction'].get('train', 0):.1%} padding"
+        + (shortened if cut["tokens"] else "")
         + (leaks if kept_out else "")
         + (f"; not read: {named(unread)}" if unread else "")
     )

@@ -33,7 +33,7 @@ from configs.table_sources import (
     TFRecordSource,
 )
 from pipeline.corpus import named_by, parts_of, with_partners
-from pipeline.documents import Document, Filtered, Rejected
+from pipeline.documents import Document, Filtered, Noted, Rejected
 from pipeline.readers import (
     arrays,
     conll,
@@ -149,14 +149,15 @@ Item = Document | Filtered | Rejected
 def read_unit(
     unit: Unit, source: Source, validation_source: Source | None = None
 ) -> Iterator[Item]:
-    """The same as `read_spans`, without the spans."""
+    """The same as `read_spans`, without the spans and what was noted."""
     for _, item in read_spans(unit, source, validation_source):
-        yield item
+        if not isinstance(item, Noted):
+            yield item
 
 
 def read_spans(
     unit: Unit, source: Source, validation_source: Source | None = None
-) -> Iterator[tuple[Span, Item]]:
+) -> Iterator[tuple[Span, Item | Noted]]:
     """Every document of a unit, in order, each with the span it is from.
 
     What cannot be read comes as `Rejected`, what a reader leaves out by rule as

@@ -1,6 +1,7 @@
 """The data stage of a run: plan, run the job, write the manifest."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,29 @@ def data(invocation: Invocation) -> dict[str, Any]:
     stage.finish(inputs, result)
     console.result(result["summary"])
     _warn_of_leaks(console, result)
+    _warn_of_cuts(console, config, result)
+    for note in result["noted"]:
+        times = f" ({note['times']:,} times)" if note["times"] > 1 else ""
+        console.warn(f"{note['source']}: {note['kind']}{times}: {note['detail']}")
     return result
+
+
+_MANY = 0.05
+
+
+def _warn_of_cuts(
+    console: Console, config: RunConfig, result: Mapping[str, Any]
+) -> None:
+    cut = result["truncated"]
+    if max(cut["documents_share"], cut["tokens_share"]) < _MANY:
+        return
+    console.warn(
+        f"{cut['tokens_share']:.1%} of the tokens are in no record: "
+        f"{cut['documents_share']:.1%} of the documents are longer than a record of "
+        f"data.sequence_length={config.data.sequence_length}. Raise it, as far as the "
+        "model reads (model.max_sequence_length), or cut the documents into shorter "
+        "ones before"
+    )
 
 
 def _warn_of_leaks(console: Console, result: dict[str, Any]) -> None:

@@ -30,12 +30,21 @@ class Statistics:
     documents: np.ndarray
 
     @classmethod
-    def of(cls, records: Records, vocabulary_size: int) -> "Statistics":
-        """Counts the records of a shard; padding is counted as a piece."""
+    def of(cls, records: Records, vocabulary_size: int, pad: int) -> "Statistics":
+        """Counts the records of a shard.
+
+        Args:
+            records: The records.
+            vocabulary_size: The number of pieces.
+            pad: The id of padding, which may also be that of a piece; the places that
+                are padding are not counted.
+        """
         ids = [records.arrays[name] for name in TOKEN_IDS if name in records.arrays]
         tokens = np.zeros(vocabulary_size, np.int64)
         for array in ids:
             tokens += np.bincount(array.reshape(-1), minlength=vocabulary_size)
+        if ids:
+            tokens[pad] -= sum(array.size for array in ids) - records.lengths.sum()
         per_record = np.bincount(records.placement.record, minlength=len(records))
         return cls(tokens, np.bincount(records.lengths), np.bincount(per_record))
 

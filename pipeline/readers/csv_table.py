@@ -18,6 +18,7 @@ References:
 """
 
 import csv
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from configs.errors import DataError
 from configs.schema import did_you_mean
 from configs.table_sources import CsvSource
 from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
+from pipeline.documents import Document, Noted, Rejected
 from pipeline.readers.columns import row_document
 from pipeline.readers.damage import BrokenFile
 from pipeline.readers.lines import Line, lines
@@ -54,7 +55,7 @@ def is_splittable(source: CsvSource) -> bool:
     return source.quoting == "none"
 
 
-def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected | Noted]:
     """A document for each row that begins in a span.
 
     Raises:
@@ -77,8 +78,33 @@ def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
             place = span.file.name, row.offset
             yield Rejected(reason, *place, excerpt(shown), len(shown))
         else:
+            if any(_joins_rows(field, width, source.delimiter) for field in row.fields):
+                yield Noted("rows that quotes have joined", span.file.name, _JOINED)
             values = dict(zip(columns, row.fields, strict=True))
             yield row_document(values, source.columns, span.file.name, row.offset)
+
+
+_JOINED = (
+    "a field in quotes holds line ends and as many delimiters a line as a row; if "
+    "quotes are ordinary characters here, set data.source.quoting=none"
+)
+
+
+def _joins_rows(field: str, width: int, delimiter: str) -> bool:
+    r"""Whether a field looks like the end of a row, whole rows, and a row's beginning.
+
+    Example:
+    >>> _joins_rows("Open here\tb\nrow 5\ta\nEnds here", 2, "\t")
+    True
+    >>> _joins_rows("Dear Ann,\nthank you, and all", 2, ",")
+    False
+    """
+    *lines, _ = field.split("\n")
+    if not lines or width < 2:
+        return False
+    # A delimiter before a space is punctuation.
+    delimiters = [re.findall(f"{re.escape(delimiter)}(?! |$)", line) for line in lines]
+    return all(len(found) == width - 1 for found in delimiters)
 
 
 def _first_row(span: Span, source: CsvSource) -> _Row:

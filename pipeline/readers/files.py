@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 from configs.errors import DataError
 from pipeline.readers.compression import COMPRESSIONS, Unpacked
 from pipeline.readers.damage import BrokenFile
+from pipeline.readers.globs import expand
 from pipeline.readers.remote import (
     is_remote,
     matching_objects,
@@ -42,7 +43,7 @@ def matching_files(pattern: str) -> list[SourceFile]:
     root = _fixed_root(pattern)
     if is_remote(pattern):
         return matching_objects(pattern, root)
-    paths = [Path(path) for path in glob.glob(pattern, recursive=True)]
+    paths = [Path(path) for path in expand(pattern)]
     with _reported(pattern):
         return [
             SourceFile.at(path, path.as_posix().removeprefix(root))

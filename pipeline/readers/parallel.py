@@ -6,6 +6,7 @@ target's side alone is rejected. A pair's offset is the number of its lines, cou
 from 1.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
@@ -13,10 +14,16 @@ from itertools import zip_longest
 from configs.errors import DataError
 from configs.table_sources import ParallelSource
 from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
+from pipeline.documents import Document, Noted, Rejected
 from pipeline.readers.files import matching_files
 from pipeline.readers.lines import Line, lines
 from pipeline.spans import SourceFile, Span
+
+# A line that is a tag, or stands between tags as a segment of WMT's SGML does.
+_MARKUP = re.compile(
+    r"\s*</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>(?:.*</[A-Za-z][\w:-]*>)?\s*$"
+)
+_MUCH_MARKUP = 0.1
 
 
 def list_files(source: ParallelSource) -> list[SourceFile]:
@@ -41,7 +48,7 @@ def list_files(source: ParallelSource) -> list[SourceFile]:
     ]
 
 
-def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected | Noted]:
     """A document for each pair of lines; the span is the whole file.
 
     Raises:
@@ -53,11 +60,21 @@ def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected]:
         lines(Span(side, 0, side.size), source.encoding) for side in (file, partner)
     )
     counts = [0, 0]
+    in_markup = [0, 0]
     for number, pair in enumerate(zip_longest(*sides), start=1):
         text, target = pair
         counts = [n + (line is not None) for n, line in zip(counts, pair, strict=True)]
+        for side, line in enumerate(pair):
+            in_markup[side] += line is not None and bool(_MARKUP.match(line.text))
         if text is not None and target is not None:
-            yield _document(text, target, file.name, number)
+            yield _document(text, target, (file.name, partner.name), number)
+    for side, number in zip((file, partner), in_markup, strict=True):
+        if number > _MUCH_MARKUP * max(counts):
+            what = (
+                f"{number:,} of {max(counts):,} lines are tags of SGML or XML, as in "
+            )
+            what += "the files of shared tasks: take the markup off before"
+            yield Noted("markup", side.name, what)
     if counts[0] != counts[1]:
         raise DataError(
             f"{file.path} has {counts[0]} lines and {partner.path} {counts[1]}: they "
@@ -65,10 +82,13 @@ def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected]:
         )
 
 
-def _document(text: Line, target: Line, name: str, number: int) -> Document | Rejected:
-    for line in (text, target):
+def _document(
+    text: Line, target: Line, names: tuple[str, str], number: int
+) -> Document | Rejected:
+    for line, name in zip((text, target), names, strict=True):
         if line.rejected:
             return replace(line.rejected, source=name, offset=number)
+    name, _ = names
     if text.content.strip() and not target.content.strip():
         shown = excerpt(text.content), len(text.content)
         return Rejected("no target", name, number, *shown)

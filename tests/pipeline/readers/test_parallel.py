@@ -7,7 +7,7 @@ import pytest
 from configs.errors import DataError
 from configs.table_sources import ParallelSource
 from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.documents import Document, Rejected
+from pipeline.documents import Document, Noted, Rejected
 from pipeline.readers import parallel
 from pipeline.spans import Span
 
@@ -44,7 +44,7 @@ def test_nothing_shifts_the_pairs(tmp_path, source):
         Document("one", "a.en", 1, target_text="eins"),
         Document("", "a.en", 2, target_text="zwei"),
         Rejected("no target", "a.en", 3, "three"),
-        Rejected("not UTF-8", "a.en", 4, "\\xe9\n"),
+        Rejected("not UTF-8", "a.de", 4, "\\xe9\n"),
         Document("five", "a.en", 5, target_text="fünf"),
         Document("", "a.en", 6),
     ]
@@ -72,3 +72,13 @@ def test_the_fingerprint_sees_both_sides(tmp_path, source):
     before = corpus_fingerprint(list_files(source))
     (tmp_path / "a.de").write_text("zwei!\n")
     assert corpus_fingerprint(list_files(source)) != before
+
+
+def test_markup_is_noted(tmp_path, source):
+    segments = [f'<seg id="{n}">Line {n}.</seg>' for n in range(5)]
+    (tmp_path / "a.en").write_text("\n".join(["<doc>", "<p>", *segments, "</doc>"]))
+    (tmp_path / "a.de").write_text("1 < 2, <b>fett</b> und mehr\n" * 8)
+    notes = [item for item in read(source) if isinstance(item, Noted)]
+    (note,) = notes
+    assert (note.kind, note.source) == ("markup", "a.en")
+    assert "8 of 8 lines are tags" in note.detail
