@@ -14,6 +14,7 @@ from pipeline.bucketing import by_bucket
 from pipeline.cleaning import excerpt
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Rejected, Split
+from pipeline.elsewhere import strangers
 from pipeline.examples import encode_records
 from pipeline.kept import kept_documents
 from pipeline.objectives import contract, make_records
@@ -58,7 +59,11 @@ def build_part(
         counts: Counter[str] = Counter()
         for one, rows in by_bucket(batch, tokenizer, config):
             bucket = batch if len(rows) == len(batch) else batch.take(rows)
-            records = make_records(bucket, tokenizer, one, split)
+            others = strangers(one, folder, part.name, split, bucket)
+            whole = bucket
+            if others is not None:
+                whole = DocumentBatch.of_batches([bucket, others])
+            records = make_records(bucket, tokenizer, one, split, others)
             refused += _entries(bucket, records.rejected)
             nowhere = _without_record(records, len(bucket))
             unused += _entries(bucket, records.filtered + nowhere)
@@ -69,7 +74,7 @@ def build_part(
                 if one is not config:
                     name += f"-{one.data.sequence_length}"
                 built.shards.append(_write(folder, name, split, records, one))
-                write_provenance(folder, name, bucket, records.placement)
+                write_provenance(folder, name, whole, records.placement)
                 Statistics.of(records, size, pad).save(folder, name)
         quarantine += refused
         num_unused_bytes += sum(entry.size for entry in unused)
@@ -91,8 +96,7 @@ def build_part(
 def _without_record(records: Records, num_documents: int) -> list[tuple[int, str]]:
     """The documents that left nothing in any record."""
     told = {row for row, _ in records.rejected + records.filtered}
-    there = np.zeros(num_documents, np.bool_)
-    there[records.placement.document] = True
+    there = np.isin(np.arange(num_documents), records.placement.document)
     nowhere = np.flatnonzero(~there).tolist()
     return [(row, "no token") for row in nowhere if row not in told]
 

@@ -72,6 +72,21 @@ class DocumentBatch:
             columns[name] = _column(name, values)
         return cls(keys, pa.table(columns))
 
+    @classmethod
+    def of_batches(cls, batches: Sequence["DocumentBatch"]) -> "DocumentBatch":
+        """Puts the documents of several batches side by side.
+
+        Example:
+        >>> one, two = (DocumentBatch.of([Document(t, "a.txt", 0)]) for t in "xy")
+        >>> DocumentBatch.of_batches([one, two]).texts()
+        array([b'x', b'y'], dtype=object)
+        """
+        tables = [batch.table for batch in batches]
+        return cls(
+            np.concatenate([batch.keys for batch in batches]),
+            pa.concat_tables(tables, promote_options="default").unify_dictionaries(),
+        )
+
     def __len__(self) -> int:
         return len(self.keys)
 

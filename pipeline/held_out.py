@@ -33,6 +33,7 @@ from pipeline.corpus import list_files
 from pipeline.corpus import parts_of as parts_of_source
 from pipeline.document_batch import TEXTS, DocumentBatch
 from pipeline.documents import Document
+from pipeline.elsewhere import sample_sentences, takes_strangers
 from pipeline.kept import in_validation
 from pipeline.manifest import Manifest
 from pipeline.objectives import contract
@@ -203,9 +204,12 @@ def make_evaluation_set(
         first = len(parts_of_source(source))
         files = [replace(f, part=f.part + first) for f in list_files(source)]
         unit_bytes = int(config.data.shard_megabytes * MEGABYTE)
-        for unit in plan_units(files, source, unit_bytes, source):
-            for part in prepare_unit(unit, config, folder):
-                build_part(part, config, folder, tokenizer)
+        units = plan_units(files, source, unit_bytes, source)
+        parts = [p for unit in units for p in prepare_unit(unit, config, folder)]
+        if takes_strangers(config):
+            sample_sentences(config, folder)
+        for part in parts:
+            build_part(part, config, folder, tokenizer)
         if not config.data.accept_incomplete_files:
             check_whole(unread_files(read_states(folder, "documents")))
     states = list(read_states(folder, "records"))

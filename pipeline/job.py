@@ -22,6 +22,7 @@ from apache_beam.pvalue import AsSingleton
 from configs.quiet import quiet_import
 from configs.run import RunConfig
 from configs.tokenizer import PretrainedConfig, WordPieceConfig
+from pipeline.elsewhere import takes_strangers
 from pipeline.failures import marked_user_errors
 from pipeline.readers.remote import use_options
 from pipeline.running import run_pipeline
@@ -108,6 +109,20 @@ class DropDuplicates(beam.DoFn):
         yield found
 
 
+class SampleSentences(beam.DoFn):
+    """Draws sentences that documents without others beside them are paired with."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, unique: int) -> Iterator[int]:
+        from pipeline.elsewhere import sample_sentences
+
+        with marked_user_errors():
+            sample_sentences(self.job.config, self.job.folder)
+        yield unique
+
+
 class CountWords(beam.DoFn):
     """Yields how often each word occurs in a part's training documents."""
 
@@ -190,6 +205,8 @@ def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
         if job.config.data.deduplication.near:
             checked = _near_duplicates(pipeline, job, checked)
         unique = checked | "Drop duplicates" >> beam.ParDo(DropDuplicates(job))
+        if takes_strangers(job.config):
+            unique = unique | "Sample sentences" >> beam.ParDo(SampleSentences(job))
         vocabulary = _word_counts(
             parts, unique, job
         ) | "Learn vocabulary" >> beam.ParDo(LearnVocabulary(job))

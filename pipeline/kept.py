@@ -39,25 +39,53 @@ def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
     decided by a number drawn for the document; a validation document once.
     """
     batch = DocumentBatch.load(documents_path(folder, part))
-    keep = np.ones(len(batch), np.bool_)
-    if is_done(folder, "duplicates", part.name):
-        dropped = read_state(folder, "duplicates", part.name)
-        keep[dropped["exact"] + dropped["near"]] = False
-    held_out = is_held_out(batch.keys, part, config.data)
-    sizes = batch.sizes()
-    train_rows = np.flatnonzero(keep & ~held_out)
-    train = batch.take(train_rows)
-    validation = batch.take(np.flatnonzero(keep & held_out))
-    copies = _copies(train, part.weight, config.seed)
-    keep[train_rows[copies == 0]] = False
+    rows = _rows(batch.keys, folder, part, config)
+    train, validation = batch.take(rows["train"]), batch.take(rows["validation"])
+    copies = _copies(train.keys, part.weight, config.seed)
     left_out = int(np.sum(copies == 0))
+    sizes = batch.sizes()
+    used = np.concatenate([rows["train"][copies > 0], rows["validation"]])
     return Kept(
         {"train": train.with_copies(copies), "validation": validation},
         {"train": len(train) - left_out, "validation": len(validation)},
         left_out,
         int(sizes.sum()),
-        int(sizes[~keep].sum()),
+        int(sizes.sum() - sizes[used].sum()),
     )
+
+
+def kept_rows(
+    keys: np.ndarray, folder: Path, part: Part, config: RunConfig
+) -> dict[Split, np.ndarray]:
+    """Which documents of a part are used in each split.
+
+    Args:
+        keys: uint64 (D,), the documents' hashes.
+        folder: The job's folder.
+        part: The part they are of.
+        config: The run.
+
+    Returns:
+        Rows, ascending.
+    """
+    rows = _rows(keys, folder, part, config)
+    copies = _copies(keys[rows["train"]], part.weight, config.seed)
+    return {**rows, "train": rows["train"][copies > 0]}
+
+
+def _rows(
+    keys: np.ndarray, folder: Path, part: Part, config: RunConfig
+) -> dict[Split, np.ndarray]:
+    """The rows of each split that are no duplicates."""
+    keep = np.ones(len(keys), np.bool_)
+    if is_done(folder, "duplicates", part.name):
+        dropped = read_state(folder, "duplicates", part.name)
+        keep[dropped["exact"] + dropped["near"]] = False
+    held_out = is_held_out(keys, part, config.data)
+    return {
+        "train": np.flatnonzero(keep & ~held_out),
+        "validation": np.flatnonzero(keep & held_out),
+    }
 
 
 def is_held_out(keys: np.ndarray, part: Part, data: DataConfig) -> np.ndarray:
@@ -97,6 +125,6 @@ def in_validation(keys: np.ndarray, fraction: float) -> np.ndarray:
     return keys < np.uint64(fraction * 2.0**64)
 
 
-def _copies(batch: DocumentBatch, weight: float, seed: int) -> np.ndarray:
-    draw = uniform(stage_key(seed, "mixture"), batch.keys, np.zeros(1, np.int64))
+def _copies(keys: np.ndarray, weight: float, seed: int) -> np.ndarray:
+    draw = uniform(stage_key(seed, "mixture"), keys, np.zeros(1, np.int64))
     return (np.floor(weight) + (draw < weight % 1.0)).astype(np.int64)

@@ -34,7 +34,21 @@ def contract(run: "RunConfig") -> tuple["Feature", ...]:
 
 
 def make_records(
-    batch: "DocumentBatch", tokenizer: "Tokenizer", run: "RunConfig", split: "Split"
+    batch: "DocumentBatch",
+    tokenizer: "Tokenizer",
+    run: "RunConfig",
+    split: "Split",
+    strangers: "DocumentBatch | None" = None,
 ) -> "Records":
-    """The records that the run's objective makes of documents."""
-    return objective_module(run).make_records(batch, tokenizer, run, split)
+    """The records that the run's objective makes of documents.
+
+    Args:
+        batch: The documents.
+        tokenizer: The run's.
+        run: The run.
+        split: The split they are of.
+        strangers: Stretches of other documents, for an objective that asks for some
+            (`elsewhere.strangers`).
+    """
+    more = {} if strangers is None else {"strangers": strangers}
+    return objective_module(run).make_records(batch, tokenizer, run, split, **more)

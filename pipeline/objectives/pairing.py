@@ -9,6 +9,9 @@ from configs.language_modelling import SentencePairsConfig
 from pipeline.objectives.sentences import Sentences
 from pipeline.randomness import mix, stage_key, uniform
 
+# Documents with more others beside them than this have strangers enough.
+ENOUGH = 16
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -38,6 +41,8 @@ def choose_pairs(
     *,
     seed: int,
     capacity: int,
+    identities: np.ndarray,
+    num_strangers: int = 0,
 ) -> Pairs:
     """Goes through the documents and makes pairs.
 
@@ -51,10 +56,14 @@ def choose_pairs(
         config: The task and the share of short pairs.
         seed: The run's seed.
         capacity: Tokens of a pair at most.
+        identities: uint64 (D,). Equal for documents that are copies of one another, of
+            which no wrong pair is made.
+        num_strangers: How many of the documents, the last ones, are there to take
+            wrong second segments from, where the others are too few.
     """
-    walk = _Walk(sentences, keys, config, seed, capacity)
-    for place in range(len(walk.documents)):
-        walk.through(place)
+    walk = _Walk(sentences, keys, config, seed, capacity, identities, num_strangers)
+    for document in walk.documents:
+        walk.through(document)
     columns = np.array(walk.rows, np.int64).reshape(-1, 8)
     pair_keys = mix(keys[columns[:, 0]] ^ mix(columns[:, 1].astype(np.uint64)))
     order = np.argsort(pair_keys, kind="stable")
@@ -67,6 +76,14 @@ def choose_pairs(
         labels=columns[:, 7].astype(np.int32),
         left_out=walk.left_out,
     )
+
+
+def _ranges_of(identities: np.ndarray, ordered: np.ndarray) -> list[tuple[int, int]]:
+    """For each document, where its copies stand among some that are ordered."""
+    there = identities[ordered]
+    begin = np.searchsorted(there, identities, side="left")
+    end = np.searchsorted(there, identities, side="right")
+    return list(zip(begin.tolist(), end.tolist(), strict=True))
 
 
 class _Walk:
@@ -86,9 +103,19 @@ class _Walk:
         config: SentencePairsConfig,
         seed: int,
         capacity: int,
+        identities: np.ndarray,
+        num_strangers: int,
     ) -> None:
-        by_key = np.argsort(keys, kind="stable")
+        num_own = len(keys) - num_strangers
+        by_key = np.argsort(keys[:num_own], kind="stable")
         self.documents = by_key[sentences.per_document[by_key] > 1].tolist()
+        others = self.documents
+        if len(others) <= ENOUGH and num_strangers:
+            # Those without a token have nothing to give.
+            others = num_own + np.flatnonzero(sentences.per_document[num_own:])
+        self._others = np.asarray(others, np.int64)
+        self._others = self._others[np.argsort(identities[self._others], kind="stable")]
+        self._ranges = _ranges_of(identities, self._others)
         self.rows: list[tuple[int, ...]] = []
         self.left_out = 0
         self._edges: list[int] = sentences.edges.tolist()
@@ -107,17 +134,16 @@ class _Walk:
         self._cut, self._wrong = draw("cut"), draw("wrong")
         self._other, self._begin = draw("other"), draw("begin")
 
-    def through(self, place: int) -> None:
+    def through(self, document: int) -> None:
         """Makes the pairs of one document."""
-        document = self.documents[place]
         here, stop = self._first[document], self._first[document + 1]
         while stop - here >= 2:
-            here = self._pair(place, here, stop)
+            here = self._pair(document, here, stop)
         self.left_out += self._edges[stop] - self._edges[here]
 
-    def _pair(self, place: int, here: int, stop: int) -> int:
+    def _pair(self, document: int, here: int, stop: int) -> int:
         """Makes the pair that begins with a sentence; returns where to go on."""
-        document, edges = self.documents[place], self._edges
+        edges = self._edges
         aim = self._capacity
         if self._is_short[here] < self._config.short_fraction:
             aim = 2 + int(self._short[here] * (self._capacity - 1))
@@ -126,11 +152,14 @@ class _Walk:
         start, length = edges[here], edges[cut] - edges[here]
         second = (document, edges[cut], edges[after] - edges[cut])
         wrong = self._wrong[here] < 0.5
-        if wrong and self._config.task == "next_sentence" and len(self.documents) > 1:
-            second = self._elsewhere(place, here, aim - length, self._capacity - length)
-            after = cut
-        elif self._config.task == "next_sentence":
-            wrong = False  # the only document there is has no other beside it
+        if wrong and self._config.task == "next_sentence":
+            other = self._other_than(document, here)
+            if other is None:
+                wrong = False  # the only document there is has no other beside it
+            else:
+                most = self._capacity - length
+                second = self._elsewhere(other, here, aim - length, most)
+                after = cut
         first = (document, here - self._first[document], start, length)
         if wrong and self._config.task == "sentence_order":
             first = (*first[:2], second[1], second[2])
@@ -138,12 +167,19 @@ class _Walk:
         self.rows.append((*first, *second, int(wrong)))
         return after
 
+    def _other_than(self, document: int, here: int) -> int | None:
+        """Another document, if there is one, that is no copy of this one."""
+        begin, end = self._ranges[document]
+        number = len(self._others) - (end - begin)
+        if not number:
+            return None
+        drawn = int(self._other[here] * number)
+        return int(self._others[drawn if drawn < begin else drawn + end - begin])
+
     def _elsewhere(
-        self, place: int, here: int, aim: int, most: int
+        self, document: int, here: int, aim: int, most: int
     ) -> tuple[int, int, int]:
         """Document, start and length of a segment of another document."""
-        other = int(self._other[here] * (len(self.documents) - 1))
-        document = self.documents[other + (other >= place)]
         begin, stop = self._first[document], self._first[document + 1]
         begin += int(self._begin[here] * (stop - begin))
         after = self._fitting(begin, stop, aim, at_least=1)

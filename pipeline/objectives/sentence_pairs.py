@@ -17,7 +17,7 @@ import numpy as np
 from configs.language_modelling import SentencePairsConfig
 from configs.run import RunConfig
 from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
+from pipeline.documents import Split, input_key
 from pipeline.features import Feature
 from pipeline.objectives.labelled import token_counts
 from pipeline.objectives.layout import (
@@ -55,9 +55,23 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 
 
 def make_records(
-    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+    batch: DocumentBatch,
+    tokenizer: Tokenizer,
+    run: RunConfig,
+    split: Split,
+    strangers: DocumentBatch | None = None,
 ) -> Records:
-    """Makes pairs of neighbouring sentences, and hides tokens in them."""
+    """Makes pairs of neighbouring sentences, and hides tokens in them.
+
+    Args:
+        batch: The documents.
+        tokenizer: The run's.
+        run: The run.
+        split: The split they are of.
+        strangers: Stretches of other documents, whose hashes are their keys; for
+            `next_sentence`, where the batch has few documents. In the placement their
+            rows follow those of the batch.
+    """
     config, length = run.objective, run.data.sequence_length
     assert isinstance(config, SentencePairsConfig)
     begin, end = needed(tokenizer, run, "begin"), needed(tokenizer, run, "end")
@@ -69,10 +83,22 @@ def make_records(
     )
     # Any two sentences fit: nothing has to be cut off later.
     longest = (length - _FRAME) // 2
+    own, num_own = batch, len(batch)
+    identities = np.array([input_key(t, b"", b"") for t in own.texts()], np.uint64)
+    if strangers is not None:
+        batch = DocumentBatch.of_batches([own.only(["text"]), strangers.only(["text"])])
+        identities = np.concatenate([identities, strangers.keys])
     sentences = tokenize_sentences(batch, tokenizer, config.sentences, longest)
     pairs = choose_pairs(
-        sentences, batch.keys, config, seed=run.seed, capacity=length - _FRAME
+        sentences,
+        batch.keys,
+        config,
+        seed=run.seed,
+        capacity=length - _FRAME,
+        identities=identities,
+        num_strangers=len(batch) - num_own,
     )
+    num_own_tokens = sentences.edges[sentences.first[num_own]]
 
     everything = rows_of(sentences.ids, np.array([len(sentences.ids)]))
     only_row = np.zeros(len(pairs.labels), np.int64)
@@ -83,7 +109,9 @@ def make_records(
     packed = _packed(grid, framed.ids, pairs, tokenizer.special.pad)
     arrays = mask_records(packed, config, hiding)
     segments = _repeated([0, 1], [one.lengths + 2, two.lengths + 1])
-    alone = (sentences.per_document == 1).nonzero()[0]
+    own_ids = sentences.ids[:num_own_tokens]
+    per_document = sentences.per_document[:num_own]
+    alone = (per_document == 1).nonzero()[0]
     return Records(
         arrays={
             **arrays,
@@ -93,11 +121,11 @@ def make_records(
         placement=_placement(pairs, sentences),
         lengths=framed.lengths,
         counts={
-            **token_counts(tokenizer, everything),
+            **token_counts(tokenizer, rows_of(own_ids, np.array([len(own_ids)]))),
             "truncated_tokens": pairs.left_out,
             "padding": grid.padding,
             "predictions": int(arrays["masked_weights"].sum()),
-            "empty_documents": int(np.sum(sentences.per_document == 0)),
+            "empty_documents": int(np.sum(per_document == 0)),
         },
         filtered=[(row, "fewer than two sentences") for row in alone.tolist()],
     )

@@ -34,6 +34,41 @@ def split_sentences(text: str, rule: str = "punctuation") -> list[str]:
     return [text[a:b] for a, b in pairwise(cuts) if a < b]
 
 
+def has_two_sentences(text: str, rule: str = "punctuation") -> bool:
+    """Whether a text has a second sentence.
+
+    Example:
+    >>> has_two_sentences("One. Two"), has_two_sentences("Only one. ")
+    (True, False)
+    """
+    first = _END[rule].search(text)
+    return first is not None and first.end() < len(text)
+
+
+def stretch_of(text: str, rule: str, share: float, characters: int) -> str:
+    """Some sentences of a text, from one that begins where chance says.
+
+    Args:
+        text: A text.
+        rule: Where a sentence ends, a key of `_END`.
+        share: A number from 0 to 1: where in the text to look for a beginning.
+        characters: The most to take; the last sentence may be cut there, if it is the
+            only one.
+
+    Example:
+    >>> stretch_of("One. Two. Three. Four.", "punctuation", 0.1, 12)
+    'Two. Three. '
+    """
+    place = int(share * len(text))
+    found = _END[rule].search(text, place) if place else None
+    begin = found.end() if found and found.end() < len(text) else 0
+    stretch = text[begin : begin + characters]
+    if begin + characters < len(text):
+        ends = [match.end() for match in _END[rule].finditer(stretch)]
+        stretch = stretch[: ends[-1]] if ends else stretch
+    return stretch
+
+
 @dataclass(frozen=True)
 class Sentences:
     """The sentences of many documents, as stretches of one row of ids.
