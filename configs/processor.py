@@ -6,11 +6,25 @@ are laid out. The kernels then set up no tiles, and the first product of bfloat1
 matrices kills the process with `Illegal instruction`.
 """
 
+import platform
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
 # Intel's manual, CPUID: "Tile Information" is leaf 1DH.
 _TILE_LEAF = 0x1D
+# What Linux calls the model and the instructions, on x86 and on ARM.
+_IDENTITY = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "model name",
+    "stepping",
+    "flags",
+    "CPU implementer",
+    "CPU variant",
+    "CPU part",
+    "Features",
+)
 
 
 def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
@@ -27,14 +41,35 @@ def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
     >>> processor_environment(Path("no/such/file"))
     {}
     """
-    try:
-        lines = cpuinfo.read_text("utf-8", "replace").split("\n\n")[0].splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition(":") for line in lines)
-    facts = {name.strip(): value.strip() for name, _, value in pairs}
+    facts = _read_facts(cpuinfo)
     announced = "amx_tile" in facts.get("flags", "").split()
     leaves = facts.get("cpuid level", "")
     if announced and leaves.isdecimal() and int(leaves) < _TILE_LEAF:
         return {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
     return {}
+
+
+def identify_processor(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
+    """Model and instructions of the processor, by Linux's names for them.
+
+    Args:
+        cpuinfo: What Linux says of the processor; without such a file the architecture
+            is all that is known.
+
+    Example:
+    >>> list(identify_processor(Path("no/such/file")))
+    ['architecture']
+    """
+    facts = _read_facts(cpuinfo)
+    known = {name: facts[name] for name in _IDENTITY if name in facts}
+    return {"architecture": platform.machine(), **known}
+
+
+def _read_facts(cpuinfo: Path) -> dict[str, str]:
+    """What is said of the first core."""
+    try:
+        lines = cpuinfo.read_text("utf-8", "replace").split("\n\n")[0].splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}

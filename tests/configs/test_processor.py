@@ -2,7 +2,7 @@
 
 import pytest
 
-from configs.processor import processor_environment
+from configs.processor import identify_processor, processor_environment
 
 CORE = """\
 processor\t: {number}
@@ -46,3 +46,11 @@ def test_a_processor_that_says_nothing(tmp_path):
     path = tmp_path / "cpuinfo"
     path.write_text("Processor : ARMv8\n")
     assert processor_environment(path) == {}
+
+
+def test_a_processor_is_known_by_its_model_and_instructions(cpuinfo):
+    found = identify_processor(cpuinfo(32, "amx_bf16"))
+    assert found["model name"] == "Intel(R) Xeon(R) Processor"
+    assert found["flags"] == "fpu sse2 avx512f amx_bf16"
+    assert "processor" not in found  # the number of the core
+    assert identify_processor(cpuinfo(32, "")) != found
