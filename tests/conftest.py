@@ -15,6 +15,8 @@ from configs import quiet
 
 # Once for all, for what is imported here and for the processes that tests start.
 quiet.quiet_import()
+# And for what they compute, on whatever machine: nothing is measured unasked.
+os.environ.setdefault("TRANSBEAM_BFLOAT16_MATMUL", "float32")
 
 pytest_plugins = ["tests.harness.report", "tests.small_run"]
 

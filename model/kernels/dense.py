@@ -1,14 +1,12 @@
 """A dense layer that TensorFlow makes one kernel of."""
 
-import functools
-import platform
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from keras import ops
 
 from model.kernels import is_plain, on_tensorflow
+from model.kernels.matmul_dtype import matmul_dtype
 from model.kernels.shapes import reshape
 
 ENOUGH_TOKENS = 64
@@ -27,8 +25,8 @@ def dense(
     only with nothing in between, where Keras's `Dense` changes the shape and adds. So
     this works on a matrix to the end. The ops are plain ones: exports gain as well.
 
-    On x86 without AMX, bfloat16 is widened to float32 for the product and narrowed
-    after the activation: half the time, and rounded once.
+    Where a CPU multiplies bfloat16 slowly, it is widened to float32 for the product and
+    narrowed after the activation: half the time, and rounded once.
 
     Args:
         inputs: float `(..., D)`.
@@ -84,8 +82,8 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
 def should_widen(inputs) -> bool:
     """Whether products of these vectors in bfloat16 are better computed in float32.
 
-    Bfloat16 takes twice as long where the CPU has no matrix unit for bfloat16. With few
-    tokens all the time goes into reading the kernel, which must not grow.
+    That is measured on the machine. With few tokens all the time goes into reading the
+    kernel, which must not grow.
     """
     if not on_tensorflow():
         return False
@@ -95,15 +93,5 @@ def should_widen(inputs) -> bool:
         and tokens is not None
         and tokens >= ENOUGH_TOKENS
         and not is_plain()
-        and _multiplies_bfloat16_slowly()
+        and matmul_dtype() == "float32"
     )
-
-
-@functools.cache
-def _multiplies_bfloat16_slowly() -> bool:
-    import tensorflow as tf
-
-    if platform.machine() != "x86_64" or tf.config.list_physical_devices("GPU"):
-        return False
-    cpu = Path("/proc/cpuinfo")
-    return cpu.exists() and "amx_bf16" not in cpu.read_text("utf-8")

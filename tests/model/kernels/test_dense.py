@@ -7,9 +7,11 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.kernels import dense as dense_module
+from model.kernels import plain
 from model.kernels.activations import gelu
-from model.kernels.dense import dense, plain_dense
+from model.kernels.dense import ENOUGH_TOKENS, dense, plain_dense
+from model.kernels.matmul_dtype import set_matmul_dtype
+from model.kernels.matmul_measurement import DTYPES
 from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
 
@@ -51,12 +53,22 @@ def test_sizes_that_are_not_known(free):
     assert_same(in_graph(dense, free=free), plain_dense, inputs, worth, "float32")
 
 
-@pytest.mark.parametrize("slow", [False, True])
+@pytest.fixture
+def multiply_in():
+    yield set_matmul_dtype
+    set_matmul_dtype(None)
+
+
+@pytest.fixture(params=DTYPES)
+def matmul_dtype(request, multiply_in):
+    multiply_in(request.param)
+    return request.param
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_bfloat16_with_and_without_a_matrix_unit(monkeypatch, slow, activation):
-    monkeypatch.setattr(dense_module, "_multiplies_bfloat16_slowly", lambda: slow)
+def test_bfloat16_multiplied_in_either_dtype(matmul_dtype, activation):
     rng = np.random.default_rng(1)
-    tokens = dense_module.ENOUGH_TOKENS
+    tokens = ENOUGH_TOKENS
     inputs = [
         tf.cast(rng.normal(size=size), "bfloat16")
         for size in ((tokens, 3), (3, 5), (5,))
@@ -71,10 +83,20 @@ def test_bfloat16_with_and_without_a_matrix_unit(monkeypatch, slow, activation):
     assert_same(run(dense), run(plain_dense), inputs, worth, "bfloat16")
 
 
-@pytest.mark.parametrize(("tokens", "widened"), [(64, True), (8, False)])
-def test_bfloat16_is_widened_for_many_tokens_only(monkeypatch, tokens, widened):
-    monkeypatch.setattr(dense_module, "_multiplies_bfloat16_slowly", lambda: True)
+def product_dtype(tokens):
+    """The dtype of a bfloat16 layer's product, by its graph."""
     traced = tf.function(lambda x: dense(x, tf.ones((3, 5), "bfloat16")))
     graph = traced.get_concrete_function(tf.TensorSpec((tokens, 3), "bfloat16")).graph
     [product] = [op for op in graph.get_operations() if op.type == "MatMul"]
-    assert (product.outputs[0].dtype == "float32") == widened
+    return product.outputs[0].dtype
+
+
+def test_bfloat16_of_many_tokens_is_multiplied_in_the_dtype_that_is_set(matmul_dtype):
+    assert product_dtype(tokens=64) == matmul_dtype
+
+
+def test_bfloat16_of_few_tokens_and_of_exports_is_never_widened(multiply_in):
+    multiply_in("float32")
+    assert product_dtype(tokens=8) == "bfloat16"
+    with plain():
+        assert product_dtype(tokens=64) == "bfloat16"

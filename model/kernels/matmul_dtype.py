@@ -1,0 +1,138 @@
+"""The dtype in which bfloat16 matrices are multiplied on a CPU.
+
+Processors with instructions for bfloat16 are fastest in it. Others take twice as long
+as in float32, and then it pays to widen the matrices for the product. What a processor
+announces does not decide it, since machines announce more than they do, and by far not
+all that matters: it is measured.
+"""
+
+import functools
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import keras
+
+from configs.errors import ConfigError
+from model.kernels import on_tensorflow
+from model.kernels.matmul_measurement import (
+    DTYPES,
+    MeasurementError,
+    measure_matmul,
+)
+
+VARIABLE = "TRANSBEAM_BFLOAT16_MATMUL"
+# Products in float32 are rounded once, at their end, so they are left for a gain only.
+MARGIN = 1.1
+
+
+@dataclass(frozen=True)
+class MatmulChoice:
+    """The dtype of products of bfloat16 matrices, and the reason for it.
+
+    Attributes:
+        dtype: `bfloat16`, or `float32` if the matrices are widened.
+        reason: For people.
+        seconds: What one product took, by dtype, if that decided.
+        failed: Whether the measurement did not come to its end.
+    """
+
+    dtype: str
+    reason: str
+    seconds: Mapping[str, float] | None = None
+    failed: bool = False
+
+    def __str__(self) -> str:
+        return f"bfloat16 matrices are multiplied in {self.dtype}: {self.reason}"
+
+
+def faster_dtype(seconds: Mapping[str, float]) -> str:
+    """The dtype to multiply bfloat16 matrices in, by the times of both.
+
+    Example:
+    >>> faster_dtype({"float32": 2.0, "bfloat16": 1.0})
+    'bfloat16'
+    >>> faster_dtype({"float32": 2.0, "bfloat16": 1.9})
+    'float32'
+    """
+    gains = seconds["bfloat16"] * MARGIN <= seconds["float32"]
+    return "bfloat16" if gains else "float32"
+
+
+def choose_matmul_dtype() -> MatmulChoice:
+    """Decides how this machine is to multiply bfloat16 matrices, by a measurement.
+
+    The environment variable `TRANSBEAM_BFLOAT16_MATMUL` forces either way. Where there
+    is a GPU, or the backend is not TensorFlow, nothing is measured or widened.
+
+    Raises:
+        ConfigError: The variable holds something else than a dtype.
+    """
+    if not on_tensorflow():
+        backend = keras.backend.backend()
+        return MatmulChoice("bfloat16", f"the backend is {backend}")
+    if _has_gpu():
+        return MatmulChoice("bfloat16", "there is a GPU")
+    if forced := os.environ.get(VARIABLE):
+        if forced not in DTYPES:
+            raise ConfigError(
+                f"{VARIABLE}={forced}: expected {' or '.join(DTYPES)}; or no such "
+                "variable, and the faster one is taken"
+            )
+        return MatmulChoice(forced, f"{VARIABLE} says so")
+    try:
+        seconds = measure_matmul()
+    except MeasurementError as error:
+        reason = (
+            f"the program that measures which is faster here {error}. "
+            f"{VARIABLE}={'|'.join(DTYPES)} does without it"
+        )
+        return MatmulChoice("float32", reason, failed=True)
+    each = " and ".join(f"{1e3 * seconds[x]:.2f} ms in {x}" for x in reversed(DTYPES))
+    reason = f"one product and its gradients take {each} on this machine"
+    return MatmulChoice(faster_dtype(seconds), reason, seconds)
+
+
+_set: str | None = None
+
+
+def set_matmul_dtype(dtype: str | None) -> None:
+    """Sets the dtype that all bfloat16 matrices of this process are multiplied in.
+
+    Graphs that were traced before keep theirs.
+
+    Args:
+        dtype: `bfloat16`, or `float32` to widen them; None: `choose_matmul_dtype`
+            decides when it is first asked for.
+    """
+    global _set
+    _set = dtype
+
+
+def matmul_dtype() -> str:
+    """The dtype that bfloat16 matrices of many rows are multiplied in here.
+
+    Example:
+    >>> set_matmul_dtype("bfloat16")
+    >>> matmul_dtype()
+    'bfloat16'
+    >>> set_matmul_dtype(None)
+    """
+    if not on_tensorflow() or _has_gpu():
+        return "bfloat16"
+    return _set or _chosen()
+
+
+@functools.cache
+def _chosen() -> str:
+    choice = choose_matmul_dtype()
+    if choice.failed:
+        warnings.warn(str(choice), stacklevel=2)
+    return choice.dtype
+
+
+def _has_gpu() -> bool:
+    import tensorflow as tf
+
+    return bool(tf.config.list_physical_devices("GPU"))
