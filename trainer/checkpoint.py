@@ -24,12 +24,17 @@ import numpy as np
 
 from configs.errors import ArtifactError
 from configs.files import write_json, writing
+from model.kernels.matmul_measurement import DTYPES
 from trainer.step.state import TrainState
 from trainer.weights import numbers_of, require_space
 
 FORMAT = 2
 _TENSORS = "state.safetensors"
 _REST = "state.json"
+_ADVICE = (
+    "Remove this folder to go on from the checkpoint before it, or the whole training "
+    "folder to start afresh"
+)
 # What Keras puts behind the name of the second layer of a kind in one process.
 _COUNTER = re.compile(r"\b(dropout|seed_generator)_\d+\b")
 
@@ -63,15 +68,22 @@ class Checkpoints:
         keep: How many of the last to leave.
         writes: Whether to; one worker of several does.
         rows: Records of a batch of each stream, without which a step is no position.
+        matmul_dtype: What bfloat16 matrices are multiplied in, if there are any.
     """
 
     def __init__(
-        self, folder: Path, keep: int, writes: bool = True, rows: Sequence[int] = ()
+        self,
+        folder: Path,
+        keep: int,
+        writes: bool = True,
+        rows: Sequence[int] = (),
+        matmul_dtype: str | None = None,
     ):
         self.folder = folder
         self.keep = keep
         self.writes = writes
         self.rows = rows
+        self.matmul_dtype = matmul_dtype
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future | None = None
         for left in folder.glob(".step-*.tmp") if writes else ():
@@ -113,7 +125,9 @@ class Checkpoints:
             self._thread.shutdown()
 
     def _write(self, snapshot: Snapshot, validation_loss: float | None) -> None:
-        write_checkpoint(self.folder, snapshot, validation_loss, self.rows)
+        write_checkpoint(
+            self.folder, snapshot, validation_loss, self.rows, self.matmul_dtype
+        )
         for old in self._superfluous():
             shutil.rmtree(old)
 
@@ -128,6 +142,7 @@ def write_checkpoint(
     snapshot: Snapshot,
     validation_loss: float | None = None,
     rows: Sequence[int] = (),
+    matmul_dtype: str | None = None,
 ) -> Path:
     """Writes `folder/step-…`, whole or not at all.
 
@@ -151,6 +166,7 @@ def write_checkpoint(
                 "step": snapshot.step,
                 "validation_loss": validation_loss,
                 "rows": list(rows),
+                "matmul_dtype": matmul_dtype,
                 "sha256": _sha256(path),
                 "tensors": snapshot.described,
             }
@@ -189,16 +205,12 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    advice = (
-        "Remove this folder to go on from the checkpoint before it, or the whole "
-        "training folder to start afresh"
-    )
     try:
         rest = json.loads((path / _REST).read_text("utf-8"))
         if (found := rest["format"]) != FORMAT:
             raise ArtifactError(
                 f"{path}: format {found!r}, this version of Transbeam reads {FORMAT}. "
-                f"{advice}"
+                f"{_ADVICE}"
             )
         if other := _differences(rest["tensors"], _described(state)):
             raise ValueError("; ".join(other))
@@ -214,7 +226,7 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
         return int(rest["step"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise ArtifactError(
-            f"{path}: not a checkpoint of this run: {error}. {advice}"
+            f"{path}: not a checkpoint of this run: {error}. {_ADVICE}"
         ) from error
 
 
@@ -235,6 +247,26 @@ def check_rows(path: Path, rows: Sequence[int]) -> None:
             f"workers of now have {list(rows)}: some records would be read twice, and "
             "some not at all. Go on with as many workers as it was made with"
         )
+
+
+def read_matmul_dtype(path: Path) -> str | None:
+    """Reads what bfloat16 matrices were multiplied in when a checkpoint was written.
+
+    Returns:
+        None if it does not say so.
+
+    Raises:
+        ArtifactError: The checkpoint is damaged.
+    """
+    try:
+        dtype = json.loads((path / _REST).read_text("utf-8")).get("matmul_dtype")
+        if dtype not in (None, *DTYPES):
+            raise ValueError(f"matmul_dtype is {dtype!r}")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{path}: not a checkpoint of this run: {error}. {_ADVICE}"
+        ) from error
+    return dtype
 
 
 def _named(state: TrainState) -> dict[str, keras.Variable]:

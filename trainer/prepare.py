@@ -12,6 +12,7 @@ from configs.command import Invocation
 from configs.errors import ConfigError
 from configs.run import RunConfig
 from model.adaptation.freezing import ParameterCount
+from model.kernels.matmul_dtype import set_matmul_dtype
 from pipeline.manifest import Manifest, read_manifest
 from pipeline.objectives import contract
 from trainer.adaptation import adapt
@@ -23,6 +24,7 @@ from trainer.input.batches import check_contract, rows_of_batches
 from trainer.input.data_sets import data_sets
 from trainer.log import cut_metrics
 from trainer.losses import Loss, loss_of
+from trainer.matmul import agree_on_matmul
 from trainer.optimizers.build import build_optimizer
 from trainer.optimizers.schedules import build_schedule
 from trainer.origin import begin
@@ -42,6 +44,7 @@ class Prepared:
         parameters: Of the model, counted.
         step: Where to go on.
         rows: Records of a batch of each stream.
+        matmul_dtype: What bfloat16 matrices are multiplied in; None if there are none.
     """
 
     manifest: Manifest
@@ -51,6 +54,7 @@ class Prepared:
     parameters: ParameterCount
     step: int
     rows: list[int]
+    matmul_dtype: str | None
 
 
 def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
@@ -85,6 +89,10 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
     is_new = not list_checkpoints(folder / "checkpoints")
     # Before the variables, which the workers make together.
     workers.agree(int(is_new), f"whether there is a checkpoint in {folder}")
+    matmul_dtype = None
+    if training.precision == "mixed_bfloat16":
+        matmul_dtype = agree_on_matmul(folder / "checkpoints", workers, console)
+        set_matmul_dtype(matmul_dtype)
     with workers.scope():
         model = build_trainable(config, manifest.vocabulary["size"])
         if is_new and (begun := begin(model, config, manifest)):
@@ -102,7 +110,7 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
         parameters = adapt(model, training.adaptation, config.seed)
         state = TrainState(trained, _optimizer(config, trained), training)
     step = _resume(state, folder, rows, console.say, workers)
-    return Prepared(manifest, model, state, loss, parameters, step, rows)
+    return Prepared(manifest, model, state, loss, parameters, step, rows, matmul_dtype)
 
 
 def _resume(

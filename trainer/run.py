@@ -174,6 +174,7 @@ def _train(
         "trained_parameters": counted.trainable,
         "steps": training.steps,
         "skipped_steps": skipped,
+        "matmul_dtype": prepared.matmul_dtype,
         **time_and_tokens(rows),
         "evaluation": evaluation.as_json(),
     }
@@ -225,7 +226,11 @@ def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
             ),
         )
         checkpoints = Checkpoints(
-            folder / "checkpoints", training.keep_checkpoints, writes, prepared.rows
+            folder / "checkpoints",
+            training.keep_checkpoints,
+            writes,
+            prepared.rows,
+            prepared.matmul_dtype,
         )
         try:
             run_steps(

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 
 from configs.command import Invocation
 from configs.load import load_run
+from model.kernels.matmul_dtype import VARIABLE
 from tests.e2e.cases import finished
 from tests.e2e.test_training import wait_for
 from trainer.log import read_metrics
@@ -248,6 +249,24 @@ def test_the_chief_is_killed(records, backend, tmp_path) -> None:
 
     assert [code for code, _ in ends(job.start(2))] == [0, 0]
     assert job.last_state() == whole.last_state()
+
+
+@pytest.mark.thorough(instead="test_workers_take_what_the_chief_chose")
+def test_all_multiply_bfloat16_as_the_chief_does(records, tmp_path) -> None:
+    def state(name: str, *dtypes: str) -> bytes:
+        job = Job(records, "tensorflow", tmp_path / name)
+        of_cluster = job.environment
+        job.environment = lambda number, ports: {
+            **of_cluster(number, ports),
+            VARIABLE: dtypes[number],
+        }
+        half = ("--set", "training.precision=mixed_bfloat16")
+        assert ends(job.start(2, half, half)) == [(0, "")] * 2
+        return job.last_state()
+
+    differing = state("differing", "bfloat16", "float32")
+    assert differing == state("narrow", "bfloat16", "bfloat16")
+    assert differing != state("wide", "float32", "float32")
 
 
 @pytest.mark.thorough(instead="test_what_differs_between_workers_is_told")

@@ -22,6 +22,7 @@ from trainer.checkpoint import (
     Checkpoints,
     check_rows,
     list_checkpoints,
+    read_matmul_dtype,
     restore_checkpoint,
     take_snapshot,
     write_checkpoint,
@@ -205,6 +206,30 @@ def test_a_weight_that_is_not_finite_is_named(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, take_snapshot(state, 1))
     with pytest.raises(ArtifactError, match=f"{weight.path} is not finite"):
         restore_checkpoint(path, new_state())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", None])
+def test_the_dtype_of_products_is_kept(tmp_path: Path, dtype) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1, matmul_dtype=dtype)
+    checkpoints.save(new_state(), 1)
+    checkpoints.close()
+    [path] = list_checkpoints(tmp_path)
+    assert read_matmul_dtype(path) == dtype
+
+
+def test_a_dtype_of_products_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path, take_snapshot(new_state(), 1))
+    file = path / "state.json"
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps({**whole, "matmul_dtype": "bfloat17"}))
+    with pytest.raises(ArtifactError, match=r"matmul_dtype is 'bfloat17'\. Remove"):
+        read_matmul_dtype(path)
+    del whole["matmul_dtype"]  # written before there was a choice
+    file.write_text(json.dumps(whole))
+    assert read_matmul_dtype(path) is None
+    file.write_text("[]")
+    with pytest.raises(ArtifactError, match="not a checkpoint of this run"):
+        read_matmul_dtype(path)
 
 
 def test_other_batches_are_not_entered(tmp_path: Path) -> None:

@@ -92,6 +92,10 @@ class Workers:
                 "all of them see"
             )
 
+    def from_chief(self, fact: int) -> int:
+        """Waits for all workers; the chief's number, below 2^31, at each of them."""
+        return self.gather(fact)[0]
+
     def follow_chief(
         self, stage: Stage, inputs: Mapping[str, Any], config: TrainingConfig
     ) -> None:

@@ -15,6 +15,7 @@ from configs.errors import ArtifactError
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from configs.supervised import ImageClassificationConfig
+from model.kernels.matmul_dtype import set_matmul_dtype
 from model.weights.store import begin_with
 from pipeline.stage import data_stage, finished_data
 from pipeline.tokenizers import WordPieceTokenizer, load_tokenizer
@@ -45,6 +46,7 @@ class RunModel:
             for.
         fingerprint: Of all that the weights were made from.
         is_imported: Whether they are as they were imported.
+        matmul_dtype: What the training multiplied bfloat16 matrices in, if it did.
     """
 
     config: RunConfig
@@ -52,6 +54,7 @@ class RunModel:
     texts: Path
     fingerprint: str
     is_imported: bool
+    matmul_dtype: str | None = None
 
     def tokenizer(self) -> Tokenizer:
         """What its records are made with.
@@ -77,6 +80,7 @@ class RunModel:
             ArtifactError: They are missing, damaged, or of another model; or the head
                 that the objective asks for is not among them.
         """
+        set_matmul_dtype(self.matmul_dtype)
         model = build_trainable(self.config, vocabulary_size)
         if not self.is_imported:
             load_weights(model, self.weights)
@@ -108,12 +112,14 @@ def find_run_model(invocation: Invocation, *, on_test: bool) -> RunModel:
     made = finished_data(config, run_folder)
     stage = training_stage(run_folder)
     stage.require(training_inputs(config, made["records_sha256"], stage.inputs()))
+    trained = stage.load()
     return RunModel(
         config,
         stage.path / WEIGHTS,
         run_folder / "data",
-        stage.load()["fingerprint"],
+        trained["fingerprint"],
         is_imported=False,
+        matmul_dtype=trained["result"].get("matmul_dtype"),
     )
 
 
