@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from configs.abilities import check_export, check_tokenizer
 from configs.command import add_config_arguments, at_least_one, run_main
@@ -12,12 +13,16 @@ from configs.errors import ConfigError, UserError
 from configs.load import load_run
 from configs.memory import RUNTIME, find_memory
 from configs.needs import check_needs
+from configs.quiet import quiet_import
 from configs.run import RunConfig
 from configs.schema import plain
 from configs.summary import summary
 from model.cost.advice import advice, gigabytes, training_need
 from model.cost.report import count_cost, vocabulary_of
 from model.cost.text import describe
+
+if TYPE_CHECKING:
+    from model.kernels.matmul_dtype import MatmulChoice
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,6 +48,12 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_config_arguments(check)
+    check.add_argument(
+        "--machine",
+        action="store_true",
+        help="also measure how this machine multiplies bfloat16 matrices, unless that "
+        "was done before; loads TensorFlow, and takes some seconds",
+    )
     check.set_defaults(function=_check)
 
     cost = commands.add_parser(
@@ -74,12 +85,18 @@ def _check(arguments: argparse.Namespace) -> int:
         console.warn(told)
     need = _need(config)
     found = find_memory()
+    choice = _matmul_choice() if arguments.machine else None
+    if choice and choice.failed:
+        console.warn(str(choice))
     if arguments.json:
         memory = {"training": need, "found": found and asdict(found)}
-        print(json.dumps({**plain(config), "memory": memory}, indent=2))
+        machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
+        print(json.dumps({**plain(config), "memory": memory, **machine}, indent=2))
     else:
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(summary(config))
+        if choice and not choice.failed:
+            print(f"  {'machine':<10} {choice}")
     if need is None:
         return 0  # the tokenizer is not there yet, of which a warning has told
     if not arguments.json:
@@ -90,6 +107,13 @@ def _check(arguments: argparse.Namespace) -> int:
     if found and need > found.beside_runtime().size:
         console.warn(advice(config, found.beside_runtime()))
     return 0
+
+
+def _matmul_choice() -> "MatmulChoice":
+    quiet_import("tensorflow", "keras")
+    from model.kernels.matmul_dtype import choose_matmul_dtype
+
+    return choose_matmul_dtype()
 
 
 def _need(config: RunConfig) -> int | None:
