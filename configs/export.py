@@ -85,7 +85,7 @@ class ExportConfig:
     version: int = option("Version folder TF Serving reads.", default=1, minimum=1)
     dtype: Literal["float32", "bfloat16"] = option(
         "What the SavedModel computes in. bfloat16 is half as large, and faster on "
-        "processors with AMX; its answers are rounded.",
+        "some processors (`transbeam check --machine`); its answers are rounded.",
         default="float32",
     )
     top_k: int = option("Guesses returned for each [MASK].", default=5, minimum=1)
