@@ -12,9 +12,9 @@ from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, check_byte_bpe
 from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.reading import (
     REMEDY,
-    decode_utf8,
     parse_json_object,
     pieces_in_order,
+    split_lines,
 )
 from pipeline.tokenizers.vocabulary import BYTE_BPE_SPECIALS, byte_bpe_special_ids
 
@@ -129,10 +129,15 @@ def parse_merges(content: bytes, where: str) -> tuple[tuple[str, str], ...]:
     >>> parse_merges(b"#version: 0.2\na b\nab c\n", "merges.txt")
     (('a', 'b'), ('ab', 'c'))
     """
-    lines = decode_utf8(content, where).split("\n")
+    if not content.endswith((b"\n", b"\r")):
+        last = content.rpartition(b"\n")[2]
+        raise ArtifactError(
+            f"{where}: the last line, {last[:40].decode(errors='replace')!r}, has no "
+            f"end: the file is cut short. {REMEDY}"
+        )
     merges: list[tuple[str, str]] = []
-    for number, line in enumerate(lines[:-1], start=1):
-        if number == 1 and line.startswith("#version"):
+    for number, line in enumerate(split_lines(content, where), start=1):
+        if not line or (number == 1 and line.startswith("#version")):
             continue
         left, space, right = line.partition(" ")
         if not (left and space and right) or " " in right:
@@ -141,9 +146,4 @@ def parse_merges(content: bytes, where: str) -> tuple[tuple[str, str], ...]:
                 f"space between them. {REMEDY}"
             )
         merges.append((left, right))
-    if lines[-1]:
-        raise ArtifactError(
-            f"{where}: the last line, {lines[-1][:40]!r}, has no end: the file is cut "
-            f"short. {REMEDY}"
-        )
     return tuple(merges)

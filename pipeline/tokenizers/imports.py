@@ -10,14 +10,14 @@ from configs.errors import ArtifactError, ConfigError
 from pipeline.tokenizers.artifact import METADATA_FILE, TokenizerModel, read_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel, parse_merges
 from pipeline.tokenizers.reading import (
-    decode_utf8,
     parse_json_object,
     pieces_in_order,
     read_bytes,
+    split_lines,
 )
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.tokenizer_json import parse_tokenizer_json
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, is_reserved
+from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, is_reserved, name_blanks
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 # Vocabulary and merges, as they are named together.
@@ -135,11 +135,7 @@ def _read_pair(file: Path) -> ByteBPEModel:
 def _read_vocabulary(
     file: Path, lowercase: bool | None, strip_accents: bool | None
 ) -> WordPieceModel:
-    lines = decode_utf8(read_bytes(file), str(file)).split("\n")
-    if all(line.endswith("\r") for line in lines[:-1]):  # written on Windows
-        lines = [line.removesuffix("\r") for line in lines]
-    # The last line may do without an end, as in the files of some old BERTs.
-    pieces = tuple(lines if lines[-1] else lines[:-1])
+    pieces = name_blanks(split_lines(read_bytes(file), str(file)))
     if lowercase is None:
         ordinary = (p for p in pieces if p not in SPECIAL_PIECES and not is_reserved(p))
         lowercase = not any(piece != piece.lower() for piece in ordinary)

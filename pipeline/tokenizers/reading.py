@@ -8,6 +8,9 @@ from configs.errors import ArtifactError
 
 REMEDY = "Use the file as it was written"
 
+# Some editors put it before a text.
+_BYTE_ORDER_MARK = "\ufeff"
+
 
 def read_bytes(path: Path, remedy: str = REMEDY) -> bytes:
     """The content of a file.
@@ -43,6 +46,26 @@ def decode_utf8(content: bytes, where: str) -> str:
         ) from error
 
 
+def split_lines(content: bytes, where: str) -> list[str]:
+    r"""The lines of a vocabulary file, however an editor has left their ends.
+
+    Lines end with LF or CR LF, or in a file without any LF with CR. Blank lines at the
+    end are no lines; one in between is, for the lines behind it are counted.
+
+    Not `str.splitlines`: it also cuts at U+2028, U+0085 and others a piece may hold.
+
+    Raises:
+        ArtifactError: The file is not UTF-8.
+
+    Example:
+    >>> split_lines(b"\xef\xbb\xbf[PAD]\r\n\r\n[UNK]\r\n\r\n", "vocab.txt")
+    ['[PAD]', '', '[UNK]']
+    """
+    text = decode_utf8(content, where).removeprefix(_BYTE_ORDER_MARK)
+    lines = text.split("\n" if "\n" in text else "\r")
+    return "\n".join(line.rstrip("\r") for line in lines).rstrip("\n").split("\n")
+
+
 def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
     """The JSON object of a file.
 
@@ -55,7 +78,7 @@ def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
     configs.errors.ArtifactError: vocab.json: is not JSON (Expecting ',' delimiter...
     """
     try:
-        value = json.loads(decode_utf8(content, where))
+        value = json.loads(decode_utf8(content, where).removeprefix(_BYTE_ORDER_MARK))
     except json.JSONDecodeError as error:
         raise ArtifactError(
             f"{where}: is not JSON ({error}): the file is cut short or of another "

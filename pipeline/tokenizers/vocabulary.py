@@ -1,5 +1,6 @@
 """What pieces are called, and what a vocabulary must hold. Needs no TensorFlow."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -59,6 +60,20 @@ def sentinel_pieces(number: int) -> tuple[str, ...]:
 def is_reserved(piece: str) -> bool:
     """Whether a piece is one of `reserved_pieces`."""
     return _RESERVED.fullmatch(piece) is not None
+
+
+def name_blanks(pieces: Sequence[str]) -> tuple[str, ...]:
+    """The pieces of a file, in which those without a name get that of a reserved one.
+
+    A blank line takes an id, as all lines do, and no text is cut into it.
+
+    Example:
+    >>> name_blanks(["[unused0]", "", "a"])
+    ('[unused0]', '[unused1]', 'a')
+    """
+    taken = set(pieces)
+    numbers = (n for n in itertools.count() if f"[unused{n}]" not in taken)
+    return tuple(piece or f"[unused{next(numbers)}]" for piece in pieces)
 
 
 def sentinel_ids(pieces: Sequence[str]) -> tuple[int, ...]:

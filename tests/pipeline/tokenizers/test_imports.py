@@ -70,9 +70,44 @@ def test_a_vocabulary_with_upper_case_is_cased_unless_told(tmp_path):
     assert not model.strip_accents
 
 
-def test_a_vocabulary_written_on_windows(tmp_path):
-    write_vocabulary(tmp_path / "vocab.txt", BERT, end="\r\n")
+@pytest.mark.parametrize(
+    ("before", "end", "after"),
+    [
+        ("", "\r\n", ""),
+        ("\ufeff", "\n", ""),
+        ("\ufeff", "\r\n", "\r\n"),
+        ("", "\n", "\n\n"),
+        ("", "\r", "\r"),
+        ("", "\r\r\n", ""),
+    ],
+)
+def test_a_vocabulary_as_editors_leave_it(tmp_path, before, end, after):
+    text = before + "".join(piece + end for piece in BERT) + after
+    (tmp_path / "vocab.txt").write_bytes(text.encode())
     assert import_tokenizer(tmp_path).pieces == tuple(BERT)
+
+
+def test_a_blank_line_within_a_vocabulary_keeps_its_id(tmp_path):
+    pieces = [*BERT[:6], "", "", *BERT[6:]]
+    model = import_tokenizer(write_vocabulary(tmp_path / "vocab.txt", pieces))
+    assert model.pieces == (*BERT[:6], "[unused1]", "[unused2]", *BERT[6:])
+    tokenizer = engine(model)
+    assert tokenizer.tokenize(["Then é!"]).to_list() == [[8, 9, 1, 10]]
+    assert not {6, 7} & set(tokenizer.ordinary_ids.tolist())
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b"\n", b"\r\n"), (b"\n", b"\n\n"), (b"", b"\xef\xbb\xbf")],
+    ids=["CRLF", "blank lines", "byte order mark"],
+)
+def test_files_of_gpt2_as_editors_leave_them(tmp_path, name, old, new):
+    path = write_pair(tmp_path) / name
+    content = path.read_bytes()
+    path.write_bytes(content.replace(old, new) if old else new + content)
+    model = import_tokenizer(tmp_path)
+    assert (model.pieces, model.merges) == (tuple(GPT2), tuple(MERGES))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
