@@ -11,6 +11,8 @@ from typing import Any
 
 from configs.errors import ArtifactError
 
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
 # What the operating system says, and what the user should do about it.
 _PROBLEMS = {
     errno.ENOSPC: "no space is left on the disk. Free some, or choose another folder",
@@ -33,6 +35,43 @@ def os_problem(error: OSError) -> str | None:
     'no space is left on the disk. Free some, or choose another folder'
     """
     return _PROBLEMS.get(error.errno) if error.errno is not None else None
+
+
+class LFSPointerError(ArtifactError):
+    """A file of Git LFS whose content was not fetched."""
+
+
+def refuse_lfs_pointer(path: Path) -> None:
+    r"""Refuses the few lines that Git leaves where Git LFS has not fetched a file.
+
+    Args:
+        path: A file; one that is missing is for others to refuse.
+
+    Raises:
+        LFSPointerError: It is such a pointer.
+
+    Example:
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.safetensors")
+    ...     _ = path.write_text("version https://git-lfs.github.com/spec/v1\n...")
+    ...     refuse_lfs_pointer(path)
+    Traceback (most recent call last):
+    configs.files.LFSPointerError: .../model.safetensors: is a pointer of Git LFS, ...
+
+    References:
+        - [Git LFS specification](https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md)
+    """
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(_LFS_POINTER))
+    except OSError:
+        return
+    if begins == _LFS_POINTER:
+        raise LFSPointerError(
+            f"{path}: is a pointer of Git LFS, not the file itself. Fetch it: `git lfs "
+            "pull` in its folder"
+        )
 
 
 @contextmanager

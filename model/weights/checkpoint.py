@@ -1,7 +1,7 @@
 """A folder of weights that another program wrote, whatever the program."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +31,7 @@ class Checkpoint:
         source: The tensors.
         names: Names as the table has them, each with what the source calls it.
         copies: Tensors that repeat another.
+        wrappers: Parts of the source's names that are of no layer.
     """
 
     where: str
@@ -41,6 +42,7 @@ class Checkpoint:
     source: Source
     names: Mapping[str, str]
     copies: Mapping[str, str] = field(default_factory=dict)
+    wrappers: Sequence[str] = ()
 
     @property
     def config(self) -> Model:

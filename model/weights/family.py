@@ -1,7 +1,8 @@
 """What is known of a family of models in Hugging Face's format."""
 
+import itertools
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,36 @@ class Description:
         )
 
 
+# What PyTorch puts into the names of a module that it wraps: torch.compile, FSDP, and
+# activation checkpointing. `module.`, of DataParallel, is a prefix of all names.
+_WRAPPERS = re.compile(
+    r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
+
+
+def wrappers(names: Collection[str], prefix: str) -> list[str]:
+    """Parts of names that are of no layer: what other programs put around a model.
+
+    Args:
+        names: Of the tensors.
+        prefix: What the names of a body may begin with in any case.
+
+    Example:
+    >>> wrappers(["module.bert.a._orig_mod.weight", "module.head.weight"], "bert.")
+    ['_orig_mod.', 'module.']
+    """
+    found = {wrapper for name in names for wrapper in _WRAPPERS.findall(name)}
+    outer = _outer_prefix([_WRAPPERS.sub("", name) for name in names], prefix)
+    return sorted(found | {outer} - {""})
+
+
+def _outer_prefix(names: Iterable[str], prefix: str) -> str:
+    """What all names begin with, up to a dot, beside the family's own prefix."""
+    folders = zip(*(name.split(".")[:-1] for name in names), strict=False)
+    common = itertools.takewhile(lambda parts: len(set(parts)) == 1, folders)
+    return "".join(f"{parts[0]}." for parts in common).removesuffix(prefix)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Family:
     """One family: its table of names and its `config.json`, both read both ways.
@@ -76,8 +107,11 @@ class Family:
             ArtifactError: Two tensors have the same name but for the prefix.
         """
         found: dict[str, str] = {}
-        for name in names:
-            short = _without_old_endings(name.removeprefix(self.prefix))
+        unwrapped = {name: _WRAPPERS.sub("", name) for name in names}
+        outer = _outer_prefix(unwrapped.values(), self.prefix)
+        for name, short in unwrapped.items():
+            short = short.removeprefix(outer).removeprefix(self.prefix)
+            short = _without_old_endings(short)
             if short in found:
                 raise ArtifactError(
                     f"{where}: has both {found[short]} and {name}, which are one weight"

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from configs.errors import ArtifactError
+from configs.files import refuse_lfs_pointer
 from model.weights.checkpoint import Checkpoint
 from model.weights.keras_hub_configs import BACKBONES
 from model.weights.settings import Settings
@@ -60,6 +61,8 @@ def read_preset(folder: Path) -> Checkpoint:
     Raises:
         ArtifactError: It is damaged, or of a model that we do not have.
     """
+    for file in sorted(folder.glob("*.h5")):
+        refuse_lfs_pointer(file)
     # Costs seconds, and only this format needs it.
     import keras_hub
 

@@ -8,10 +8,10 @@ from configs.errors import ArtifactError, ConfigError
 from configs.fields import check_options
 from model.weights.checkpoint import Checkpoint
 from model.weights.families import FAMILIES
-from model.weights.family import TOKEN_IDS
+from model.weights.family import TOKEN_IDS, wrappers
 from model.weights.keras_hub import read_preset
 from model.weights.settings import Settings
-from model.weights.sources import SafetensorsSource, refuse_pickles
+from model.weights.sources import UNQUANTISED, SafetensorsSource, refuse_pickles
 from model.weights.tf1_bert import read_tf1_bert
 
 _KNOWN = (
@@ -59,6 +59,7 @@ def _check_ranges(section: Any) -> None:
 
 
 def _read(folder: Path) -> Checkpoint:
+    _refuse_adapter(folder)
     if (folder / "bert_config.json").is_file():
         return read_tf1_bert(folder)
     if not (folder / "config.json").exists():
@@ -70,9 +71,38 @@ def _read(folder: Path) -> Checkpoint:
     return _read_hugging_face(folder, settings)
 
 
+def _refuse_adapter(folder: Path) -> None:
+    """Refuses a folder of LoRA weights or the like, which are of no model alone."""
+    file = folder / "adapter_config.json"
+    if not file.is_file():
+        return
+    settings = Settings.of_file(file)
+    kind = settings.values.get("peft_type", "an adapter")
+    base = settings.values.get("base_model_name_or_path", "another model")
+    raise ArtifactError(
+        f"{file}: the folder holds {kind} weights for {base}, not a whole model. Merge "
+        "them into it, in PEFT by `model.merge_and_unload().save_pretrained(folder)`, "
+        "and bring that folder"
+    )
+
+
+def _refuse_quantised(settings: Settings) -> None:
+    """Refuses weights of few bits by what the configuration says of them."""
+    for key in ("quantization_config", "quantization", "compression_config"):
+        if key in settings:
+            told = settings.values[key]
+            method = told.get("quant_method", key) if isinstance(told, dict) else key
+            raise ArtifactError(
+                f"{settings.where}: {key}: the weights are quantised ({method}), which "
+                f"cannot be read. {UNQUANTISED}"
+            )
+
+
 def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
+    _refuse_quantised(settings)
     family = FAMILIES[settings.choice("model_type", {name: name for name in FAMILIES})]
     source = SafetensorsSource(folder)
+    source.check_formats()
     names = family.short_names(source.shapes, str(folder))
     description = family.read(settings, names)
     token_ids = {key: _read_ids(settings, key) for key in TOKEN_IDS if key in settings}
@@ -86,6 +116,7 @@ def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
         source=source,
         names=names,
         copies=family.copies,
+        wrappers=wrappers(source.shapes, family.prefix),
     )
 
 

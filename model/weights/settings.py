@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from configs.errors import ArtifactError
+from configs.files import refuse_lfs_pointer
 
 T = TypeVar("T")
 
@@ -46,6 +47,7 @@ class Settings:
         Raises:
             ArtifactError: There is none, or it holds no JSON object.
         """
+        refuse_lfs_pointer(path)
         try:
             values = json.loads(path.read_bytes())
         except FileNotFoundError:

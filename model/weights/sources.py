@@ -13,6 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from configs.errors import ArtifactError
+from configs.files import refuse_lfs_pointer
 from model.weights.transforms import Shape
 
 INDEX = "model.safetensors.index.json"
@@ -20,6 +21,7 @@ SINGLE = "model.safetensors"
 
 # The number formats that plain weights are in.
 _FLOATS = ("F64", "F32", "F16", "BF16")
+UNQUANTISED = "Bring the checkpoint that it was made from, in float32 or bfloat16"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 
@@ -77,19 +79,35 @@ class SafetensorsSource:
             for name, file in self._places.items()
         }
 
+    def check_formats(self) -> None:
+        """Refuses weights in whole numbers, and others that are no plain floats.
+
+        Raises:
+            ArtifactError: A kernel is of such a format. A buffer of positions may be.
+        """
+        for name in self._places:
+            # Of GPTQ and AWQ `qweight`, of bitsandbytes and of FP8 `weight`.
+            if name.endswith("weight") and (found := self._format(name)) not in _FLOATS:
+                raise self._quantised(name, found)
+
     def read(self, name: str) -> np.ndarray:
-        file = self._places[name]
-        found = file.get_slice(name).get_dtype()
-        if found not in _FLOATS:
-            raise ArtifactError(
-                f"{self.files[0].parent}: {name} holds numbers of format {found}, "
-                f"expected one of {', '.join(_FLOATS)}. A quantised checkpoint cannot "
-                "be read: take the one it was made from"
-            )
-        return file.get_tensor(name)
+        if (found := self._format(name)) not in _FLOATS:
+            raise self._quantised(name, found)
+        return self._places[name].get_tensor(name)
+
+    def _format(self, name: str) -> str:
+        return self._places[name].get_slice(name).get_dtype()
+
+    def _quantised(self, name: str, found: str) -> ArtifactError:
+        return ArtifactError(
+            f"{self.files[0].parent}: {name} holds numbers of format {found}, expected "
+            f"one of {', '.join(_FLOATS)}: the weights are quantised, which cannot be "
+            f"read. {UNQUANTISED}"
+        )
 
 
 def _open(path: Path) -> Any:
+    refuse_lfs_pointer(path)
     try:
         return safe_open(path, framework="np")
     except FileNotFoundError:

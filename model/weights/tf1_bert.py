@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from configs.errors import ArtifactError
+from configs.files import refuse_lfs_pointer
 from configs.objective import SentencePairsConfig
 from model.weights import bert
 from model.weights.checkpoint import Checkpoint
@@ -108,6 +109,8 @@ def read_tf1_bert(folder: Path) -> Checkpoint:
             f"{folder}: expected one TensorFlow checkpoint (such as "
             f"bert_model.ckpt.index) beside bert_config.json, found {names}"
         )
+    for file in sorted(folder.glob("*.ckpt*")):
+        refuse_lfs_pointer(file)
     source = Tf1Source(found[0].with_suffix(""))
     settings = Settings.of_file(folder / "bert_config.json")
     has = {"pooler.dense.weight"} if "bert/pooler/dense/kernel" in source.shapes else {}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import ArtifactError
+from configs.files import refuse_lfs_pointer
 
 REMEDY = "Use the file as it was written"
 
@@ -16,8 +17,9 @@ def read_bytes(path: Path, remedy: str = REMEDY) -> bytes:
     """The content of a file.
 
     Raises:
-        ArtifactError: It cannot be read.
+        ArtifactError: It cannot be read, or is a pointer of Git LFS.
     """
+    refuse_lfs_pointer(path)
     try:
         return path.read_bytes()
     except OSError as error:

@@ -114,7 +114,89 @@ def test_a_quantised_checkpoint(tmp_path):
     tensors = CASES["bert"].tensors()
     name = "encoder.layer.0.intermediate.dense.weight"
     put(folder, {**tensors, name: tensors[name].astype("int8")})
-    assert f"{name} holds numbers of format I8, expected one of F64" in refusal(folder)
+    message = refusal(folder)
+    assert f"{name} holds numbers of format I8, expected one of F64" in message
+    assert "the weights are quantised" in message
+    name = name.replace("weight", "qweight")
+    put(folder, {**tensors, name: np.zeros((1, 8), "int32")})
+    message = refusal(folder)
+    assert f"{name} holds numbers of format I32" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("told", "method"),
+    [
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "gptq"),
+        ({"quantization": {"bits": 4, "group_size": 64}}, "quantization"),
+    ],
+)
+def test_a_configuration_that_says_it_is_quantised(tmp_path, told, method):
+    message = refusal(CASES["gpt2"].write(tmp_path, **told))
+    assert f"{tmp_path}/config.json: {next(iter(told))}: the weights are " in message
+    assert f"quantised ({method}), which cannot be read" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_an_adapter_is_no_model(tmp_path, with_config):
+    if with_config:
+        CASES["gpt2"].write(tmp_path)
+    told = {"peft_type": "LORA", "base_model_name_or_path": "some/base"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(told))
+    message = refusal(tmp_path)
+    assert message.startswith(
+        f"{tmp_path}/adapter_config.json: the folder holds LORA weights for some/base"
+    )
+    assert "merge_and_unload" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_files_that_git_lfs_has_not_fetched(tmp_path, name):
+    folder = CASES["bert"].write(tmp_path)
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+    (folder / name).write_text(pointer)
+    message = refusal(folder)
+    assert message.startswith(f"{folder}/{name}: is a pointer of Git LFS")
+    assert "git lfs pull" in message
+
+
+@pytest.mark.parametrize(
+    ("case", "put_around"),
+    [
+        ("bert_masked", "_orig_mod.{}"),
+        ("bert_masked", "module.{}"),
+        ("bert", "student.module.{}"),
+        ("gpt2", "model.{}"),
+        ("llama_tied_with_biases", "module.{}"),
+        ("t5", "_fsdp_wrapped_module.{}"),
+    ],
+)
+def test_what_is_around_all_names_is_no_part_of_them(tmp_path, case, put_around):
+    tensors = CASES[case].tensors()
+    folder = CASES[case].write(tmp_path)
+    expected = [weight.numpy() for weight in built(read_checkpoint(folder)).weights]
+    put(folder, {put_around.format(name): tensors[name] for name in tensors})
+    checkpoint = read_checkpoint(folder)
+    assert list(checkpoint.wrappers) == [put_around.format("")]
+    for weight, values in zip(built(checkpoint).weights, expected, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), values)
+
+
+def test_blocks_that_were_compiled_one_by_one(tmp_path):
+    tensors = CASES["bert"].tensors()
+    folder = CASES["bert"].write(tmp_path)
+    layer = "encoder.layer.1."
+    put(folder, {k.replace(layer, f"{layer}_orig_mod."): v for k, v in tensors.items()})
+    checkpoint = read_checkpoint(folder)
+    assert list(checkpoint.wrappers) == ["_orig_mod."]
+    built(checkpoint)
+
+
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_of_names_without_any_of_it_nothing_is_taken(tmp_path, case):
+    assert read_checkpoint(CASES[case].write(tmp_path)).wrappers == []
 
 
 def test_numbers_that_are_not_finite(tmp_path):
@@ -243,7 +325,7 @@ def test_an_index_that_does_not_fit(tmp_path):
             {"id2label": {"x": "y"}},
             "id2label is {'x': 'y'}, expected names of classes by their numbers",
         ),
-        ("bert_classifier", {"id2label": {"0": "a"}}, "id2label: "),
+        ("bert_tagger", {"id2label": {"0": "a"}}, "id2label: "),
         (
             "bert_classifier",
             {"id2label": ["a", "b"]},
