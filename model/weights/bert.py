@@ -6,7 +6,6 @@ from typing import Any
 from configs.attention import FullAttention
 from configs.model import EncoderConfig, Pooler
 from configs.objective import (
-    ClassificationConfig,
     MaskedConfig,
     SentencePairsConfig,
     SpanQAConfig,
@@ -19,7 +18,12 @@ from configs.sockets import (
     NormalInitializer,
 )
 from model.weights.family import Description, Family
-from model.weights.heads import Heads, read_objective, write_objective
+from model.weights.heads import (
+    Heads,
+    read_objective,
+    sequence_head,
+    write_objective,
+)
 from model.weights.names import Row, dense, norm
 from model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
 from model.weights.transforms import VOCABULARY
@@ -54,13 +58,14 @@ ROWS = (
     Row("head_bias/bias", "cls.predictions.bias", VOCABULARY, "head"),
     *dense("pair_classifier", "cls.seq_relationship", "head"),
     *dense("classifier", "classifier", "head"),
+    *dense("regressor", "classifier", "head"),
     *OTHER_HEADS,
 )
 HEADS: Heads = {
     "BertModel": lambda labels: None,
     "BertForMaskedLM": lambda labels: MaskedConfig(),
     "BertForPreTraining": lambda labels: SentencePairsConfig(),
-    "BertForSequenceClassification": lambda labels: ClassificationConfig(labels=labels),
+    "BertForSequenceClassification": sequence_head,
     "BertForTokenClassification": lambda labels: TokenClassificationConfig(
         labels=labels
     ),

@@ -6,7 +6,6 @@ from typing import Any
 from configs.attention import FullAttention
 from configs.model import EncoderConfig, Pooler
 from configs.objective import (
-    ClassificationConfig,
     MaskedConfig,
     SpanQAConfig,
     TokenClassificationConfig,
@@ -14,7 +13,12 @@ from configs.objective import (
 from configs.sockets import DenseFeedForward, LayerNorm, NormalInitializer
 from model.weights.bert import OTHER_HEADS
 from model.weights.family import Description, Family
-from model.weights.heads import Heads, read_objective, write_objective
+from model.weights.heads import (
+    Heads,
+    read_objective,
+    sequence_head,
+    write_objective,
+)
 from model.weights.names import Row, dense, norm
 from model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
 from model.weights.transforms import VOCABULARY
@@ -39,14 +43,13 @@ ROWS = (
     Row("head_bias/bias", "vocab_projector.bias", VOCABULARY, "head"),
     *dense("pooler", "pre_classifier", "head"),
     *dense("classifier", "classifier", "head"),
+    *dense("regressor", "classifier", "head"),
     *OTHER_HEADS,
 )
 HEADS: Heads = {
     "DistilBertModel": lambda labels: None,
     "DistilBertForMaskedLM": lambda labels: MaskedConfig(),
-    "DistilBertForSequenceClassification": lambda labels: ClassificationConfig(
-        labels=labels
-    ),
+    "DistilBertForSequenceClassification": sequence_head,
     "DistilBertForTokenClassification": lambda labels: TokenClassificationConfig(
         labels=labels
     ),

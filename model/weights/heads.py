@@ -9,6 +9,8 @@ from configs.objective import (
     ImageClassificationConfig,
     Objective,
     PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     Seq2SeqConfig,
     SpanCorruptionConfig,
     TextToTextConfig,
@@ -38,7 +40,42 @@ def read_objective(settings: Settings, heads: Heads) -> Objective | None:
     if is_classifier(objective) or isinstance(objective, ImageClassificationConfig):
         # The others are numbers to be guessed, or labels that each apply or not.
         settings.only("problem_type", "single_label_classification")
-    return objective
+    if isinstance(objective, RegressionConfig):
+        settings.only("problem_type", "regression")
+    return _of_pairs(objective) if _reads_pairs(settings) else objective
+
+
+def sequence_head(labels: tuple[str, ...]) -> Objective:
+    """What a `ForSequenceClassification` was trained for: one label is a number.
+
+    So transformers itself takes it, where `problem_type` is left out.
+
+    Example:
+    >>> sequence_head(("LABEL_0",)).kind, sequence_head(("no", "yes")).kind
+    ('regression', 'classification')
+    """
+    if len(labels) == 1:
+        return RegressionConfig()
+    return ClassificationConfig(labels=labels)
+
+
+# Written by sentence-transformers into the `config.json` of a CrossEncoder, which reads
+# two texts; before version 4, and since.
+_CROSS_ENCODER = ("sbert_ce_default_activation_function", "sentence_transformers")
+
+
+def _reads_pairs(settings: Settings) -> bool:
+    return any(key in settings for key in _CROSS_ENCODER)
+
+
+def _of_pairs(objective: Objective | None) -> Objective | None:
+    match objective:
+        case RegressionConfig():
+            return PairRegressionConfig()
+        case ClassificationConfig(labels=labels):
+            return PairClassificationConfig(labels=labels)
+        case _:
+            return objective
 
 
 # Without names, we make them: so many that it takes no time.
@@ -65,6 +102,7 @@ def _labels(settings: Settings) -> tuple[str, ...]:
 # Objectives whose models have the same head as another's.
 _SAME_HEAD = {
     PairClassificationConfig: ClassificationConfig,
+    PairRegressionConfig: RegressionConfig,
     Seq2SeqConfig: SpanCorruptionConfig,
     TextToTextConfig: SpanCorruptionConfig,
 }
@@ -80,13 +118,24 @@ def is_classifier(objective: Objective | None) -> bool:
     return isinstance(objective, ClassificationConfig | PairClassificationConfig)
 
 
+def is_estimator(objective: Objective | None) -> bool:
+    """Whether a head gives a number to a whole text.
+
+    Example:
+    >>> is_estimator(RegressionConfig())
+    True
+    """
+    return isinstance(objective, RegressionConfig | PairRegressionConfig)
+
+
 def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]:
     """The keys of `config.json` that `read_objective` reads.
 
     Raises:
         ArtifactError: There is no such head in the family.
     """
-    labels = getattr(objective, "labels", ())
+    labels = ("LABEL_0",) if is_estimator(objective) else ()
+    labels = getattr(objective, "labels", labels)
     wanted = _SAME_HEAD.get(type(objective), type(objective))
     for name, make in heads.items():
         if type(make(labels or ("0", "1"))) is wanted:

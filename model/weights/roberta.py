@@ -4,14 +4,19 @@ from collections.abc import Container
 from typing import Any
 
 from configs.objective import (
-    ClassificationConfig,
     MaskedConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
 from model.weights.bert import BODY, OTHER_HEADS, read_encoder, write_encoder
 from model.weights.family import Description, Family
-from model.weights.heads import Heads, is_classifier, write_objective
+from model.weights.heads import (
+    Heads,
+    is_classifier,
+    is_estimator,
+    sequence_head,
+    write_objective,
+)
 from model.weights.names import Row, dense, norm
 from model.weights.settings import Settings
 from model.weights.transforms import VOCABULARY
@@ -22,14 +27,13 @@ ROWS = (
     *norm("head_norm", "lm_head.layer_norm", "head"),
     Row("head_bias/bias", "lm_head.bias", VOCABULARY, "head"),
     *dense("classifier", "classifier.out_proj", "head"),
+    *dense("regressor", "classifier.out_proj", "head"),
     *OTHER_HEADS,
 )
 HEADS: Heads = {
     "RobertaModel": lambda labels: None,
     "RobertaForMaskedLM": lambda labels: MaskedConfig(),
-    "RobertaForSequenceClassification": lambda labels: ClassificationConfig(
-        labels=labels
-    ),
+    "RobertaForSequenceClassification": sequence_head,
     "RobertaForTokenClassification": lambda labels: TokenClassificationConfig(
         labels=labels
     ),
@@ -62,7 +66,8 @@ def rows(description: Description) -> tuple[Row, ...]:
     """The table of names, by the head."""
     # What we call a pooler is the first layer of their classifier; their own pooler is
     # of a model without a head.
-    if is_classifier(description.objective):
+    objective = description.objective
+    if is_classifier(objective) or is_estimator(objective):
         return (*ROWS, *dense("pooler", "classifier.dense", "head"))
     return (*ROWS, *dense("pooler", "pooler.dense", "pooler"))
 

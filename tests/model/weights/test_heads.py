@@ -1,0 +1,90 @@
+"""The objective of a head is read from what the checkpoint says of its labels."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from configs.errors import ArtifactError
+from model.weights.assign import variables_of
+from model.weights.exporting import export_checkpoint
+from model.weights.reading import read_checkpoint
+from tests.model.weights.conftest import built
+from tests.model.weights.hugging_face import CASES
+from tests.model.weights.inputs import source_ids, source_mask
+
+# The layer that gives the scores, by the family.
+SCORES = {
+    "bert": "classifier",
+    "distilbert": "classifier",
+    "roberta": "classifier.out_proj",
+}
+ONE_LABEL = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+
+
+def write_estimator(folder: Path, family: str, **changed: object) -> Path:
+    """The classifier of a family with the first of its classes alone."""
+    CASES[f"{family}_classifier"].write(folder, **ONE_LABEL, **changed)
+    tensors = load_file(folder / "model.safetensors")
+    for part in ("weight", "bias"):
+        name = f"{SCORES[family]}.{part}"
+        tensors[name] = tensors[name][:1]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def answer(folder: Path, family: str, output: str) -> np.ndarray:
+    model = built(read_checkpoint(folder))
+    inputs = {"token_ids": source_ids(family), "padding_mask": source_mask()}
+    if "segment_ids" in model.input:
+        inputs["segment_ids"] = np.zeros_like(inputs["token_ids"])
+    return np.asarray(model(inputs)[output])
+
+
+@pytest.mark.parametrize("family", sorted(SCORES))
+def test_one_label_is_a_number(tmp_path, family):
+    CASES[f"{family}_classifier"].write(tmp_path / "three")
+    folder = write_estimator(tmp_path / "one", family)
+    assert read_checkpoint(folder).objective.kind == "regression"
+    logits = answer(tmp_path / "three", family, "logits")
+    score = answer(folder, family, "score")
+    np.testing.assert_allclose(score, logits[:, 0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", sorted(SCORES))
+def test_a_number_is_written_as_one_label(tmp_path, family):
+    folder = write_estimator(tmp_path / "theirs", family)
+    checkpoint = read_checkpoint(folder)
+    weights = variables_of(built(checkpoint))
+    again = export_checkpoint(weights, checkpoint.description, tmp_path / "ours")
+    assert again == family
+    written = json.loads((tmp_path / "ours/config.json").read_text())
+    assert written["id2label"] == {"0": "LABEL_0"}
+    theirs = load_file(folder / "model.safetensors")
+    ours = load_file(tmp_path / "ours/model.safetensors")
+    for part in ("weight", "bias"):
+        name = f"{SCORES[family]}.{part}"
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"sentence_transformers": {"version": "4.1.0"}},
+        {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"},
+    ],
+)
+def test_a_cross_encoder_reads_pairs(tmp_path, told):
+    folder = write_estimator(tmp_path / "one", "bert", **told)
+    assert read_checkpoint(folder).objective.kind == "pair_regression"
+    folder = CASES["bert_classifier"].write(tmp_path / "three", **told)
+    assert read_checkpoint(folder).objective.kind == "pair_classification"
+
+
+def test_one_label_that_each_text_has_or_not_is_refused(tmp_path):
+    told = {"problem_type": "multi_label_classification"}
+    folder = write_estimator(tmp_path, "bert", **told)
+    with pytest.raises(ArtifactError, match="problem_type is 'multi_label"):
+        read_checkpoint(folder)
