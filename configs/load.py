@@ -7,7 +7,7 @@ goes the same way as the file and passes the same checks.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -196,15 +196,35 @@ _Dumper.add_representer(str, _text_node)
 def dump_run(config: RunConfig) -> str:
     """The configuration as YAML with every default written out; reloads as equal."""
     header = f"# Every key of the run, as resolved by Transbeam {VERSION}.\n"
+    return header + dump_sections(vars(config))
+
+
+def dump_sections(sections: Mapping[str, Any]) -> str:
+    """Some keys of a run as YAML, not held against each other.
+
+    Args:
+        sections: Values or dataclasses by their top-level keys.
+
+    Example:
+    >>> from configs.tokenizer import PretrainedConfig
+    >>> print(dump_sections({"seed": 1, "tokenizer": PretrainedConfig(path="x")}))
+    seed: 1
+    tokenizer:
+      kind: pretrained
+      path: x
+      lowercase: null
+      strip_accents: null
+      num_sentinels: 0
+    <BLANKLINE>
+    """
     # A width without end: folded lines are harder to search and to compare.
-    body = yaml.dump(
-        plain(config),
+    return yaml.dump(
+        {name: plain(section) for name, section in sections.items()},
         Dumper=_Dumper,
         sort_keys=False,
         allow_unicode=True,
         width=math.inf,
     )
-    return header + body
 
 
 def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:

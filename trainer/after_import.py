@@ -1,4 +1,4 @@
-"""What can be done with a run that was made of a checkpoint."""
+"""The next steps with a run that was made of a checkpoint."""
 
 import shlex
 from pathlib import Path
@@ -16,22 +16,32 @@ def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:
         check_export(config)
     except ConfigError:
         return False
-    return tokenizer is not None
+    return tokenizer is not None or reads_images(config)
+
+
+def reads_images(config: RunConfig) -> bool:
+    """Whether a run's model needs no tokenizer."""
+    return isinstance(config.objective, ImageClassificationConfig)
 
 
 def next_step(
-    config: RunConfig, tokenizer: TokenizerModel | None, file: Path, run_folder: Path
+    config: RunConfig,
+    tokenizer: TokenizerModel | None,
+    file: Path,
+    run_folder: Path,
+    *,
+    is_whole: bool,
 ) -> str:
-    """What to type next, and what is not to be had.
+    """The commands to type next, and what is not to be had.
 
     Args:
         config: The run.
         tokenizer: Its tokenizer; None if there was none.
         file: The run's configuration.
         run_folder: Its folder.
+        is_whole: Whether the checkpoint had all weights, those of the head too.
     """
-    reads_images = isinstance(config.objective, ImageClassificationConfig)
-    if tokenizer is None and not reads_images:
+    if tokenizer is None and not reads_images(config):
         return (
             "without a tokenizer only Python can use it: put the tokenizer's files "
             "beside the weights and import again"
@@ -40,10 +50,19 @@ def next_step(
     if run_folder != Path("runs", config.name):  # where it is looked for unasked
         words += ["--run", str(run_folder)]
     rest = shlex.join(words)
-    edit = f"edit data.source in {file}, then `transbeam"
-    if can_export(config, tokenizer):
-        return f"{edit} run {rest}`"
+    corpus = f"name your corpus in data.source of {file}"
+    if not can_export(config, tokenizer):
+        return (
+            f"{corpus}, then `transbeam data {rest}` and `transbeam train {rest}`; "
+            "this version of Transbeam does not export it (`transbeam check "
+            f"{shlex.quote(str(file))}` says why)"
+        )
+    if not is_whole:
+        return (
+            f"its head is new and has learned nothing: {corpus}, then `transbeam run "
+            f"{rest}`"
+        )
     return (
-        f"{edit} data {rest}` and `transbeam train {rest}`; this version of Transbeam "
-        f"does not export it (`transbeam check {shlex.quote(str(file))}` says why)"
+        f"`transbeam export {rest}` makes it ready as it is, for `transbeam serve` or, "
+        f"with `--target phone`, for phones; to train it on, first {corpus}"
     )

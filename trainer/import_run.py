@@ -16,7 +16,6 @@ import dataclasses
 import hashlib
 import itertools
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,24 +23,14 @@ from typing import Any, NamedTuple
 import keras
 
 from configs.console import Console
-from configs.data import DataConfig
-from configs.errors import ArtifactError, UserError
 from configs.fitting import WITH_SEGMENTS
-from configs.load import dump_run, parse_run
-from configs.model import EncoderConfig, Model
-from configs.objective import ImageClassificationConfig, MaskedConfig, Objective
 from configs.run import RunConfig
 from configs.run_folder import Stage, fingerprint, lock, save_config
-from configs.schedules import CosineSchedule
-from configs.sources import ImagesSource, PythonDocsSource
-from configs.tokenizer import PretrainedConfig, WordPieceConfig
-from configs.training import TrainingConfig
 from model.build import build_model
 from model.paths import is_head
 from model.weights.assign import assign, shapes_of, variables_of
 from model.weights.checkpoint import Checkpoint
 from model.weights.reading import read_checkpoint
-from model.weights.settings import Settings
 from model.weights.sources import PICKLES
 from model.weights.store import save_weights_by_path
 from pipeline.stage import data_inputs, data_stage
@@ -50,8 +39,11 @@ from pipeline.tokenizers.artifact import (
     save_tokenizer,
     tokenizer_fingerprint,
 )
-from pipeline.tokenizers.imports import import_tokenizer
+from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from trainer.after_import import can_export, next_step
+from trainer.import_config import config_of_checkpoint, name_of
+from trainer.import_tokenizer import read_tokenizer_of
 from trainer.stage import (
     IMPORTED,
     INITIAL_WEIGHTS,
@@ -64,8 +56,8 @@ from trainer.weights import save_weights
 
 RUN_FILE = "run.yaml"
 
-# T5 has sentinels that its SentencePiece file does not name.
-_T5_SENTINELS = 100
+# Images have no words; the data job of such a run makes the same.
+_WORDLESS = WordPieceModel(pieces=SPECIAL_PIECES, lowercase=True, strip_accents=True)
 
 
 def import_run(
@@ -88,8 +80,8 @@ def import_run(
     """
     run_folder = run_folder or Path("runs", name_of(folder))
     checkpoint = read_checkpoint(folder)
-    tokenizer = _read_tokenizer(folder, checkpoint, console)
-    config = _config(checkpoint, tokenizer, run_folder, overrides)
+    tokenizer = read_tokenizer_of(folder, checkpoint, console)
+    config = config_of_checkpoint(checkpoint, tokenizer, run_folder, overrides)
     command = f"transbeam import {folder} --run {run_folder}"
     stage = Stage(run_folder, IMPORTED, command)
     keys = dataclasses.asdict(config.model)
@@ -169,16 +161,20 @@ def _import(
     save_weights_by_path(stage.path / INITIAL_WEIGHTS, values)
     if tokenizer:
         save_tokenizer(stage.path / TOKENIZER, tokenizer)
+    if checkpoint.wrappers:
+        parts = ", ".join(checkpoint.wrappers)
+        console.say(f"taken out of the names of the weights: {parts}")
     if left_out:
         console.say(f"left out, of heads that are not asked for: {', '.join(left_out)}")
     if new:
         console.say(f"new, not in the checkpoint: {', '.join(new)}")
     exportable = can_export(config, tokenizer)
-    if exportable and tokenizer and not new:
+    if exportable and not new:
         finish_stages(config, stage.run_folder, model, tokenizer)
     parameters = model.count_params()
     run_folder = stage.run_folder
-    step = next_step(config, tokenizer, run_folder / RUN_FILE, run_folder)
+    file = run_folder / RUN_FILE
+    step = next_step(config, tokenizer, file, run_folder, is_whole=not new)
     summary = (
         f"{checkpoint.family} from {checkpoint.format}, {parameters:,} parameters, in "
         f"{run_folder}; {step}"
@@ -197,15 +193,28 @@ def _import(
 
 
 def finish_stages(
-    config: RunConfig, run_folder: Path, model: keras.Model, tokenizer: TokenizerModel
+    config: RunConfig,
+    run_folder: Path,
+    model: keras.Model,
+    tokenizer: TokenizerModel | None,
 ) -> None:
-    """Puts tokenizer and weights where the other commands look for them."""
+    """Puts tokenizer and weights where the other commands look for them.
+
+    Args:
+        config: The run.
+        run_folder: Its folder.
+        model: With all its weights.
+        tokenizer: The one in `imported`; None for a model that reads images.
+    """
     data = data_stage(run_folder)
-    print_of_tokenizer = tokenizer_fingerprint(run_folder / IMPORTED / TOKENIZER)
-    # Another tokenizer at the same place is not put over what was made with this one.
-    inputs = {**data_inputs(config), "tokenizer_files": print_of_tokenizer}
+    inputs = data_inputs(config)
+    if tokenizer is not None:
+        # Another tokenizer at the same place is not put over what was made with this.
+        brought = tokenizer_fingerprint(run_folder / IMPORTED / TOKENIZER)
+        inputs["tokenizer_files"] = brought
     data.begin(inputs)
-    save_tokenizer(data.path / TOKENIZER, tokenizer)
+    save_tokenizer(data.path / TOKENIZER, tokenizer or _WORDLESS)
+    print_of_tokenizer = tokenizer_fingerprint(data.path / TOKENIZER)
     # Stands for records that there are none of.
     records = f"{IMPORTED}-{fingerprint({'tokenizer': print_of_tokenizer})}"
     save_config(data.path, config)
@@ -222,144 +231,6 @@ def finish_stages(
     save_weights(model, training.path / WEIGHTS)
     save_config(training.path, config)
     training.finish(inputs, {IMPORTED: True, "weights": str(training.path / WEIGHTS)})
-
-
-def _config(
-    checkpoint: Checkpoint,
-    tokenizer: TokenizerModel | None,
-    run_folder: Path,
-    overrides: Sequence[str],
-) -> RunConfig:
-    """The run that goes on from a checkpoint.
-
-    Its `data.source` is a stand-in, which every machine has; whoever imports knows
-    better.
-    """
-    model = checkpoint.config
-    patches = model.patches if isinstance(model, EncoderConfig) else None
-    if tokenizer:
-        pieces = len(tokenizer.pieces)
-        multiple = _multiple(checkpoint.vocabulary_size, pieces, checkpoint.where)
-        model = dataclasses.replace(model, vocabulary_multiple=multiple)
-    imported = run_folder / IMPORTED
-    config = RunConfig(
-        name=name_of(run_folder),
-        data=DataConfig(
-            source=ImagesSource(path="images/*/*", image_size=patches.image_size)
-            if patches
-            else PythonDocsSource(packages=("tensorflow", "keras", "numpy")),
-            sequence_length=min(128, model.max_sequence_length),
-        ),
-        tokenizer=WordPieceConfig()
-        if patches
-        else PretrainedConfig(path=str(imported / TOKENIZER)),
-        objective=checkpoint.objective or _objective_for(model),
-        model=model,
-        training=TrainingConfig(
-            steps=10_000,
-            # What the papers train further with, a hundredth of a first training's.
-            schedule=CosineSchedule(peak=5e-5, warmup_steps=500),
-            initial_weights=str(imported / INITIAL_WEIGHTS),
-        ),
-    )
-    # The text is nowhere yet: that it has lines helps nobody.
-    return parse_run(
-        dump_run(config),
-        f"the run made of {checkpoint.where}",
-        overrides,
-        with_model=True,
-        lines=False,
-    )
-
-
-def _objective_for(model: Model) -> Objective:
-    """What a body without a head can be trained for, in want of anything better."""
-    patches = model.patches if isinstance(model, EncoderConfig) else None
-    if patches is None:
-        return MaskedConfig()
-    return ImageClassificationConfig(
-        labels=("LABEL_0", "LABEL_1"),
-        image_size=patches.image_size,
-        channels=patches.num_channels,
-    )
-
-
-def _multiple(rows: int, pieces: int, where: str) -> int:
-    """The smallest multiple to which a vocabulary is rounded up to the table's rows.
-
-    Example:
-    >>> _multiple(rows=32_128, pieces=32_100, where="t5"), _multiple(8, 8, "bert")
-    (32, 1)
-    """
-    if pieces > rows:
-        raise ArtifactError(
-            f"{where}: the tokenizer has {pieces:,} pieces, and the weights are for "
-            f"{rows:,}. Put the tokenizer there that the model was trained with"
-        )
-    return next(m for m in range(1, rows + 1) if -(-pieces // m) * m == rows)
-
-
-def _read_tokenizer(
-    folder: Path, checkpoint: Checkpoint, console: Console
-) -> TokenizerModel | None:
-    """The tokenizer beside the weights; None, and a warning, if it cannot be had."""
-    config = checkpoint.config
-    if isinstance(config, EncoderConfig) and config.patches:
-        return None
-    try:
-        if checkpoint.format == "keras_hub":
-            return _read_preset_tokenizer(folder)
-        return _read_tokenizer_files(folder, checkpoint.family)
-    except UserError as error:
-        console.warn(
-            f"no tokenizer is imported: {str(error).rstrip('.')}. Without the one it "
-            "was trained with, the model cannot read text"
-        )
-        return None
-
-
-def _read_tokenizer_files(folder: Path, family: str) -> TokenizerModel:
-    named = folder / "tokenizer_config.json"
-    told = Settings.of_file(named) if named.is_file() else Settings({}, str(named))
-    sentinels = (
-        told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
-    )
-    has_pieces = any(folder.glob("*.model")) or any(folder.glob("*.spm"))
-    is_text = (folder / "vocab.txt").is_file() and not (
-        has_pieces or (folder / "tokenizer.json").is_file()
-    )
-    return import_tokenizer(
-        folder,
-        lowercase=_flag(told, "do_lower_case") if is_text else None,
-        strip_accents=_flag(told, "strip_accents") if is_text else None,
-        num_sentinels=sentinels if has_pieces else 0,
-    )
-
-
-def _flag(told: Settings, key: str) -> bool | None:
-    """True or false; None if it is left out."""
-    return told.flag(key, False) if key in told else None
-
-
-def _read_preset_tokenizer(folder: Path) -> TokenizerModel:
-    """KerasHub calls the same files otherwise."""
-    assets = folder / "assets/tokenizer"
-    text, pieces = assets / "vocabulary.txt", assets / "vocabulary.spm"
-    if text.is_file():
-        told = Settings.of_file(folder / "tokenizer.json").section("config")
-        return import_tokenizer(text, lowercase=told.flag("lowercase", False))
-    return import_tokenizer(pieces if pieces.is_file() else assets)
-
-
-def name_of(folder: Path) -> str:
-    """A run's name out of a folder's.
-
-    Example:
-    >>> name_of(Path("models/bert base (uncased)"))
-    'bert-base-uncased'
-    """
-    words = re.findall(r"[A-Za-z0-9][A-Za-z0-9._]*", folder.absolute().name)
-    return "-".join(words) or "imported"
 
 
 def _checksums(folder: Path) -> dict[str, str]:

@@ -30,7 +30,8 @@ from model.weights.store import save_weights_by_path, take_over
 from pipeline.stage import data_inputs
 from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer, save_tokenizer
 from trainer.after_import import can_export
-from trainer.import_run import RUN_FILE, finish_stages, keep_edited, name_of
+from trainer.import_config import name_of
+from trainer.import_run import RUN_FILE, finish_stages, keep_edited
 from trainer.origin import Origin
 from trainer.stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER, sha256_of, weights_of
 
@@ -228,7 +229,7 @@ class SmallerRun:
             if tokenizer is not None:
                 save_tokenizer(stage.path / TOKENIZER, tokenizer)
             exportable = self.is_exportable(smaller, tokenizer)
-            if exportable and tokenizer is not None:
+            if exportable:
                 finish_stages(config, stage.run_folder, smaller.model, tokenizer)
             result = {
                 "source": str(self.origin.folder.absolute()),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import transbeam
 from configs.errors import ArtifactError
@@ -232,33 +233,142 @@ def test_without_a_tokenizer_no_stage_begins(command, checkpoint, tmp_path, caps
 
 
 @pytest.mark.parametrize(
-    ("name", "named", "said"),
+    ("name", "named", "typed"),
     [
-        ("bert_masked", "bert", "then `transbeam run {run}/run.yaml`"),
-        ("bert_masked", "other", "then `transbeam run {run}/run.yaml --run {run}`"),
-        ("bert_classifier", "bert", "then `transbeam run {run}/run.yaml`"),
-        ("bert_tagger", "bert", "then `transbeam run {run}/run.yaml`"),
+        ("bert_masked", "bert", "{run}/run.yaml"),
+        ("bert_masked", "other", "{run}/run.yaml --run {run}"),
+        ("bert_classifier", "bert", "{run}/run.yaml"),
+        ("bert_tagger", "bert", "{run}/run.yaml"),
     ],
 )
 def test_what_to_type_next(
-    checkpoint, command, tmp_path, monkeypatch, name, named, said
+    checkpoint, command, tmp_path, monkeypatch, name, named, typed
 ):
     folder = checkpoint(name)
     monkeypatch.chdir(tmp_path)
     run = f"runs/{named}"
     result = command("import", folder, "--run", run, "--set", "name=bert")
-    assert result["summary"].endswith(said.format(run=run))
+    assert f"`transbeam export {typed.format(run=run)}` makes" in result["summary"]
+    assert result["summary"].endswith(f"data.source of {run}/run.yaml")
     assert result["exportable"]
     assert Path(run, "training").exists()
 
 
+def test_what_to_type_next_where_the_head_is_new(checkpoint, command, tmp_path):
+    run = tmp_path / "run"
+    told = command("import", checkpoint("bert"), "--run", run)["summary"]
+    assert "its head is new and has learned nothing: name your corpus in" in told
+    assert told.endswith(f"`transbeam run {run}/run.yaml --run {run}`")
+
+
 def test_what_to_type_next_where_nothing_can_be_exported():
-    config = parse_run(IMAGES, "f")
-    told = next_step(config, None, Path("runs/x/run.yaml"), Path("runs/x"))
+    grey_and_alpha = {"objective.channels": 2, "model.patches.num_channels": 2}
+    overrides = [f"{key}={value}" for key, value in grey_and_alpha.items()]
+    config = parse_run(IMAGES, "f", overrides)
+    run = Path("runs/x")
+    told = next_step(config, None, run / "run.yaml", run, is_whole=True)
     assert told.startswith(
-        "edit data.source in runs/x/run.yaml, then `transbeam data runs/x/run.yaml` "
-        "and `transbeam train runs/x/run.yaml`; this version of Transbeam does not"
+        "name your corpus in data.source of runs/x/run.yaml, then `transbeam data "
+        "runs/x/run.yaml` and `transbeam train runs/x/run.yaml`; this version of "
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("bert_masked", "text"),
+        ("bert_classifier", "csv"),
+        ("bert_tagger", "conll"),
+        ("bert_reader", "squad"),
+    ],
+)
+def test_nothing_is_trained_on_that_nobody_chose(
+    checkpoint, command, tmp_path, name, kind
+):
+    run_folder = tmp_path / "run"
+    command("import", checkpoint(name), "--run", run_folder)
+    source = load_run(run_folder / "run.yaml", with_model=True).data.source
+    assert source.kind == kind
+    told = command("run", run_folder / "run.yaml", "--run", run_folder)
+    assert told["code"] == 2
+    assert f"data.source: no file matches '{source.path}'" in told["error"]
+
+
+def test_a_model_of_images_is_exported_as_it_came(command, tmp_path):
+    folder = CASES["vit_classifier"].write(tmp_path / "vit")
+    run_folder = tmp_path / "run"
+    result = command("import", folder, "--run", run_folder)
+    assert result["exportable"]
+    assert "`transbeam export" in result["summary"]
+    weights = load_trained(run_folder).model.get_layer("classifier").kernel.numpy()
+    published = CASES["vit_classifier"].tensors()["classifier.weight"]
+    np.testing.assert_array_equal(weights, published.T)
+
+
+def test_questions_fit_into_short_records(checkpoint, command, tmp_path):
+    folder = checkpoint("bert_reader")
+    result = command("import", folder, "--run", tmp_path / "run")
+    assert result["exportable"]
+    objective = load_run(tmp_path / "run/run.yaml", with_model=True).objective
+    assert objective.max_question_length == 30
+
+
+def test_overrides_are_heard_before_defaults_are_held_against_each_other(
+    checkpoint, command, tmp_path
+):
+    folder = checkpoint("bert_reader")
+    command(
+        *("import", folder, "--run", tmp_path / "run"),
+        *("--set", "objective.max_question_length=70"),
+        *("--set", "data.sequence_length=40"),
+        *("--set", "objective.max_question_length=9"),
+    )
+    config = load_run(tmp_path / "run/run.yaml", with_model=True)
+    assert config.objective.max_question_length == 9
+    assert config.data.sequence_length == 40
+
+
+@pytest.mark.parametrize("kind", ["regression", "pair_regression"])
+def test_one_label_is_a_number(checkpoint, command, tmp_path, kind):
+    folder = checkpoint("bert_classifier", id2label={"0": "LABEL_0"})
+    tensors = load_file(folder / "model.safetensors")
+    for name in ("classifier.weight", "classifier.bias"):
+        tensors[name] = tensors[name][:1]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    overrides = () if kind == "regression" else ("--set", f"objective.kind={kind}")
+    command("import", folder, "--run", tmp_path / "run", *overrides)
+    trained = load_trained(tmp_path / "run")
+    assert trained.config.objective.kind == kind
+    np.testing.assert_array_equal(
+        trained.model.get_layer("regressor").kernel.numpy(),
+        tensors["classifier.weight"].T,
+    )
+
+
+def test_what_stands_around_the_names_of_weights_is_taken_away_and_said(
+    checkpoint, command, tmp_path, capsys
+):
+    folder = checkpoint("bert_masked")
+    tensors = load_file(folder / "model.safetensors")
+    wrapped = {f"module._orig_mod.{name}": tensor for name, tensor in tensors.items()}
+    save_file(wrapped, folder / "model.safetensors", {"format": "pt"})
+    code = transbeam.main(["import", str(folder), "--run", str(tmp_path / "run")])
+    assert code == 0
+    said = "".join(capsys.readouterr())
+    assert "taken out of the names of the weights: _orig_mod., module.\n" in said
+    table = tensors["bert.embeddings.word_embeddings.weight"]
+    weights = initial(tmp_path / "run")
+    np.testing.assert_array_equal(weights["token_embedding/embeddings"], table)
+
+
+def test_a_tokenizer_that_was_not_fetched_is_refused(checkpoint, command, tmp_path):
+    folder = checkpoint("bert_masked")
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+    (folder / "vocab.txt").write_text(pointer)
+    told = command("import", folder, "--run", tmp_path / "run")
+    assert told["code"] == 2
+    assert f"{folder}/vocab.txt: is a pointer of Git LFS" in told["error"]
+    assert not (tmp_path / "run").exists()
 
 
 def test_no_place_is_named_where_nothing_is(checkpoint, command, tmp_path):
