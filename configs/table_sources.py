@@ -185,10 +185,20 @@ class ConllSource:
     tag_column: int = option(
         "Column of the tag, counted from 0, or from the end with -1.", default=-1
     )
+    comment: str | None = option(
+        "Beginning of the lines that are left out, such as `# id`. Nothing is left out "
+        "by default, because a word may begin with a `#`.",
+        default=None,
+    )
     encoding: str = option(_ENCODING, default="utf-8")
 
     def __post_init__(self) -> None:
         check_encoding(self.encoding)
+        if self.comment == "":
+            raise ConfigError(
+                "comment='': every line begins with nothing. Write what the lines "
+                "begin with that are no words, or leave the key out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from configs.errors import ConfigError
 from configs.table_sources import ConllSource
-from pipeline.documents import Document
+from pipeline.documents import Document, Rejected
 from pipeline.readers import conll
 from tests.pipeline.readers.reading import read_file, reasons
 
@@ -52,12 +53,41 @@ def test_bad_sentences_are_rejected_one_by_one(tmp_path):
         b"fine\tO\n\nno tag\nhere\tO\n\ncaf\xe9\tO\n\n\tO\n\nempty\t\n\nlast\tO",
     )
     assert reasons(found) == [
-        (8, "1 columns, the first line has 2"),
+        (8, "not as many columns as the first line"),
         (26, "not UTF-8"),
         (31, "an empty word"),
         (35, "an empty tag"),
     ]
     assert len(found) == 6
+
+
+def test_the_entry_shows_the_line_that_says_how_many_columns(tmp_path):
+    (entry,) = read(tmp_path, b"# sentence 1\nAda  B-name\nran O\n")
+    assert isinstance(entry, Rejected)
+    assert entry.offset == 13
+    assert entry.excerpt == (
+        "2 in 'Ada  B-name', 3 in the first line, '# sentence 1'; lines that are no "
+        "words are left out with data.source.comment"
+    )
+
+
+@pytest.mark.parametrize(
+    ("comment", "words"),
+    [
+        ("#", [("Ada",)]),
+        ("#\t", [("Ada",), ("#tag",)]),  # a word may begin with what a comment does
+    ],
+)
+def test_lines_of_comment_are_left_out(tmp_path, comment, words):
+    content = b"#\tsentence\t1\nAda\tB-name\n\n#\tsentence\t2\n#tag\tO\n\n#\tthe end\n"
+    found = read(tmp_path, content, comment=comment)
+    assert [item.words for item in found if isinstance(item, Document)] == words
+    assert reasons(found) == []
+
+
+def test_a_comment_begins_with_something(tmp_path):
+    with pytest.raises(ConfigError, match="comment='': every line begins"):
+        read(tmp_path, b"a\tO\n", comment="")
 
 
 @pytest.mark.parametrize("column", [2, -3])
