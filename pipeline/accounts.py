@@ -11,6 +11,7 @@ from typing import Any
 from configs.errors import DataError
 from configs.run import RunConfig
 from pipeline.deduplication.verdicts import EXACT, NEAR, REASONS
+from pipeline.quarantine import examples
 from pipeline.source_bytes import UnreadFile, unread_files
 from pipeline.states import read_states
 
@@ -87,10 +88,11 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     prepared = list(read_states(folder, "documents"))
     documents = _sum(state["documents"] for state in prepared)
     if not documents["train"]:
+        counts = counts_of(folder)
         raise DataError(
-            f"data: no document is left for training: {told(counts_of(folder))}, "
+            f"data: no document is left for training: {told(counts)}, "
             f"{documents['validation']} for validation. Mend the corpus or the rules "
-            "of data.cleaning"
+            f"of data.cleaning{examples(folder, counts['quarantined'])}"
         )
     if config.data.validation_source and not documents["validation"]:
         raise DataError(
@@ -142,6 +144,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
         f"data: {what} could not be used ({reasons}); "
         f"data.maximum_quarantine_fraction allows {allowed:g}{unread}. "
         f"See {folder / 'quarantine'}, mend the corpus or raise the limit"
+        f"{examples(folder, counts['quarantined'])}"
     )
 
 

@@ -48,7 +48,9 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
     Raises:
         DataError: The training documents are all one, so that there is no other.
     """
-    chosen = {split: _sample(run, folder, split) for split in SPLITS}
+    chosen: dict[Split, DocumentBatch] = {
+        split: _sample(run, folder, split) for split in SPLITS
+    }
     number = {split: len(np.unique(sample.keys)) for split, sample in chosen.items()}
     # A test set has no training documents.
     if number["train"] == 1 or sum(number.values()) < 2:

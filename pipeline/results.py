@@ -25,6 +25,8 @@ from pipeline.card import write_card
 from pipeline.deduplication.steps import LEAKS
 from pipeline.manifest import FILE, FORMAT
 from pipeline.objectives import contract
+from pipeline.quarantine import FOLDER as QUARANTINE
+from pipeline.quarantine import examples
 from pipeline.source_bytes import UnreadFile, unread_files
 from pipeline.spans import SourceFile
 from pipeline.states import read_states
@@ -62,6 +64,7 @@ def write_results(
         raise DataError(
             f"data: no record was made for training: {told(counts)}. Mend the corpus, "
             "or the rules of data.cleaning and of the objective"
+            f"{examples(folder, counts['quarantined'])}"
         )
     if config.data.validation_source and not made.get("validation"):
         raise DataError(
@@ -178,9 +181,15 @@ def describe(result: dict[str, Any]) -> str:
         f"{counts['records'].get('validation', 0):,} validation records of "
         f"{tokens:,} tokens from {counts['read']:,} documents "
         f"({counts['characters'] / MEGABYTE:.1f} MB of text; {dropped:,} filtered, "
-        f"{quarantined:,} quarantined); "
+        f"{quarantined:,} quarantined{_named_if(quarantined, result)}); "
         f"{result['padding_fraction'].get('train', 0):.1%} padding"
         + (shortened if cut["tokens"] else "")
         + (leaks if kept_out else "")
         + (f"; not read: {named(unread)}" if unread else "")
     )
+
+
+def _named_if(quarantined: int, result: dict[str, Any]) -> str:
+    """Where to look at what is in quarantine, if there is anything."""
+    folder = Path(result["manifest"]).parent / QUARANTINE
+    return f", see {folder}" if quarantined else ""

@@ -2,7 +2,8 @@
 
 What all kinds of tables have in common:
 
-- a column that is missing or null rejects the row: "no field 'text'";
+- a column that is missing or null rejects the row: "no field 'text'"; its entry in
+  quarantine begins with the fields there are;
 - texts are text, or lists of texts, which are joined with spaces. Bytes are UTF-8;
 - a label, a tag and a target may also be a number, true or false, taken as JSON
   writes it;
@@ -10,21 +11,35 @@ What all kinds of tables have in common:
   other half of a pair that is asked for and blank rejects the row.
 """
 
+import itertools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from configs.schema import did_you_mean
 from configs.table_sources import Columns, is_template
 from configs.templates import template_parts
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
 
+_MOST_FIELDS = 50
+
 _AsText = Callable[[Any, str], str]
 
 
 class _Unusable(Exception):
-    """A value that cannot be what it is asked to be."""
+    """A value that cannot be what it is asked to be.
+
+    Args:
+        reason: Why, in words that many rows share.
+        detail: What is to be said of this row before it is shown.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.detail = detail
 
 
 def row_document(
@@ -65,7 +80,8 @@ def row_document(
         )
     except _Unusable as error:
         shown = json.dumps(row, ensure_ascii=False, default=str)
-        return Rejected(str(error), source, offset, excerpt(shown), len(shown))
+        told = error.detail + excerpt(shown)
+        return Rejected(str(error), source, offset, told, len(shown))
 
 
 def tagged_document(
@@ -110,8 +126,24 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
             else:
                 value = None
     if value is None:
-        raise _Unusable(f"no field {name!r}")
+        known = tuple(itertools.islice(_field_names(row), _MOST_FIELDS))
+        raise _Unusable(f"no field {name!r}", _fields_there(name, known))
     return value
+
+
+@lru_cache  # the rows of a file mostly have the same
+def _fields_there(wanted: str, known: tuple[str, ...]) -> str:
+    there = excerpt(", ".join(known)) or "none"
+    return f"the fields here: {there}.{did_you_mean(wanted, known)} "
+
+
+def _field_names(row: Mapping[str, Any], outer: str = "") -> Iterator[str]:
+    """The fields that have a value, as `Columns` names them."""
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            yield from _field_names(value, f"{outer}{name}.")
+        elif value is not None:
+            yield outer + str(name)
 
 
 def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:

@@ -46,8 +46,9 @@ def _document(sentence: list[Line], tags: str, name: str) -> Document | Rejected
     rows = [line.content.split("\t") for line in sentence]
     for line, row in zip(sentence, rows, strict=True):
         if len(row) != _NUM_COLUMNS:
-            reason = f"{len(row)} columns, CoNLL-U has {_NUM_COLUMNS}"
-            return Rejected(reason, name, line.offset, *shown)
+            reason = f"not the {_NUM_COLUMNS} columns of CoNLL-U"
+            told = f"{len(row)} in {excerpt(line.content)!r}"
+            return Rejected(reason, name, line.offset, told, len(text))
     rows = [row for row in rows if "-" not in row[0] and "." not in row[0]]
     if [row[0] for row in rows] != [str(i) for i in range(1, len(rows) + 1)]:
         return Rejected("ids that do not count up from 1", name, offset, *shown)

@@ -5,8 +5,8 @@ ends too; a quote inside is doubled (RFC 4180). Real files break that rule, and 
 that is never closed would swallow all rows up to the next quote, or to the end of the
 file. So reading is strict, and goes back: a row whose quotes are broken is rejected
 with its first line, and reading goes on with the line after that one. A row of another
-number of fields than the first row is rejected as it is. Both reasons are counted, so
-a file read with the wrong settings is loud.
+number of fields than the first row is rejected as it is. Both are counted, so a file
+read with the wrong settings is loud.
 
 With `quoting: none` quotes are characters like any other and a row is a line, so that
 the file can be cut anywhere.
@@ -73,10 +73,11 @@ def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected | Noted]
         elif source.header and row.offset == first.offset:
             continue
         elif len(row.fields) != width:
-            reason = f"{len(row.fields)} fields, the {standard} has {width}"
-            shown = source.delimiter.join(row.fields)
-            place = span.file.name, row.offset
-            yield Rejected(reason, *place, excerpt(shown), len(shown))
+            # One reason whatever the number, which stands with the row.
+            reason = f"not as many fields as the {standard}"
+            text = source.delimiter.join(row.fields)
+            shown = f"{len(row.fields)}, not {width}: {excerpt(text)}"
+            yield Rejected(reason, span.file.name, row.offset, shown, len(text))
         else:
             if any(_joins_rows(field, width, source.delimiter) for field in row.fields):
                 yield Noted("rows that quotes have joined", span.file.name, _JOINED)

@@ -109,7 +109,10 @@ def test_order_of_files_on_the_disk_does_not_show(invoke, corpus: Path) -> None:
 def test_nothing_is_lost(invoke, corpus: Path) -> None:
     (corpus / "odd.txt").write_bytes(b"short\n\ncaf\xe9\n\nlong enough to be kept\n")
     invocation = invoke("run", "data.cleaning.minimum_characters=10")
-    counts = data(invocation)["counts"]
+    result = data(invocation)
+    counts = result["counts"]
+    there = invocation.run_folder / "data/quarantine"
+    assert f"1 filtered, 1 quarantined, see {there});" in result["summary"]
     assert counts["read"] == 123
     assert counts["quarantined"] == {"not UTF-8": 1}
     assert counts["filtered"] == {"shorter than 10 characters": 1}
@@ -238,8 +241,11 @@ def test_data_of_another_vocabulary_is_refused_by_name(
 def test_too_much_quarantine_stops_the_job(invoke, corpus: Path) -> None:
     (corpus / "binary.txt").write_bytes(b"\n\n".join([b"\x00\xff"] * 3))
     invocation = invoke()
-    with pytest.raises(DataError, match=r"3 of 123 .* \(3 × binary\).* allows 0.01"):
+    with pytest.raises(
+        DataError, match=r"3 of 123 .* \(3 × binary\).* allows 0.01"
+    ) as told:
         data(invocation)
+    assert "\n  binary.txt, offset 1: binary: \\xff" in str(told.value)
     assert not (invocation.run_folder / "data/stage.json").exists()
     data(invoke("run", "data.maximum_quarantine_fraction=0.1"))
 

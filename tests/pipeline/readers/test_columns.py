@@ -140,4 +140,5 @@ def test_tagged_sentences():
 def test_the_excerpt_shows_the_row():
     found = row_document({"txt": "größe"}, Columns(), "a", 0)
     assert isinstance(found, Rejected)
-    assert found.excerpt == '{"txt": "größe"}'
+    there = "the fields here: txt. Did you mean 'txt'?"
+    assert found.excerpt == f'{there} {{"txt": "größe"}}'

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from configs.errors import DataError
 from configs.table_sources import Columns, CsvSource
 from pipeline.corpus import list_files
-from pipeline.documents import Document, Noted
+from pipeline.documents import Document, Noted, Rejected
 from pipeline.readers import csv_table
 from pipeline.readers.damage import BrokenFile
 from pipeline.sources import plan_units, read_unit
@@ -140,15 +140,15 @@ def test_rows_of_another_length(tmp_path):
     found = read(
         tmp_path / "a.csv", b"text,label\none,1,more\ntwo\nthree,3\n", columns=LABELLED
     )
-    assert reasons(found) == [
-        (11, "3 fields, the header has 2"),
-        (22, "1 fields, the header has 2"),
-    ]
+    why = "not as many fields as the header"
+    assert reasons(found) == [(11, why), (22, why)]
+    assert isinstance(found[0], Rejected)
+    assert found[0].excerpt == "3, not 2: one,1,more"
     assert len(found) == 3
     found = read(
         tmp_path / "b.csv", b"a,b\nc\n", header=False, columns=Columns(text="1")
     )
-    assert reasons(found) == [(4, "1 fields, the first row has 2")]
+    assert reasons(found) == [(4, "not as many fields as the first row")]
 
 
 def test_undecodable_row_is_the_only_one_lost(tmp_path):
