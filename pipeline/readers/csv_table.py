@@ -18,6 +18,7 @@ References:
 """
 
 import csv
+import json
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,7 @@ from pipeline.spans import Span
 # Python's own limit, 131,072 characters, is met by real documents. None at all would
 # let a quote that is never closed fill the memory.
 _LONGEST_FIELD = 2**27
+_DELIMITERS = (",", ";", "\t", "|", ":")
 
 _REASONS = {
     "unexpected end of data": "broken quotes: never closed",
@@ -64,9 +66,9 @@ def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected | Noted]
     """
     first = _first_row(span, source)
     width, standard = len(first.fields), "header" if source.header else "first row"
-    columns = first.fields if source.header else [str(i) for i in range(width)]
+    columns = _names(first.fields, source)
     if first.fields:
-        _check_columns(columns, source, span.file.name)
+        _check_columns(first.fields, source, span.file.name)
     for row in _rows(span, source):
         if isinstance(row, Rejected):
             yield row
@@ -114,11 +116,16 @@ def _first_row(span: Span, source: CsvSource) -> _Row:
         if isinstance(row, _Row):
             return row
         if source.header:
-            raise BrokenFile(f"header: {row.reason}", row.excerpt, row.offset)
+            wanted, *_ = source.columns.names()
+            hint = _other_delimiter(wanted, [row.excerpt.strip()], source)
+            shown = row.excerpt.strip() + hint
+            raise BrokenFile(f"header: {row.reason}", shown, row.offset)
     return _Row(0, [])
 
 
-def _check_columns(columns: list[str], source: CsvSource, name: str) -> None:
+def _check_columns(first: list[str], source: CsvSource, name: str) -> None:
+    """Refuses a file whose first row lacks a column, and says what else it may be."""
+    columns = _names(first, source)
     for column in source.columns.names():
         if columns.count(column) == 1:
             continue
@@ -126,7 +133,37 @@ def _check_columns(columns: list[str], source: CsvSource, name: str) -> None:
         raise DataError(
             f"{name}: {found} {column!r}, though data.source.columns asks for it. The "
             f"columns here: {', '.join(columns)}.{did_you_mean(column, columns)}"
+            + (_other_encoding(first) or _other_delimiter(column, first, source))
         )
+
+
+def _names(row: list[str], source: CsvSource) -> list[str]:
+    return row if source.header else [str(number) for number in range(len(row))]
+
+
+def _other_encoding(first: list[str]) -> str:
+    if not any("\0" in field for field in first):
+        return ""
+    return " Its NUL characters are those of UTF-16: write data.source.encoding: utf-16"
+
+
+def _other_delimiter(column: str, first: list[str], source: CsvSource) -> str:
+    """The sentence that names the delimiter with which the column may be there."""
+    line = source.delimiter.join(first)
+    others = [d for d in _DELIMITERS if d != source.delimiter and d in line]
+    for other in others:
+        fields = [field.strip(' "') for field in line.split(other)]
+        if column in _names(fields, source):
+            break
+    else:
+        if len(first) > 1 or not others:
+            return ""
+        other = others[0]
+    row = "header" if source.header else "first row"
+    return (
+        f" The {row} has {other!r} in it: write data.source.delimiter: "
+        + json.dumps(other)
+    )
 
 
 def _rows(span: Span, source: CsvSource) -> Iterator[_Row | Rejected]:

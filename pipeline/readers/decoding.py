@@ -84,6 +84,30 @@ def undecodable(
     return Rejected(reason, source, offset + error.start, shown, size=len(raw))
 
 
+def refuse_other_mark(beginning: bytes, codec: str) -> None:
+    r"""Refuses a file of UTF-16 or UTF-32 that is read in another encoding.
+
+    Args:
+        beginning: Its first bytes.
+        codec: What they are read by.
+
+    Raises:
+        BrokenFile: They are a byte order mark that says otherwise.
+
+    Example:
+    >>> refuse_other_mark(b"\xff\xfet\0", "utf-8")
+    Traceback (most recent call last):
+    pipeline.readers.files.BrokenFile: ('UTF-16 by its byte order mark, not utf-8', ...
+    """
+    marked = (_marked(beginning) or "").upper()[:6]
+    known = codecs.lookup(codec).name.upper()
+    if marked in ("UTF-16", "UTF-32") and not known.startswith(marked):
+        raise BrokenFile(
+            f"{marked} by its byte order mark, not {codec}",
+            f"write data.source.encoding: {marked.lower()}, or {DETECT}",
+        )
+
+
 def codec_of(file: SourceFile, encoding: str) -> str:
     """The codec for the pieces of a file: what a mark or `detect` leaves open, settled.
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from configs.encodings import line_end
 from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
-from pipeline.readers.decoding import codec_of, decode, undecodable
+from pipeline.readers.decoding import codec_of, decode, refuse_other_mark, undecodable
 from pipeline.readers.files import gaps_in, open_file
 from pipeline.spans import Span
 
@@ -51,6 +51,8 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
         for offset, raw in raw_lines(stream, span.start, line_end(codec)):
             if offset >= end:
                 return
+            if offset == 0:
+                refuse_other_mark(raw, codec)
             whole = raw.endswith(b"\n")
             if gaps and (torn := torn_entry(raw, gaps, file.name, offset, whole=whole)):
                 yield Line(offset, raw.decode(codec, "backslashreplace"), torn)

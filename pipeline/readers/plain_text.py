@@ -15,7 +15,7 @@ from typing import BinaryIO
 from configs.encodings import line_end
 from configs.sources import TextSource
 from pipeline.documents import Document, Rejected
-from pipeline.readers.decoding import codec_of, decode, undecodable
+from pipeline.readers.decoding import codec_of, decode, refuse_other_mark, undecodable
 from pipeline.readers.files import gaps_in, open_file
 from pipeline.readers.lines import raw_lines, torn_entry
 from pipeline.spans import Span
@@ -52,7 +52,19 @@ def pieces(
         codec: How the file is encoded.
         start: Byte where the span begins.
         end: Byte where it ends.
+
+    Raises:
+        BrokenFile: The file's byte order mark is that of another encoding.
     """
+    for offset, raw in _pieces(stream, document, codec, start, end):
+        if offset == 0:
+            refuse_other_mark(raw, codec)
+        yield offset, raw
+
+
+def _pieces(
+    stream: BinaryIO, document: str, codec: str, start: int, end: int
+) -> Iterator[tuple[int, bytes]]:
     if document == "file":
         if raw := stream.read():
             yield 0, raw

@@ -189,6 +189,42 @@ def test_wrong_columns_are_said_at_once(tmp_path):
         read(tmp_path / "a.csv", b"one,1\n", header=False, columns=Columns(text="2"))
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "hint"),
+    [
+        (b"text;label\n1;a\n", {}, "The header has ';' in it: {}: \";\""),
+        (b"a: b|text\n", {}, "The header has '|' in it: {}: \"|\""),
+        (b"txt;label\n", {}, "The header has ';' in it: {}: \";\""),
+        (b"text,label\n", {"delimiter": ";"}, "The header has ',' in it: {}: \",\""),
+        (
+            b"1;a,b\n",
+            {"header": False, "columns": Columns(text="1"), "delimiter": "|"},
+            "The first row has ',' in it: {}: \",\"",
+        ),
+    ],
+)
+def test_another_delimiter_is_named(tmp_path, content, options, hint):
+    with pytest.raises(DataError) as told:
+        read(tmp_path / "a.csv", content, **options)
+    assert str(told.value).endswith(hint.format("write data.source.delimiter"))
+
+
+def test_another_delimiter_between_quoted_names(tmp_path):
+    with pytest.raises(BrokenFile) as told:
+        read(tmp_path / "a.csv", b'"text"\t"label"\n')
+    assert told.value.detail.endswith('write data.source.delimiter: "\\t"')
+
+
+def test_no_delimiter_is_named_where_none_would_help(tmp_path):
+    with pytest.raises(DataError, match=r"columns here: a, b;c\.$"):
+        read(tmp_path / "a.csv", b"a,b;c\n")
+
+
+def test_utf_16_without_a_mark_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"write data\.source\.encoding: utf-16$"):
+        read(tmp_path / "a.csv", "text,label\n1,a\n".encode("utf-16-le"))
+
+
 def test_header_that_cannot_be_read(tmp_path):
     with pytest.raises(BrokenFile, match="header: broken quotes: never closed"):
         read(tmp_path / "a.csv", b'"text\none\n')

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from configs.sources import TextSource
+from configs.table_sources import CsvSource, JsonlSource
+from pipeline.corpus import list_files
+from pipeline.documents import Rejected
 from pipeline.readers.damage import BrokenFile
 from pipeline.readers.decoding import codec_of, decode, detect
+from pipeline.sources import plan_units, read_unit
 from pipeline.spans import SourceFile
 
 ENGLISH = "It\u2019s fine \u2014 said the man at the caf\u00e9."
@@ -75,3 +80,19 @@ def test_file_that_cannot_be_told(tmp_path: Path) -> None:
         codec(path, "detect")
     assert caught.value.reason == "encoding cannot be told"
     assert "declare the source's encoding" in caught.value.detail
+
+
+@pytest.mark.parametrize("read_as", ["utf-8", "latin-1"])
+@pytest.mark.parametrize("written", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("kind", [TextSource, CsvSource, JsonlSource])
+def test_a_byte_order_mark_of_another_encoding_is_named(
+    tmp_path: Path, kind: type, written: str, read_as: str
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes('{"text": "x"}\n'.encode(written))
+    source = kind(path=str(path), encoding=read_as)
+    (unit,) = plan_units(list_files(source), source, 1000)
+    (entry,) = read_unit(unit, source)
+    assert isinstance(entry, Rejected)
+    assert entry.reason == f"{written.upper()} by its byte order mark, not {read_as}"
+    assert entry.excerpt == f"write data.source.encoding: {written}, or detect"
