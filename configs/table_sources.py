@@ -95,7 +95,7 @@ def columns_in(column: str, key: str = "text") -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonlSource:
-    """JSON lines: one JSON object on each line."""
+    """JSON objects: one on each line, or an array of them, or over several lines."""
 
     kind: Literal["jsonl"] = "jsonl"
     path: str = option(_PATH)

@@ -73,6 +73,9 @@ _READERS = {
     ZipSource: zip_archive,
 }
 
+# Sources of lines, of which a file may be cut in its middle.
+_BY_LINE = (TextSource, JsonlSource, CsvSource)
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -123,24 +126,25 @@ def _spans(
 ) -> Iterator[Span]:
     for file in files:
         whole = max(file.size, 1)
-        step = unit_bytes if _is_splittable(file, source) else whole
+        step = unit_bytes if _is_splittable(file, source, unit_bytes) else whole
         for start in range(0, whole, step):
             yield Span(file, start, min(start + step, file.size))
 
 
-def _is_splittable(file: SourceFile, source: SingleSource) -> bool:
+def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> bool:
     """Whether several workers may read a file, each from somewhere in the middle."""
+    if file.size <= unit_bytes or not isinstance(source, _BY_LINE):
+        return False
+    # To detect an encoding may take reading all that is before.
+    if source.encoding == DETECT or is_compressed(file):
+        return False
     match source:
         case TextSource():
-            by_line = source.document != "file"
+            return source.document != "file"
         case JsonlSource():
-            by_line = True
+            return jsonl.is_splittable(file, source)
         case CsvSource():
-            by_line = csv_table.is_splittable(source)
-        case _:
-            return False
-    # To detect an encoding may take reading all that is before.
-    return by_line and source.encoding != DETECT and not is_compressed(file)
+            return csv_table.is_splittable(source)
 
 
 Item = Document | Filtered | Rejected

@@ -97,7 +97,7 @@ def refuse_other_mark(beginning: bytes, codec: str) -> None:
     Example:
     >>> refuse_other_mark(b"\xff\xfet\0", "utf-8")
     Traceback (most recent call last):
-    pipeline.readers.files.BrokenFile: ('UTF-16 by its byte order mark, not utf-8', ...
+    pipeline.readers.damage.BrokenFile: ('UTF-16 by its byte order mark, not utf-8', ...
     """
     marked = (_marked(beginning) or "").upper()[:6]
     known = codecs.lookup(codec).name.upper()

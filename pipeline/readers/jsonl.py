@@ -1,7 +1,8 @@
 """JSON lines: an object on each line; its fields are the columns.
 
 Blank lines are nothing. Of a field given twice the last counts. A row's offset is the
-byte its line begins at.
+byte its line begins at. A file that is an array of objects, or whose objects go over
+several lines, is read too (`json_values`).
 """
 
 import json
@@ -11,16 +12,39 @@ from configs.table_sources import JsonlSource
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
+from pipeline.readers.json_values import Value, has_values, read_values
 from pipeline.readers.lines import lines
-from pipeline.spans import Span
+from pipeline.spans import SourceFile, Span
+
+
+def is_splittable(file: SourceFile, source: JsonlSource) -> bool:
+    """Whether an object is a line, so that the file may be cut anywhere."""
+    return not has_values(file, source.encoding)
 
 
 def read(span: Span, source: JsonlSource) -> Iterator[Document | Rejected]:
-    """A document for each line that begins in a span."""
+    """A document for each line that begins in a span, or each object of the file."""
     name = span.file.name
+    for offset, row in _rows(span, source):
+        if isinstance(row, Rejected):
+            yield row
+        elif isinstance(row, dict):
+            yield row_document(row, source.columns, name, offset)
+        else:
+            shown = excerpt(json.dumps(row, ensure_ascii=False))
+            yield Rejected("not a JSON object", name, offset, shown)
+
+
+def _rows(span: Span, source: JsonlSource) -> Iterator[Value]:
+    if span.start == 0 and has_values(span.file, source.encoding):
+        return read_values(span.file, source.encoding)
+    return _rows_of_lines(span, source)
+
+
+def _rows_of_lines(span: Span, source: JsonlSource) -> Iterator[Value]:
     for line in lines(span, source.encoding):
         if line.rejected:
-            yield line.rejected
+            yield Value(line.offset, line.rejected)
             continue
         if line.text.isspace():
             continue
@@ -31,8 +55,8 @@ def read(span: Span, source: JsonlSource) -> Iterator[Document | Rejected]:
         except (ValueError, RecursionError):
             reason = "JSON with a number or a nesting beyond all bounds"
         else:
-            if isinstance(row, dict):
-                yield row_document(row, source.columns, name, line.offset)
-                continue
-            reason = "not a JSON object"
-        yield Rejected(reason, name, line.offset, excerpt(line.text), len(line.text))
+            yield Value(line.offset, row)
+            continue
+        shown = excerpt(line.text), len(line.text)
+        entry = Rejected(reason, span.file.name, line.offset, *shown)
+        yield Value(line.offset, entry)
