@@ -87,7 +87,7 @@ def _files_of(part: CorpusPart) -> list[SourceFile]:
     if not files:
         raise DataError(
             f"{part.key}: no file matches {where} (seen from {Path.cwd()}). "
-            "Mend the path or put the corpus there"
+            f"Mend the path or put the corpus there{_bracket_hint(part.source)}"
         )
     if not any(file.size for file in files):
         raise DataError(
@@ -95,6 +95,15 @@ def _files_of(part: CorpusPart) -> list[SourceFile]:
             f"nothing to {'validate on' if part.held_out else 'learn from'}"
         )
     return files
+
+
+def _bracket_hint(source: SingleSource) -> str:
+    if isinstance(source, PythonDocsSource) or "[" not in source.path:
+        return ""
+    return (
+        ". In a path `[ab]` is one character, a or b; a bracket in a name is written "
+        "`[[]`"
+    )
 
 
 def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:

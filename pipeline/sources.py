@@ -136,7 +136,7 @@ def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> b
     if file.size <= unit_bytes or not isinstance(source, _BY_LINE):
         return False
     # To detect an encoding may take reading all that is before.
-    if source.encoding == DETECT or is_compressed(file):
+    if source.encoding == DETECT or _may_be_compressed(file):
         return False
     match source:
         case TextSource():
@@ -145,6 +145,13 @@ def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> b
             return jsonl.is_splittable(file, source)
         case CsvSource():
             return csv_table.is_splittable(source)
+
+
+def _may_be_compressed(file: SourceFile) -> bool:
+    try:
+        return is_compressed(file)
+    except OSError:
+        return True  # whoever reads the file will say what is wrong with it
 
 
 Item = Document | Filtered | Rejected

@@ -1,11 +1,12 @@
 """Where files lie and how they are opened: local or not, compressed or not.
 
 A path with a scheme (`gs://`, `s3://`) goes through Beam's file systems (`remote`), any
-other through the local disk. Compressed ones are unpacked on the way (`compression`).
+other through the local disk. Compressed ones are unpacked on the way (`compression`); so
+is what has only the first bytes of such a file, but not the name.
 """
 
-import glob
 import io
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from configs.errors import DataError
-from pipeline.readers.compression import COMPRESSIONS, Unpacked
+from pipeline.readers.compression import COMPRESSIONS, Compression, Unpacked
 from pipeline.readers.damage import BrokenFile
-from pipeline.readers.globs import expand
+from pipeline.readers.globs import expand, literal_where_there, only_folders, unescaped
 from pipeline.readers.remote import (
     is_remote,
     matching_objects,
@@ -27,23 +28,29 @@ from pipeline.spans import SourceFile
 _BLOCK_BYTES = 1 << 16
 # At each read of the disk the threads of a process change places, which takes time.
 _READ_AHEAD = 1 << 20
+_LONGEST_BEGINNING = 16
 
 
 def matching_files(pattern: str) -> list[SourceFile]:
     """The files a glob names, in any order; their names start below its fixed part.
 
     Args:
-        pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`.
+        pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`. A
+            folder or file that is there by such a name is meant itself. `~` is the
+            user's folder.
 
     Raises:
-        DataError: A file's size cannot be asked for, a bucket cannot be listed, or
-            nothing here can read paths of that scheme.
+        DataError: A file's size cannot be asked for, a bucket cannot be listed,
+            nothing here can read paths of that scheme, or only folders match.
     """
     pattern = pattern.removeprefix("file://")
-    root = _fixed_root(pattern)
     if is_remote(pattern):
-        return matching_objects(pattern, root)
-    paths = [Path(path) for path in expand(pattern)]
+        return matching_objects(pattern, _fixed_root(pattern))
+    escaped = literal_where_there(os.path.expanduser(pattern))
+    root = _fixed_root(escaped)
+    paths = [Path(path) for path in expand(escaped)]
+    if paths and all(path.is_dir() for path in paths):
+        raise only_folders(pattern, paths)
     with _reported(pattern):
         return [
             SourceFile.at(path, path.as_posix().removeprefix(root))
@@ -57,13 +64,34 @@ def _fixed_root(pattern: str) -> str:
     if not is_remote(pattern):
         pattern = Path(pattern).as_posix()
     folders = pattern.split("/")[:-1]
-    fixed = next((i for i, name in enumerate(folders) if glob.has_magic(name)), None)
-    return "".join(f"{name}/" for name in folders[:fixed])
+    names = [unescaped(name) for name in folders]
+    fixed = next((i for i, name in enumerate(names) if name is None), None)
+    return "".join(f"{name}/" for name in names[:fixed])
 
 
 def is_compressed(file: SourceFile) -> bool:
-    """Whether a file is read through a decompressor, and so never from the middle."""
-    return Path(file.path).suffix in COMPRESSIONS
+    """Whether a file is read through a decompressor, and so never from the middle.
+
+    Its name says so; or its first bytes do, for a file of this machine.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    return _compression(file) is not None
+
+
+def _compression(file: SourceFile) -> Compression | None:
+    """How a file is compressed, whether its name says so or not."""
+    suffix = Path(file.path).suffix.lower()
+    if suffix in COMPRESSIONS:
+        return COMPRESSIONS[suffix]
+    if is_remote(file.path):
+        return None  # because each look is a request
+    with open(file.path, "rb", buffering=0) as stream:
+        beginning = stream.read(_LONGEST_BEGINNING)
+    # No text begins so: the bytes are no UTF-8, or hold what is never written.
+    kinds = (k for k in COMPRESSIONS.values() if k.beginning.match(beginning))
+    return next(kinds, None)
 
 
 @contextmanager
@@ -104,10 +132,11 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
 
 def open_beginning(file: SourceFile) -> BinaryIO:
     """Opens a file to look at its beginning, whatever is wrong with the rest."""
+    compression = _compression(file)
     stream = _open_as_it_is(file.path)
-    if not is_compressed(file):
+    if compression is None:
         return stream
-    unpacked = Unpacked(stream, COMPRESSIONS[Path(file.path).suffix], file.size)
+    unpacked = Unpacked(stream, compression, file.size)
     return cast(BinaryIO, io.BufferedReader(unpacked, _BLOCK_BYTES))
 
 
@@ -130,6 +159,9 @@ def gaps_in(stream: BinaryIO) -> Sequence[int]:
     """
     raw = getattr(stream, "raw", None)
     return raw.gaps if isinstance(raw, Unpacked) else ()
+    name, make = _DECOMPRESSORS[compression]
+    raw = _Decompressed(stream, name, make)
+    return cast(BinaryIO, io.BufferedReader(raw, _BLOCK_BYTES))
 
 
 def _open_as_it_is(path: str) -> BinaryIO:

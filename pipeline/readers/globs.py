@@ -1,8 +1,17 @@
-"""Which files of this machine a glob names, also where folders link to one another."""
+"""Globs as people write them: with brackets in names, for folders, over links."""
 
 import glob
 import os
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from configs.errors import DataError
+
+_LOOKED_AT = 1000
+_ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 def expand(pattern: str) -> list[str]:
@@ -15,6 +24,53 @@ def expand(pattern: str) -> list[str]:
         pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`.
     """
     return list(dict.fromkeys(_expand(pattern)))
+
+
+def literal_where_there(pattern: str) -> str:
+    """A glob whose folders and name are taken literally where they are there.
+
+    A folder may be called `data [v1]`, which as a glob would be `data v` or `data 1`.
+
+    Args:
+        pattern: A path of this machine, with or without `*`, `?` and `[...]`.
+
+    Example:
+    >>> literal_where_there("/no/such/[v1]/*.txt")
+    '/no/such/[v1]/*.txt'
+    """
+    names: list[str] = []
+    path = ""
+    for number, name in enumerate(pattern.split("/")):
+        path += ("/" if number else "") + name
+        is_there = glob.has_magic(name) and os.path.lexists(path)
+        names.append(glob.escape(name) if is_there else name)
+    return "/".join(names)
+
+
+def unescaped(name: str) -> str | None:
+    """The only name that a part of a glob matches; None if there may be others.
+
+    Example:
+    >>> unescaped("a"), unescaped("[[]v1]"), unescaped("*.txt")
+    ('a', '[v1]', None)
+    """
+    plain = _ESCAPED.sub("", name)
+    return None if glob.has_magic(plain) else _ESCAPED.sub(r"\1", name)
+
+
+def only_folders(pattern: str, folders: Sequence[Path]) -> DataError:
+    """The error of a glob that matches no file but folders; it names one that does."""
+    files = (path for folder in folders for path in folder.rglob("*"))
+    found = [path for path in islice(files, _LOOKED_AT) if path.is_file()]
+    suffixes = Counter(path.suffix for path in found)
+    is_flat = all(path.parent in folders for path in found)
+    names = f"*{suffixes.most_common(1)[0][0]}" if found else "*"
+    wanted = f"{pattern.rstrip('/')}/{'' if is_flat else '**/'}{names}"
+    what = "a folder" if len(folders) == 1 else f"{len(folders)} folders"
+    return DataError(
+        f"data.source: {pattern!r} is {what}, and a path names files. Write a glob for "
+        f"the files in it, such as {wanted!r}"
+    )
 
 
 def _expand(pattern: str) -> Iterator[str]:

@@ -21,8 +21,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.decoding import codec_of
-from pipeline.readers.files import BrokenFile, open_file
+from pipeline.readers.files import open_beginning, open_file
 from pipeline.spans import SourceFile
 
 _SAMPLE_BYTES = 1 << 16
@@ -50,7 +51,7 @@ def has_values(file: SourceFile, encoding: str) -> bool:
     """
     try:
         codec = codec_of(file, encoding)
-        with open_file(file) as stream:
+        with open_beginning(file) as stream:
             sample = stream.read1(_SAMPLE_BYTES)  # pyright: ignore
     except (BrokenFile, OSError):
         return False

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.readers import compression
 from pipeline.readers.damage import BrokenFile, Damage
-from pipeline.readers.files import open_file, source_offset
+from pipeline.readers.files import is_compressed, open_file, source_offset
 from pipeline.spans import SourceFile
 
 COMPRESS = {
@@ -58,6 +58,23 @@ def test_members_one_after_the_other(scratch, suffix, members, size) -> None:
     path.write_bytes(b"".join(map(COMPRESS[suffix], members)))
     with opened(path) as stream:
         assert b"".join(iter(lambda: stream.read(size), b"")) == b"".join(members)
+
+
+@pytest.mark.parametrize("name", ["a{}", "a.jsonl", "a", "a.TXT{}"])
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_names_in_capitals_and_without_a_suffix(tmp_path: Path, suffix, name) -> None:
+    path = tmp_path / name.format(suffix.upper())
+    path.write_bytes(COMPRESS[suffix](LINES))
+    assert is_compressed(SourceFile.at(path, path.name))
+    with opened(path) as stream:
+        assert stream.read() == LINES
+
+
+def test_text_that_begins_as_bzip2_does_is_no_bzip2(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"BZh91 is a postcode\n")
+    with opened(path) as stream:
+        assert stream.read() == b"BZh91 is a postcode\n"
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)

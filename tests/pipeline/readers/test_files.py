@@ -1,5 +1,6 @@
 """Globs name files, and files open alike wherever they are."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,46 @@ def test_globs_and_names(tmp_path: Path, monkeypatch) -> None:
     assert names("./deep/b.txt") == names("deep//*.txt") == ["b.txt"]
     (file,) = matching_files("a.txt")
     assert (file.path, file.size) == (f"{tmp_path}/a.txt", 5)
+
+
+def test_a_name_that_is_there_is_no_glob(tmp_path: Path, monkeypatch) -> None:
+    for name in ("data [v1]/a.txt", "data v/a.txt", "data [v1]/b[0].txt", "b0.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+
+    def paths(pattern: str) -> list[str]:
+        found = matching_files(pattern)
+        assert all(file.path.endswith(file.name) for file in found)
+        return sorted(os.path.relpath(file.path, tmp_path) for file in found)
+
+    assert paths(f"{tmp_path}/data [v1]/a.txt") == ["data [v1]/a.txt"]
+    assert paths(f"{tmp_path}/data [v1]/*.txt") == [
+        "data [v1]/a.txt",
+        "data [v1]/b[0].txt",
+    ]
+    assert paths(f"{tmp_path}/data [[]v1]/b[[]0].txt") == ["data [v1]/b[0].txt"]
+    assert paths(f"{tmp_path}/data [uvw]/*") == ["data v/a.txt"]
+    assert paths(f"{tmp_path}/b[0-9].txt") == ["b0.txt"]
+    (file,) = matching_files(f"{tmp_path}/data [v1]/a.txt")
+    assert file.name == "a.txt"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert paths("~/data [v1]/a.txt") == ["data [v1]/a.txt"]
+
+
+def test_a_folder_is_answered_with_a_glob(tmp_path: Path) -> None:
+    for name in ("flat/a.txt", "flat/b.md", "flat/c.txt", "deep/er/a.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    for pattern, glob in [
+        ("flat", "flat/*.txt"),
+        ("flat/", "flat/*.txt"),
+        ("deep", "deep/**/*.jsonl"),
+        ("d*", "d*/**/*.jsonl"),
+    ]:
+        with pytest.raises(DataError, match="is a folder, and a path names") as told:
+            matching_files(f"{tmp_path}/{pattern}")
+        assert str(told.value).endswith(f"'{tmp_path}/{glob}'")
+        assert matching_files(f"{tmp_path}/{glob}")
 
 
 def test_link_to_nowhere_is_not_passed_over(tmp_path: Path) -> None:
