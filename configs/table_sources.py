@@ -158,6 +158,23 @@ class TFRecordSource:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabeledLinesSource:
+    """Text files with a label before the first space or tab of each line."""
+
+    kind: Literal["labeled_lines"] = "labeled_lines"
+    path: str = option(_PATH)
+    prefix: str = option(
+        "What each label begins with and does not belong to it, such as fastText's "
+        "`__label__`.",
+        default="",
+    )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ParallelSource:
     """Pairs of text files whose lines belong together, as translations come.
 
@@ -227,6 +244,7 @@ TableSource = (
     | CsvSource
     | ParquetSource
     | TFRecordSource
+    | LabeledLinesSource
     | ParallelSource
     | ConllSource
     | ConlluSource

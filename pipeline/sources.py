@@ -27,6 +27,7 @@ from configs.table_sources import (
     ConlluSource,
     CsvSource,
     JsonlSource,
+    LabeledLinesSource,
     ParallelSource,
     ParquetSource,
     SquadSource,
@@ -41,6 +42,7 @@ from pipeline.readers import (
     csv_table,
     images,
     jsonl,
+    labeled_lines,
     parallel,
     parquet,
     plain_text,
@@ -62,6 +64,7 @@ _READERS = {
     CsvSource: csv_table,
     ImagesSource: images,
     JsonlSource: jsonl,
+    LabeledLinesSource: labeled_lines,
     ParallelSource: parallel,
     ParquetSource: parquet,
     PythonDocsSource: python_docs,
@@ -74,7 +77,7 @@ _READERS = {
 }
 
 # Sources of lines, of which a file may be cut in its middle.
-_BY_LINE = (TextSource, JsonlSource, CsvSource)
+_BY_LINE = (TextSource, JsonlSource, CsvSource, LabeledLinesSource)
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,8 @@ def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> b
             return jsonl.is_splittable(file, source)
         case CsvSource():
             return csv_table.is_splittable(source)
+        case LabeledLinesSource():
+            return True
 
 
 def _may_be_compressed(file: SourceFile) -> bool:
