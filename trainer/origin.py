@@ -117,13 +117,14 @@ def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> Non
         ("init_from", training.init_from),
         ("distillation.teacher", teacher),
     ):
-        if named is not None and Path(named).resolve() == run_folder.resolve():
+        folder = None if named is None else Path(named).expanduser().resolve()
+        if folder == run_folder.resolve():
             raise ArtifactError(
                 f"training.{key}={named} is the folder of this run itself. Train in "
                 "another one: --run DIR"
             )
     if training.init_from is not None:
-        _check(origin_of(Path(training.init_from)), config, manifest)
+        _check(origin_of(Path(training.init_from).expanduser()), config, manifest)
 
 
 def begin(
@@ -146,7 +147,7 @@ def begin(
     """
     training = config.training
     if training.init_from is not None:
-        origin = origin_of(Path(training.init_from))
+        origin = origin_of(Path(training.init_from).expanduser())
         _check(origin, config, manifest)
         told = str(weights_of(origin.folder))
         values = origin.values()
@@ -159,7 +160,7 @@ def begin(
             )
         return told, new
     if training.initial_weights is not None:
-        path = Path(training.initial_weights)
+        path = Path(training.initial_weights).expanduser()
         return str(path), begin_with(model, path)
     return None
 

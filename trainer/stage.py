@@ -91,7 +91,7 @@ def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:
     if (path := initial_weights(training)) is not None:
         files["initial_weights"] = path
     if training.distillation is not None:
-        files["teacher"] = weights_of(Path(training.distillation.teacher))
+        files["teacher"] = weights_of(Path(training.distillation.teacher).expanduser())
     return files
 
 
@@ -105,10 +105,10 @@ def missing_weights(training: TrainingConfig) -> list[Path]:
 def initial_weights(training: TrainingConfig) -> Path | None:
     """The file that a training begins with; None for random weights."""
     if training.initial_weights is not None:
-        return Path(training.initial_weights)
+        return Path(training.initial_weights).expanduser()
     if training.init_from is None:
         return None
-    return weights_of(Path(training.init_from))
+    return weights_of(Path(training.init_from).expanduser())
 
 
 def weights_of(run_folder: Path) -> Path:

@@ -39,7 +39,7 @@ def load_teacher(
             the ids of another tokenizer.
         ConfigError: It was trained for something else, or cannot read the records.
     """
-    origin = origin_of(Path(distillation.teacher))
+    origin = origin_of(Path(distillation.teacher).expanduser())
     there = origin.config
     # Random features and random blocks come from the seed; they are not weights.
     as_teacher = replace(

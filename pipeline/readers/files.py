@@ -159,9 +159,6 @@ def gaps_in(stream: BinaryIO) -> Sequence[int]:
     """
     raw = getattr(stream, "raw", None)
     return raw.gaps if isinstance(raw, Unpacked) else ()
-    name, make = _DECOMPRESSORS[compression]
-    raw = _Decompressed(stream, name, make)
-    return cast(BinaryIO, io.BufferedReader(raw, _BLOCK_BYTES))
 
 
 def _open_as_it_is(path: str) -> BinaryIO:

@@ -51,7 +51,7 @@ def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
     if not isinstance(config, PretrainedConfig):
         return None
     special = _import(config).special
-    path = Path(config.path)
+    path = Path(config.path).expanduser()
     digest = hashlib.sha256()
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file():
@@ -109,7 +109,7 @@ def _import(config: PretrainedConfig) -> TokenizerModel:
     from pipeline.tokenizers.imports import import_tokenizer
 
     return import_tokenizer(
-        config.path,
+        Path(config.path).expanduser(),
         lowercase=config.lowercase,
         strip_accents=config.strip_accents,
         num_sentinels=config.num_sentinels,

@@ -100,7 +100,7 @@ def test_normalisation_is_kept_in_the_folder(tmp_path):
     assert not read_tokenizer(tmp_path / "b").model.strip_accents
 
 
-def test_a_pretrained_tokenizer_becomes_a_folder_of_ours(tmp_path):
+def test_a_pretrained_tokenizer_becomes_a_folder_of_ours(tmp_path, monkeypatch):
     (tmp_path / "spiece.model").write_bytes(train())
     config = PretrainedConfig(path=str(tmp_path / "spiece.model"), num_sentinels=5)
     fingerprint = brought_along(config)
@@ -109,7 +109,12 @@ def test_a_pretrained_tokenizer_becomes_a_folder_of_ours(tmp_path):
     assert artifact.model.proto == train()
     assert len(artifact.special.sentinels) == 5
     (tmp_path / "spiece.model").write_bytes(train(model_type="bpe"))
-    assert brought_along(config) != fingerprint
+    changed = brought_along(config)
+    assert changed != fingerprint
+    monkeypatch.setenv("HOME", str(tmp_path))
+    at_home = replace(config, path="~/spiece.model")
+    assert brought_along(at_home) == changed
+    make_tokenizer(tmp_path / "home", Counter(), at_home)
     # Ours can be brought along too.
     again = PretrainedConfig(path=str(tmp_path / "tokenizer"))
     make_tokenizer(tmp_path / "again", Counter(), again)
