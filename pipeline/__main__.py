@@ -78,7 +78,9 @@ def _inspect(invocation: Invocation, count: int, split: str) -> None:
 
     folder = invocation.run_folder / "data"
     pieces = read_tokenizer(folder / "tokenizer").vocabulary
-    for text in inspect_records(read_manifest(folder), pieces, split, count):
+    labels = getattr(invocation.config.objective, "labels", ())
+    manifest = read_manifest(folder)
+    for text in inspect_records(manifest, pieces, split, count, labels):
         invocation.console.show("\n" + text)
 
 

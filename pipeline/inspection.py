@@ -24,7 +24,11 @@ NEXT_DOCUMENT = "‖"
 
 
 def inspect_records(
-    manifest: Manifest, pieces: Sequence[str], split: str, count: int
+    manifest: Manifest,
+    pieces: Sequence[str],
+    split: str,
+    count: int,
+    labels: Sequence[str] = (),
 ) -> Iterator[str]:
     """The first records of a split, a few lines of text each.
 
@@ -33,14 +37,17 @@ def inspect_records(
         pieces: The tokenizer's pieces in the order of their ids.
         split: `"train"` or `"validation"`.
         count: How many records.
+        labels: The names of the classes or tags, if the objective has any.
 
     Raises:
         ArtifactError: The split has no record, or a file is damaged.
     """
-    yield from islice(_records(manifest, pieces, split), count)
+    yield from islice(_records(manifest, pieces, split, labels), count)
 
 
-def _records(manifest: Manifest, pieces: Sequence[str], split: str) -> Iterator[str]:
+def _records(
+    manifest: Manifest, pieces: Sequence[str], split: str, labels: Sequence[str]
+) -> Iterator[str]:
     for shard in manifest.split(split):
         name = Path(shard.path).name.split(".")[0]
         origins = _origins(manifest.folder, name)
@@ -52,7 +59,7 @@ def _records(manifest: Manifest, pieces: Sequence[str], split: str) -> Iterator[
             record = {key: value.numpy()[0] for key, value in parsed.items()}
             where = ", ".join(origins.get(number, []))
             lines = [f"{name}, record {number}", f"from  {where}"]
-            lines += describe(record, pieces)
+            lines += describe(record, pieces, labels)
             yield "\n  ".join(lines)
 
 
@@ -66,7 +73,11 @@ def _origins(folder: Path, name: str) -> dict[int, list[str]]:
     return origins
 
 
-def describe(record: Mapping[str, np.ndarray], pieces: Sequence[str]) -> list[str]:
+def describe(
+    record: Mapping[str, np.ndarray],
+    pieces: Sequence[str],
+    labels: Sequence[str] = (),
+) -> list[str]:
     """One line for each array that says something to a person.
 
     Example:
@@ -80,6 +91,14 @@ def describe(record: Mapping[str, np.ndarray], pieces: Sequence[str]) -> list[st
     ... }
     >>> describe(record, pieces)
     ['token_ids  big [MASK]{cat} ‖ sat']
+    >>> describe({"label": np.array(1)}, pieces, labels=("calm", "cross"))
+    ['label  1 cross']
+    >>> tagged = {
+    ...     "label_ids": np.array([0, 1, 0, 0]),
+    ...     "label_weights": np.array([0, 1.0, 1.0, 0]),
+    ... }
+    >>> describe(tagged, pieces, labels=("O", "B-PER"))
+    ['label_ids  B-PER O']
     """
     lines = []
     for name, values in record.items():
@@ -93,6 +112,11 @@ def describe(record: Mapping[str, np.ndarray], pieces: Sequence[str]) -> list[st
             weights = record["target_weights"]
             words = [pieces[int(i)] for i in values[weights > 0]]
             lines.append(f"{name}  {' '.join(words)}")
+        elif name == "label" and labels:
+            lines.append(f"{name}  {values} {labels[int(values)]}")
+        elif name == "label_ids":
+            tags = [labels[int(i)] for i in values[record["label_weights"] > 0]]
+            lines.append(f"{name}  {' '.join(tags)}")
         elif values.ndim == 0:
             lines.append(f"{name}  {values}")
         elif not name.endswith(_SAID_ELSEWHERE):
