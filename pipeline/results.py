@@ -96,6 +96,7 @@ def write_results(
         "counts": counts,
         "leaks_prevented": leaks["prevented"],
         "leaks_left": leaks["left"],
+        "duplicates": leaks["duplicates"],
         "padding_fraction": padding_shares(counts),
         "shards": shards,
         "unread": {

@@ -6,7 +6,7 @@ worked on.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from configs.errors import DataError
 from configs.files import write_atomically, write_json
 from configs.run import RunConfig
 from pipeline.deduplication import banding, verdicts
+from pipeline.deduplication.listing import duplicate_of, write_duplicates
 from pipeline.deduplication.minhash import signatures
 from pipeline.document_batch import DocumentBatch
 from pipeline.kept import is_held_out
@@ -30,7 +31,8 @@ from pipeline.states import (
 )
 
 # How many documents were in both splits: `prevented`, training documents dropped for
-# it, and `left`, validation documents that are trained on.
+# it, and `left`, validation documents that are trained on; and how many duplicates of
+# each kind were dropped for one of the same split, or of the other.
 LEAKS = "state/leaks.json"
 
 
@@ -100,7 +102,9 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
     prevented = verdicts.kept_out(keys, held_out, first, groups)
     _refuse_nothing_left(prevented, held_out, config.data)
     left = _leaks_left(folder, corpus, verdict == verdicts.KEPT)
-    _write_leaks(folder, int(prevented.sum()), left)
+    original = duplicate_of(keys, verdict, first, groups)
+    listed = write_duplicates(folder, corpus.parts, held_out, verdict, original)
+    _write_leaks(folder, int(prevented.sum()), left, listed)
     for part, (start, end) in zip(corpus.parts, pairwise(corpus.edges), strict=True):
         rows = verdict[start:end]
         dropped = {
@@ -140,8 +144,14 @@ def _refuse_nothing_left(
         )
 
 
-def _write_leaks(folder: Path, prevented: int = 0, left: int = 0) -> None:
-    write_json(folder / LEAKS, {"prevented": prevented, "left": left})
+def _write_leaks(
+    folder: Path,
+    prevented: int = 0,
+    left: int = 0,
+    duplicates: Mapping[str, Mapping[str, int]] | None = None,
+) -> None:
+    leaks = {"prevented": prevented, "left": left, "duplicates": duplicates or {}}
+    write_json(folder / LEAKS, leaks)
 
 
 class _Documents:

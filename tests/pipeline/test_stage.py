@@ -309,3 +309,11 @@ def test_near_copies_of_validation_documents_are_not_trained_on(invoke, corpus) 
     # Of 32% of the pairs one is held out; the other, for training, is dropped.
     assert 15 < manifest["leaks_prevented"] < 60
     assert manifest["leaks_left"] == 0
+    rows = pq.read_table(invocation.run_folder / "data/duplicates.parquet").to_pylist()
+    assert len(rows) == counts["filtered"]["near duplicate"]
+    offsets = [0, *np.cumsum([len(text) + 2 for text in texts]).tolist()]
+    pairs = {frozenset(pair) for pair in zip(offsets[::2], offsets[1::2], strict=False)}
+    assert {frozenset((row["offset"], row["of_offset"])) for row in rows} <= pairs
+    assert {row["source"] for row in rows} == {"pairs.txt"}
+    assert manifest["duplicates"]["near"]["across"] == manifest["leaks_prevented"]
+    assert sum(manifest["duplicates"]["near"].values()) == len(rows)
