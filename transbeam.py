@@ -79,8 +79,9 @@ Look at a tokenizer, ours or one in a file:
 
   transbeam tokenize runs/demo              lines to pieces and ids; --decode, --report
 
-All of a run is in its folder: runs/NAME, or the DIR given with --run. The same command
-with other keys keeps what was made before, in runs/NAME/superseded.
+All of a run is in its folder: runs/NAME, or the DIR given with --run; given as CONFIG
+it stands for its configuration. The same command with other keys keeps what was made
+before, in runs/NAME/superseded.
 
   transbeam COMMAND --help                  all arguments of a command
   transbeam --version

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from configs.console import Console
-from configs.errors import UserError
+from configs.errors import ConfigError, UserError
 from configs.files import os_problem
 from configs.load import Rule, load_run
 from configs.run import RunConfig
 from configs.side_threads import any_left
+
+CONFIG_HELP = "the YAML file of a run, or the folder of one"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,22 +52,30 @@ class Invocation:
         ... )
         >>> invocation.command("data")
         'transbeam data demo.yaml --run runs/demo --set seed=3'
+
+        Without `--set` where the run's folder says the same.
         """
-        words = [
-            "transbeam",
-            name,
-            str(self.config_file),
-            "--run",
-            str(self.run_folder),
-        ]
+        words = ["transbeam", name, str(self.config_file)]
+        if self.overrides and self._is_saved():
+            words[-1] = str(self.run_folder)
+            return shlex.join(words)
+        if self.run_folder != self.config_file:
+            words += ["--run", str(self.run_folder)]
         for override in self.overrides:
             words += ["--set", override]
         return shlex.join(words)
 
+    def _is_saved(self) -> bool:
+        """Whether the folder of the run, given as CONFIG, is this configuration."""
+        try:
+            return load_run(self.run_folder) == self.config
+        except ConfigError:
+            return False
+
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds CONFIG, `--set` and `--json`: enough for a command that only reads."""
-    parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
+    parser.add_argument("config", metavar="CONFIG", type=Path, help=CONFIG_HELP)
     _add_settings(parser)
 
 
@@ -78,7 +88,7 @@ def add_common_arguments(
         parser: Gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
         workers: Whether `--workers` makes sense for the command.
     """
-    parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
+    parser.add_argument("config", metavar="CONFIG", type=Path, help=CONFIG_HELP)
     add_run_arguments(parser)
     if workers:
         parser.add_argument(
@@ -97,7 +107,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         dest="run_folder",
         type=Path,
-        help="the run's folder; runs/NAME if left out, by the name of what is given",
+        help="the run's folder; if left out the one given as CONFIG, or else "
+        "runs/NAME, by the name of what is given",
     )
     parser.add_argument(
         "--quiet",
@@ -165,10 +176,14 @@ def read_invocation(
         config=config,
         config_file=arguments.config,
         overrides=tuple(arguments.overrides),
-        run_folder=arguments.run_folder or Path("runs", config.name),
+        run_folder=arguments.run_folder or _folder_of(arguments.config, config.name),
         console=Console(quiet=arguments.quiet, json=arguments.json),
         workers=getattr(arguments, "workers", None) or usable_cores(),
     )
+
+
+def _folder_of(config_file: Path, name: str) -> Path:
+    return config_file if config_file.is_dir() else Path("runs", name)
 
 
 def usable_cores() -> int:

@@ -17,6 +17,7 @@ import yaml
 from configs.bind import bind_section, hold_rules
 from configs.fitting import check_model
 from configs.run import RunConfig
+from configs.run_file import run_file
 from configs.schema import plain
 from configs.version import VERSION
 from configs.yaml_nodes import (
@@ -44,7 +45,7 @@ def load_run(
     r"""Reads a run's configuration.
 
     Args:
-        path: The YAML file, in UTF-8.
+        path: The YAML file, in UTF-8, or the folder of a run (`run_file`).
         overrides: `KEY=VALUE` texts as given to `--set`: a dotted key, and a value as
             it would stand in the file. Later ones win.
         with_model: Whether the model is going to be used, and so must fit the
@@ -67,8 +68,9 @@ def load_run(
     >>> run.model.num_layers, run.training.schedule.peak
     (2, 0.0006)
     """
+    file = run_file(path)
     return parse_run(
-        read_text(path), str(path), overrides, with_model=with_model, rules=rules
+        read_text(file), str(file), overrides, with_model=with_model, rules=rules
     )
 
 

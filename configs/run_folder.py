@@ -125,14 +125,7 @@ class Stage:
             nothing is there or nothing differs.
         """
         record = self._record()
-        if record is None:
-            return []
-        there = record["inputs"]
-        return [
-            f"{key}: {_shown(there, key)} there, {_shown(inputs, key)} here"
-            for key in dict.fromkeys([*inputs, *there])
-            if _text_of(there, key) != _text_of(inputs, key)
-        ]
+        return [] if record is None else differences(record["inputs"], inputs)
 
     def begin(self, inputs: Mapping[str, Any]) -> Path | None:
         """Makes the folder ready to work in.
@@ -282,6 +275,20 @@ def _given(value: Any) -> Any:
         return value
     inner = cast("Mapping[str, Any]", value)
     return {key: _given(part) for key, part in inner.items() if part is not None}
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """One line for each key whose values differ.
+
+    Example:
+    >>> differences({"seed": 1, "name": "a"}, {"seed": 2, "name": "a"})
+    ['seed: 1 there, 2 here']
+    """
+    return [
+        f"{key}: {_shown(there, key)} there, {_shown(here, key)} here"
+        for key in dict.fromkeys([*here, *there])
+        if _text_of(there, key) != _text_of(here, key)
+    ]
 
 
 def _text_of(inputs: Mapping[str, Any], key: str) -> str:

@@ -4,17 +4,20 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from configs.abilities import check_export, check_tokenizer
 from configs.command import add_config_arguments, at_least_one, run_main
 from configs.console import Console
 from configs.errors import ConfigError, UserError
-from configs.load import load_run
+from configs.load import flatten, load_run
 from configs.memory import RUNTIME, find_memory
 from configs.needs import check_needs
 from configs.quiet import quiet_import
 from configs.run import RunConfig
+from configs.run_file import run_file
+from configs.run_folder import differences
 from configs.schema import plain
 from configs.summary import summary
 from model.cost.advice import advice, gigabytes, training_need
@@ -54,6 +57,13 @@ def _parser() -> argparse.ArgumentParser:
         help="also measure how this machine multiplies bfloat16 matrices, unless that "
         "was done before; loads TensorFlow, and takes some seconds",
     )
+    check.add_argument(
+        "--run",
+        metavar="DIR",
+        dest="run_folder",
+        type=Path,
+        help="a run's folder: say what differs from the configuration it was made by",
+    )
     check.set_defaults(function=_check)
 
     cost = commands.add_parser(
@@ -85,16 +95,22 @@ def _check(arguments: argparse.Namespace) -> int:
         console.warn(told)
     need = _need(config)
     found = find_memory()
+    run_folder = arguments.run_folder
+    other = _differences(config, run_folder) if run_folder else None
     choice = _matmul_choice() if arguments.machine else None
     if choice and choice.failed:
         console.warn(str(choice))
     if arguments.json:
         memory = {"training": need, "found": found and asdict(found)}
         machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
-        print(json.dumps({**plain(config), "memory": memory, **machine}, indent=2))
+        compared = {"differences": other} if run_folder else {}
+        told = {**plain(config), "memory": memory, **machine, **compared}
+        print(json.dumps(told, indent=2))
     else:
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(summary(config))
+        if run_folder:
+            print(_compared(other, run_folder))
         if choice and not choice.failed:
             print(f"  {'machine':<10} {choice}")
     if need is None:
@@ -114,6 +130,28 @@ def _matmul_choice() -> "MatmulChoice":
     from model.kernels.matmul_dtype import choose_matmul_dtype
 
     return choose_matmul_dtype()
+
+
+def _differences(config: RunConfig, run_folder: Path) -> list[str] | None:
+    """How a run was made by other keys; None if there is no run."""
+    if not run_folder.is_dir():
+        return None
+    try:
+        file = run_file(run_folder)
+    except ConfigError:
+        return None
+    return differences(flatten(load_run(file)), flatten(config))
+
+
+def _compared(lines: Sequence[str] | None, run_folder: Path) -> str:
+    if lines is None:
+        return f"  {'run':<10} {run_folder} is not there yet"
+    if not lines:
+        return f"  {'run':<10} {run_folder} was made by the same keys"
+    return "\n".join(
+        [f"  {'run':<10} {run_folder} was made by other keys:"]
+        + [f"  {'':<10} {line}" for line in lines]
+    )
 
 
 def _need(config: RunConfig) -> int | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.command import (
+    CONFIG_HELP,
     Invocation,
     add_run_arguments,
     at_least_one,
@@ -39,7 +40,7 @@ behind a server, ours or TF Serving's (--server):
 def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what `transbeam predict` takes."""
     parser.add_argument(
-        "config", metavar="CONFIG", type=Path, nargs="?", help="the YAML file of a run"
+        "config", metavar="CONFIG", type=Path, nargs="?", help=CONFIG_HELP
     )
     add_run_arguments(parser)
     parser.add_argument(

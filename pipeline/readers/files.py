@@ -1,8 +1,8 @@
 """Where files lie and how they are opened: local or not, compressed or not.
 
 A path with a scheme (`gs://`, `s3://`) goes through Beam's file systems (`remote`), any
-other through the local disk. Compressed ones are unpacked on the way (`compression`); so
-is what has only the first bytes of such a file, but not the name.
+other through the local disk. Compressed ones are unpacked on the way (`compression`),
+also those that have only the first bytes of such a file, but not the name.
 """
 
 import io

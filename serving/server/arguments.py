@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from configs.command import add_run_arguments, at_least_one
+from configs.command import CONFIG_HELP, add_run_arguments, at_least_one
 from serving.server.connection_limits import add_connection_arguments
 
 # Rights of a token; `serving.server.tokens` costs the help half a second.
@@ -25,7 +25,7 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what `transbeam serve` takes."""
     what = parser.add_argument_group("what is served, one of these")
     what.add_argument(
-        "config", metavar="CONFIG", type=Path, nargs="?", help="the YAML file of a run"
+        "config", metavar="CONFIG", type=Path, nargs="?", help=CONFIG_HELP
     )
     what.add_argument(
         "--model",

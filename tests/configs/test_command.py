@@ -22,9 +22,10 @@ from configs.command import (
     run_main,
     usable_cores,
 )
-from configs.errors import ArtifactError, DataError
+from configs.errors import ArtifactError, ConfigError, DataError
 from configs.fitting import FAMILIES
 from configs.load import load_run
+from configs.run_folder import save_config
 from configs.schema import plain
 from configs.version import VERSION
 from model.__main__ import main as check_main
@@ -188,6 +189,57 @@ def test_explain_from_the_command_line(capsys):
     assert json.loads(capsys.readouterr().out)["maximum"] == 0.99
     assert configs_main(["explain", "model.droput"]) == 2
     assert "Did you mean 'model.dropout'?" in capsys.readouterr().err
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The folder of a run whose data and then training were made."""
+    for stage, steps in (("data", 500), ("training", 700)):
+        folder = tmp_path / "runs" / stage
+        folder.mkdir(parents=True)
+        save_config(folder, load_run(DEMO, [f"training.steps={steps}"]))
+        os.utime(folder / "run.yaml", (steps, steps))
+    return tmp_path / "runs"
+
+
+def test_the_folder_of_a_run_is_its_configuration(made):
+    invocation = invocation_of(str(made))
+    assert invocation.config.training.steps == 700
+    assert invocation.run_folder == made
+    assert invocation.command("data") == f"transbeam data {made}"
+    assert invocation_of(str(made), "--run", "other").run_folder == Path("other")
+    save_config(made, load_run(DEMO, ["training.steps=900"]))
+    assert invocation_of(str(made)).config.training.steps == 900
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"),
+    [("", "no run.yaml is in this folder"), ("data", "is the folder of a stage")],
+)
+def test_a_folder_that_is_no_run_is_refused(tmp_path, folder, told):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/stage.json").touch()
+    with pytest.raises(ConfigError, match=f"{tmp_path}.* {told}"):
+        load_run(tmp_path / folder)
+
+
+def test_commands_to_type_have_no_set_that_the_folder_says_too(made):
+    again = invocation_of(DEMO, "--run", str(made), "--set", "training.steps=700")
+    assert again.command("predict") == f"transbeam predict {made}"
+    other = invocation_of(DEMO, "--run", str(made), "--set", "training.steps=800")
+    assert other.command("predict").endswith(f"--run {made} --set training.steps=800")
+
+
+def test_check_says_how_a_run_was_made_by_other_keys(made, tmp_path, capsys):
+    argv = ["check", DEMO, "--set", "training.steps=900", "--run"]
+    assert check_main([*argv, str(made)]) == 0
+    assert f"{made} was made by other keys:" in (told := capsys.readouterr().out)
+    assert re.search(r"^ +training\.steps: 700 there, 900 here$", told, re.M)
+    assert check_main([*argv, str(made), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["differences"]
+    assert found == ["training.steps: 700 there, 900 here"]
+    assert check_main([*argv, str(tmp_path / "new")]) == 0
+    assert f"{tmp_path / 'new'} is not there yet" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------- transbeam

@@ -141,7 +141,7 @@ def test_files_that_cannot_be_read(tmp_path):
     latin.write_bytes("name: x\n# Grüße\n".encode("latin-1"))
     for path, message in {
         tmp_path / "none.yaml": "none.yaml: there is no such file.",
-        tmp_path: "is a folder; a YAML file is needed.",
+        tmp_path: "no run.yaml is in this folder or in those of its stages.",
         latin: "latin.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8.",
         latin / "run.yaml": "run.yaml: cannot be read: Not a directory.",
         "a\0b": "cannot be read: embedded null byte.",
