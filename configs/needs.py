@@ -29,6 +29,7 @@ from configs.table_sources import (
     ConlluSource,
     CsvSource,
     JsonlSource,
+    LabeledLinesSource,
     ParallelSource,
     ParquetSource,
     SquadSource,
@@ -117,6 +118,8 @@ def fields_given(source: SingleSource) -> tuple[str, ...]:
             return ("image", "label")
         case ParallelSource():
             return ("text", "target_text")
+        case LabeledLinesSource():
+            return _LABELLED
         case ConllSource() | ConlluSource():
             return ("text", "words", "tags")
         case SquadSource():

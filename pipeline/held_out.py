@@ -217,7 +217,7 @@ def make_evaluation_set(
     left_out = _left_out(folder)
     if not any(shard.records for shard in shards):
         raise DataError(
-            f"evaluation.test: no record was made of it: {dict(left_out)}. Mend its "
+            f"evaluation.test: no record was made of it: {_told(left_out)}. Mend its "
             "files, or the keys of evaluation.test"
         )
     shutil.rmtree(folder / "state")
@@ -269,6 +269,10 @@ def _left_out(folder: Path) -> Counter[str]:
         reasons.update(state["filtered"])
         reasons.update(state["quarantined"])
     return +reasons
+
+
+def _told(reasons: Counter[str]) -> str:
+    return ", ".join(f"{number:,} × {reason}" for reason, number in reasons.items())
 
 
 @contextmanager

@@ -196,12 +196,16 @@ def _join(scoring: Scoring, output: Path, units: int) -> Ledger:
     if not ledger.scored:
         raise DataError(
             f"data.source: none of {ledger.read} documents could be scored: "
-            f"{dict(ledger.quarantined + ledger.filtered)}. Mend the corpus, or the "
+            f"{_told(ledger.quarantined + ledger.filtered)}. Mend the corpus, or the "
             "keys of data.source"
         )
     parts = [part for unit in range(units) for part in parts_of(folder, unit)]
     join(parts, output, scoring.rows)
     return ledger
+
+
+def _told(reasons: Counter[str]) -> str:
+    return ", ".join(f"{number:,} × {reason}" for reason, number in reasons.items())
 
 
 def _result(output: Path, ledger: Ledger, seconds: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ COUNTS: dict[str, Any] = {
     "quarantined": {"damaged gzip stream": 1},
 }
 RESULT: dict[str, Any] = {
+    "manifest": "run/data/manifest.json",
     "counts": COUNTS,
     "leaks_prevented": 0,
     "padding_fraction": {"train": 0.001},
@@ -21,7 +22,7 @@ RESULT: dict[str, Any] = {
 }
 BEGIN = (
     "60 training and 0 validation records of 1,800 tokens from 61 documents (1.2 MB of "
-    "text; 0 filtered, 1 quarantined); 0.1% padding"
+    "text; 0 filtered, 1 quarantined, see run/data/quarantine); 0.1% padding"
 )
 
 

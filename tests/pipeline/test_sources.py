@@ -21,7 +21,7 @@ from configs.sources import (
 from configs.table_sources import CsvSource, JsonlSource, ParallelSource
 from pipeline.corpus import corpus_fingerprint, list_files, parts_of
 from pipeline.documents import Document, Rejected
-from pipeline.readers import files as reader_files
+from pipeline.readers import globs
 from pipeline.sources import _READERS, SingleSource, plan_units, read_unit
 
 
@@ -129,14 +129,14 @@ def test_order_of_listing_does_not_show(tmp_path: Path, monkeypatch) -> None:
     source = TextSource(path=f"{tmp_path}/*.txt", document="line")
     files = list_files(source)
     units = plan_units(files, source, unit_bytes=500)
-    listed = reader_files.glob.glob
+    listed = globs.glob.glob
 
     def shuffled(*args, **keys):
         found = listed(*args, **keys)
         random.Random(3).shuffle(found)
         return found
 
-    monkeypatch.setattr(reader_files.glob, "glob", shuffled)
+    monkeypatch.setattr(globs.glob, "glob", shuffled)
     assert list_files(source) == files
     assert plan_units(list_files(source), source, unit_bytes=500) == units
     assert corpus_fingerprint(list_files(source)) == corpus_fingerprint(files)
@@ -224,8 +224,8 @@ def test_same_file_twice(mixture, tmp_path: Path) -> None:
     parts = (*mixture.parts, MixturePart(source=text))
     with pytest.raises(DataError, match=r"twice: .*x.txt \(part \d\) and .* \(part 3"):
         list_files(MixtureSource(parts=parts))
-    with pytest.raises(DataError, match="the same file would be read twice"):
-        list_files(TextSource(path=f"{tmp_path}/**/**/y.txt"))
+    # Two ways to match are one file still.
+    assert len(list_files(TextSource(path=f"{tmp_path}/**/**/y.txt"))) == 1
     link = tmp_path / "link.txt"
     link.symlink_to(tmp_path / "a/y.txt")
     with pytest.raises(DataError, match=r"a/y.txt .* and .*link.txt"):

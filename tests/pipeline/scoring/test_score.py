@@ -305,8 +305,8 @@ def test_done_is_skipped_and_another_question_refused(asked, tmp_path: Path) -> 
 
 def test_nothing_to_score(asked, corpus: Path, tmp_path: Path) -> None:
     for path in corpus.iterdir():
-        path.write_bytes(b"\xff\xfe\xfa")
-    with pytest.raises(DataError, match=r"none of 3 documents .*'not UTF-8': 3"):
+        path.write_bytes(b"\xff\xfa\xfa")
+    with pytest.raises(DataError, match=r"none of 3 documents .*3 × not UTF-8"):
         asked("a.jsonl")
     assert not (tmp_path / "a.jsonl").exists()
 
