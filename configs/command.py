@@ -23,6 +23,7 @@ from configs.console import Console
 from configs.errors import ConfigError, UserError
 from configs.files import os_problem
 from configs.load import Rule, load_run
+from configs.local_paths import local_path
 from configs.run import RunConfig
 from configs.side_threads import any_left
 
@@ -75,7 +76,7 @@ class Invocation:
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds CONFIG, `--set` and `--json`: enough for a command that only reads."""
-    parser.add_argument("config", metavar="CONFIG", type=Path, help=CONFIG_HELP)
+    parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
     _add_settings(parser)
 
 
@@ -88,7 +89,7 @@ def add_common_arguments(
         parser: Gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
         workers: Whether `--workers` makes sense for the command.
     """
-    parser.add_argument("config", metavar="CONFIG", type=Path, help=CONFIG_HELP)
+    parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
     add_run_arguments(parser)
     if workers:
         parser.add_argument(
@@ -106,7 +107,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--run",
         metavar="DIR",
         dest="run_folder",
-        type=Path,
+        type=local_path,
         help="the run's folder; if left out the one given as CONFIG, or else "
         "runs/NAME, by the name of what is given",
     )

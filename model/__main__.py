@@ -12,6 +12,7 @@ from configs.command import add_config_arguments, at_least_one, run_main
 from configs.console import Console
 from configs.errors import ConfigError, UserError
 from configs.load import flatten, load_run
+from configs.local_paths import local_path
 from configs.memory import RUNTIME, find_memory
 from configs.needs import check_needs
 from configs.quiet import quiet_import
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         "--run",
         metavar="DIR",
         dest="run_folder",
-        type=Path,
+        type=local_path,
         help="a run's folder: say what differs from the configuration it was made by",
     )
     check.set_defaults(function=_check)

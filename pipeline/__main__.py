@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from configs.command import (
@@ -14,6 +13,7 @@ from configs.command import (
     run_main,
 )
 from configs.errors import UserError
+from configs.local_paths import local_path
 from configs.needs import check_needs
 from configs.quiet import quiet_import
 from configs.run_folder import lock
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     tokenizing.add_argument(
         "artifact",
         metavar="ARTIFACT",
-        type=Path,
+        type=local_path,
         help="a run's folder, a tokenizer's folder, or a file: vocab.txt, vocab.json "
         "with merges.txt beside it, tokenizer.json, a SentencePiece .model",
     )
@@ -166,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
         "files",
         metavar="FILE",
         nargs="*",
-        type=Path,
+        type=local_path,
         help="where the lines are; stdin if left out",
     )
     what = tokenizing.add_mutually_exclusive_group()
@@ -217,14 +217,14 @@ def _add_score(commands: Any) -> None:
     scoring.add_argument(
         "--output",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         required=True,
         help="where the rows go: a name in .jsonl or .parquet",
     )
     scoring.add_argument(
         "--model",
         metavar="DIR",
-        type=Path,
+        type=local_path,
         help="another SavedModel than the run's: its version folder or the one above",
     )
     scoring.add_argument(

@@ -15,6 +15,7 @@ from configs.command import (
 from configs.console import Console
 from configs.errors import ConfigError
 from configs.export import example_texts
+from configs.local_paths import local_path
 from configs.quiet import quiet_import
 from configs.run_folder import Stage
 from serving.secrets import read_token
@@ -40,7 +41,7 @@ behind a server, ours or TF Serving's (--server):
 def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what `transbeam predict` takes."""
     parser.add_argument(
-        "config", metavar="CONFIG", type=Path, nargs="?", help=CONFIG_HELP
+        "config", metavar="CONFIG", type=local_path, nargs="?", help=CONFIG_HELP
     )
     add_run_arguments(parser)
     parser.add_argument(
@@ -64,7 +65,7 @@ def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
         "--image",
         metavar="PATH",
         dest="images",
-        type=Path,
+        type=local_path,
         action="append",
         default=[],
         help="a JPEG or PNG file, for a model of images; may be given again",
@@ -72,12 +73,12 @@ def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="many texts, or paths of images, one a line; or as .jsonl "
         '{"text": ..., "second_text": ...} or {"image": ...}',
     )
     parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="their answers, as .jsonl"
+        "--output", metavar="FILE", type=local_path, help="their answers, as .jsonl"
     )
     _add_models(parser.add_argument_group("whom to ask, if not the run's export"))
 
@@ -86,7 +87,7 @@ def _add_models(group: Any) -> None:
     group.add_argument(
         "--model",
         metavar="DIR",
-        type=Path,
+        type=local_path,
         help="another SavedModel: its version folder or the one above",
     )
     group.add_argument(
@@ -96,12 +97,15 @@ def _add_models(group: Any) -> None:
     )
     group.add_argument("--name", help="the model at the server; CONFIG's if left out")
     group.add_argument(
-        "--token-file", metavar="FILE", type=Path, help="the secret the server asks for"
+        "--token-file",
+        metavar="FILE",
+        type=local_path,
+        help="the secret the server asks for",
     )
     group.add_argument(
         "--certificate",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="PEM of who signed the server's certificate",
     )
     group.add_argument(

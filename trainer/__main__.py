@@ -19,6 +19,7 @@ from configs.command import (
     run_main,
 )
 from configs.console import Console
+from configs.local_paths import local_path
 from configs.quiet import quiet_import
 from configs.run_folder import lock
 from trainer.distribution.place import find_place
@@ -164,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluating.add_argument(
         "--model",
         metavar="PATH",
-        type=Path,
+        type=local_path,
         help="an exported model in place of the run's own: a SavedModel (its version "
         "folder or the one above) or a TFLite file",
     )
@@ -177,12 +178,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: transbeam sweep docs/sweep.yaml",
         allow_abbrev=False,
     )
-    command.add_argument("sweep", metavar="FILE", type=Path, help="the sweep's YAML")
+    command.add_argument(
+        "sweep", metavar="FILE", type=local_path, help="the sweep's YAML"
+    )
     command.add_argument(
         "--run",
         metavar="DIR",
         dest="run_folder",
-        type=Path,
+        type=local_path,
         help="the folder of its runs; runs/NAME if left out, by the sweep's name",
     )
     for flag, told in {
@@ -204,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "checkpoint",
         metavar="DIR",
-        type=Path,
+        type=local_path,
         help="the checkpoint's folder on this machine",
     )
     add_run_arguments(command)
@@ -221,7 +224,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     command.add_argument(
-        "old_folder", metavar="RUN", type=Path, help="a run, trained or imported"
+        "old_folder", metavar="RUN", type=local_path, help="a run, trained or imported"
     )
     command.add_argument(
         "--min-count",
@@ -253,7 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "old_folder",
         metavar="RUN",
-        type=Path,
+        type=local_path,
         help="a run that was trained, or imported and has records",
     )
     counts = {

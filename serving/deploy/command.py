@@ -2,10 +2,10 @@
 
 import argparse
 import re
-from pathlib import Path
 
 from configs.command import add_common_arguments, read_invocation
 from configs.errors import ConfigError
+from configs.local_paths import local_path
 from configs.quiet import quiet_import
 from configs.run import FOLDER_NAME
 from serving.asking import exported_model
@@ -33,7 +33,7 @@ def add_deploy_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         metavar="FOLDER",
-        type=Path,
+        type=local_path,
         help="where the files go; `deploy` in the run's folder if left out",
     )
     parser.add_argument(

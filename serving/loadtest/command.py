@@ -12,6 +12,7 @@ from configs.command import at_least_one
 from configs.console import Console
 from configs.errors import ConfigError
 from configs.files import write_atomically, write_json
+from configs.local_paths import local_path
 from configs.quiet import quiet_import
 from serving.secrets import read_token
 
@@ -51,7 +52,7 @@ def add_loadtest_arguments(parser: argparse.ArgumentParser) -> None:
         "and is asked in turn",
     )
     parser.add_argument(
-        "--input", metavar="FILE", type=Path, help="many texts, one a line"
+        "--input", metavar="FILE", type=local_path, help="many texts, one a line"
     )
     parser.add_argument(
         "--with",
@@ -98,18 +99,21 @@ def add_loadtest_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds of the first load that do not count; 2 if left out",
     )
     parser.add_argument(
-        "--token-file", metavar="FILE", type=Path, help="the secret the server asks for"
+        "--token-file",
+        metavar="FILE",
+        type=local_path,
+        help="the secret the server asks for",
     )
     parser.add_argument(
         "--certificate",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="PEM of who signed the server's certificate",
     )
     parser.add_argument(
         "--output",
         metavar="DIR",
-        type=Path,
+        type=local_path,
         help="gets report.json, requests.csv and latency.png",
     )
     parser.add_argument("--quiet", action="store_true", help="print the table alone")

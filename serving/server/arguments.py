@@ -2,10 +2,10 @@
 
 import argparse
 import math
-from pathlib import Path
 from typing import Any
 
 from configs.command import CONFIG_HELP, add_run_arguments, at_least_one
+from configs.local_paths import local_path
 from serving.server.connection_limits import add_connection_arguments
 
 # Rights of a token; `serving.server.tokens` costs the help half a second.
@@ -25,19 +25,19 @@ def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what `transbeam serve` takes."""
     what = parser.add_argument_group("what is served, one of these")
     what.add_argument(
-        "config", metavar="CONFIG", type=Path, nargs="?", help=CONFIG_HELP
+        "config", metavar="CONFIG", type=local_path, nargs="?", help=CONFIG_HELP
     )
     what.add_argument(
         "--model",
         metavar="DIR",
-        type=Path,
+        type=local_path,
         help="the folder above a SavedModel's version folders; or one of these, which "
         "is served alone",
     )
     what.add_argument(
         "--model-config-file",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="TF Serving's model.config, with several models",
     )
     parser.add_argument(
@@ -75,7 +75,7 @@ def _add_doors(where: Any) -> None:
     where.add_argument(
         "--grpc-socket-path",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="a Unix socket for gRPC, beside the port: clients of this machine connect "
         "to unix:FILE. Who may write to it may ask: the user alone, with an ordinary "
         "umask",
@@ -83,7 +83,7 @@ def _add_doors(where: Any) -> None:
     where.add_argument(
         "--token-file",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="has secrets, one of which clients must show as `Authorization: Bearer "
         "SECRET`; a line each, and behind it what it is for, if not for all: "
         f"{', '.join(RIGHTS)}",
@@ -91,7 +91,7 @@ def _add_doors(where: Any) -> None:
     where.add_argument(
         "--allow-reload-from",
         metavar="DIR",
-        type=Path,
+        type=local_path,
         action="append",
         default=[],
         help="let clients change by HandleReloadConfigRequest which models there are; "
@@ -99,9 +99,12 @@ def _add_doors(where: Any) -> None:
         "a program: whoever may write there may run one here",
     )
     where.add_argument(
-        "--certificate", metavar="FILE", type=Path, help="PEM, for TLS; with --key"
+        "--certificate",
+        metavar="FILE",
+        type=local_path,
+        help="PEM, for TLS; with --key",
     )
-    where.add_argument("--key", metavar="FILE", type=Path, help="PEM, for TLS")
+    where.add_argument("--key", metavar="FILE", type=local_path, help="PEM, for TLS")
     where.add_argument(
         "--cors", action="store_true", help="let pages of other origins ask"
     )
@@ -111,7 +114,7 @@ def _add_ways(how: Any) -> None:
     how.add_argument(
         "--batching-parameters-file",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="TF Serving's: max_batch_size { value: 32 } and so on",
     )
     how.add_argument(
@@ -217,14 +220,14 @@ def _add_log(written: Any) -> None:
     written.add_argument(
         "--access-log",
         metavar="FILE",
-        type=Path,
+        type=local_path,
         help="append a line of JSON for each request: which model was asked for how "
         "much, how long it took and how it ended, but no texts",
     )
     written.add_argument(
         "--log-requests",
         metavar="FOLDER",
-        type=Path,
+        type=local_path,
         help="write requests and their answers, texts included, into TFRecord files of "
         "TF Serving's PredictionLogs; streams are left out",
     )
