@@ -1,6 +1,6 @@
 """`training.schedule`: the learning rate over time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from configs.fields import option
@@ -16,10 +16,16 @@ def _peak() -> Any:
     )
 
 
-def _warmup_steps(minimum: int = 0, default: int = 100) -> Any:
+# Of a warm-up that is left out.
+_MOST_STEPS = 100
+_MOST_STEPS_OF_NOAM = 4_000
+
+
+def _warmup_steps(minimum: int = 0, most: int = _MOST_STEPS) -> Any:
     return option(
-        "Steps in which the rate rises in a line to its peak.",
-        default=default,
+        "Steps in which the rate rises in a line to its peak. Left out: a tenth of all "
+        f"steps, at most {most:,}.",
+        default=None,
         minimum=minimum,
     )
 
@@ -39,7 +45,7 @@ class CosineSchedule:
 
     kind: Literal["cosine"] = "cosine"
     peak: float = _peak()
-    warmup_steps: int = _warmup_steps()
+    warmup_steps: int | None = _warmup_steps()
     final_fraction: float = _final_fraction()
 
 
@@ -49,7 +55,7 @@ class LinearSchedule:
 
     kind: Literal["linear"] = "linear"
     peak: float = _peak()
-    warmup_steps: int = _warmup_steps()
+    warmup_steps: int | None = _warmup_steps()
     final_fraction: float = _final_fraction()
 
 
@@ -59,7 +65,7 @@ class ConstantSchedule:
 
     kind: Literal["constant"] = "constant"
     peak: float = _peak()
-    warmup_steps: int = _warmup_steps()
+    warmup_steps: int | None = _warmup_steps()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +74,7 @@ class InverseSqrtSchedule:
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     peak: float = _peak()
-    warmup_steps: int = _warmup_steps(minimum=1)
+    warmup_steps: int | None = _warmup_steps(minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +91,7 @@ class NoamSchedule:
         minimum=1e-6,
         maximum=1e3,
     )
-    warmup_steps: int = _warmup_steps(minimum=1, default=4_000)
+    warmup_steps: int | None = _warmup_steps(minimum=1, most=_MOST_STEPS_OF_NOAM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +103,7 @@ class WsdSchedule:
 
     kind: Literal["wsd"] = "wsd"
     peak: float = _peak()
-    warmup_steps: int = _warmup_steps()
+    warmup_steps: int | None = _warmup_steps()
     decay_fraction: float = option(
         "Share of all steps, at the end, in which the rate goes down.",
         default=0.1,
@@ -129,3 +135,30 @@ Schedule = (
     | NoamSchedule
     | WsdSchedule
 )
+
+
+def warmup_of(schedule: Schedule, steps: int) -> int:
+    """The steps of the warm-up: what is configured, or a share of all steps.
+
+    Args:
+        schedule: The schedule.
+        steps: The run's.
+
+    Example:
+    >>> warmup_of(CosineSchedule(), 60), warmup_of(CosineSchedule(), 10_000)
+    (6, 100)
+    """
+    if schedule.warmup_steps is not None:
+        return schedule.warmup_steps
+    of_noam = isinstance(schedule, NoamSchedule)
+    left = steps
+    if isinstance(schedule, WsdSchedule):
+        left -= schedule.decay_steps(steps)
+    warmup = min(steps // 10, _MOST_STEPS_OF_NOAM if of_noam else _MOST_STEPS, left)
+    at_least_one = isinstance(schedule, NoamSchedule | InverseSqrtSchedule)
+    return max(warmup, int(at_least_one))
+
+
+def with_warmup(schedule: Schedule, steps: int) -> Schedule:
+    """The same schedule, with the steps of its warm-up as a number."""
+    return replace(schedule, warmup_steps=warmup_of(schedule, steps))

@@ -9,7 +9,13 @@ from configs.distribution import DataParallelConfig, Distribution
 from configs.errors import ConfigError
 from configs.fields import option
 from configs.optimizers import AdamWConfig, Optimizer
-from configs.schedules import CosineSchedule, Schedule, WsdSchedule
+from configs.schedules import (
+    CosineSchedule,
+    Schedule,
+    WsdSchedule,
+    warmup_of,
+    with_warmup,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,19 +154,22 @@ class TrainingConfig:
                 f"batch_size={self.batch_size}: micro-batches are of one size"
             )
         schedule = self.schedule
-        if schedule.warmup_steps > self.steps:
+        warmup_steps = warmup_of(schedule, self.steps)
+        if warmup_steps > self.steps:
             raise ConfigError(
-                f"schedule.warmup_steps={schedule.warmup_steps} is more than "
-                f"steps={self.steps}"
+                f"schedule.warmup_steps={warmup_steps} is more than "
+                f"steps={self.steps}. Left out, it is a tenth of them"
             )
         if isinstance(schedule, WsdSchedule):
             decay_steps = schedule.decay_steps(self.steps)
-            if schedule.warmup_steps + decay_steps > self.steps:
+            if warmup_steps + decay_steps > self.steps:
                 raise ConfigError(
                     f"schedule.decay_fraction={schedule.decay_fraction} of "
                     f"steps={self.steps} is {decay_steps} steps, which leaves no room "
-                    f"for schedule.warmup_steps={schedule.warmup_steps}"
+                    f"for schedule.warmup_steps={warmup_steps}"
                 )
+        # A number, so that a training that goes on has the same one.
+        object.__setattr__(self, "schedule", with_warmup(schedule, self.steps))
 
     def _check_beginning(self) -> None:
         """The weights to begin with are there where they must be, and only once."""

@@ -237,7 +237,7 @@ def test_check_says_how_a_run_was_made_by_other_keys(made, tmp_path, capsys):
     assert re.search(r"^ +training\.steps: 700 there, 900 here$", told, re.M)
     assert check_main([*argv, str(made), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["differences"]
-    assert found == ["training.steps: 700 there, 900 here"]
+    assert "training.steps: 700 there, 900 here" in found
     assert check_main([*argv, str(tmp_path / "new")]) == 0
     assert f"{tmp_path / 'new'} is not there yet" in capsys.readouterr().out
 

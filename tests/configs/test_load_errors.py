@@ -161,8 +161,8 @@ def test_files_that_cannot_be_read(tmp_path):
         ("model.num_layer=1", "--set model.num_layer=1: model.num_layer: unknown key."),
         ("training.steps=x", "--set training.steps=x: training.steps: expected a "),
         ("training.steps=", "training.steps: expected a whole number, found nothing."),
-        ("training.steps=50", "--set training.steps=50: training: "
-         "schedule.warmup_steps=100 is more than steps=50."),
+        ("training={steps: 50, schedule: {warmup_steps: 51}}",
+         "training: schedule.warmup_steps=51 is more than steps=50."),
         ("name.x=1", "name: the text 'small' stands there (run.yaml:1), not a sect"),
         ("name=a: b: c", "--set name=a: b: c: not valid YAML: mapping values"),
     ],

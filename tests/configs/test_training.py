@@ -24,8 +24,7 @@ def parse(*overrides: str) -> TrainingConfig:
             "schedule={kind: linear, warmup_steps: 101}",
             r"schedule.warmup_steps=101 is more than steps=100",
         ),
-        # Noam's warm-up is the paper's when it is left out.
-        ("schedule={kind: noam}", r"warmup_steps=4000 is more than steps=100"),
+        ("schedule={kind: noam, warmup_steps: 4000}", "=4000 is more than steps=100"),
         ("schedule={kind: noam, warmup_steps: 0}", "it must be at least 1"),
         ("schedule={kind: inverse_sqrt, warmup_steps: 0}", "it must be at least 1"),
         (
@@ -85,9 +84,29 @@ def test_warm_up_and_decay_may_fill_the_run() -> None:
     assert training.schedule == WsdSchedule(warmup_steps=60, decay_fraction=0.4)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "steps", "warmup_steps"),
+    [
+        ("{kind: cosine}", 60, 6),
+        ("{kind: linear}", 9, 0),
+        ("{kind: constant}", 50_000, 100),
+        ("{kind: inverse_sqrt}", 5, 1),
+        ("{kind: noam}", 5, 1),
+        ("{kind: noam}", 100_000, 4_000),
+        ("{kind: wsd, decay_fraction: 0.95}", 100, 5),
+        ("{kind: wsd, decay_fraction: 1.0}", 100, 0),
+    ],
+)
+def test_a_warm_up_that_is_left_out_fits_any_steps(
+    schedule: str, steps: int, warmup_steps: int
+) -> None:
+    training = parse(f"schedule={schedule}", f"steps={steps}")
+    assert training.schedule.warmup_steps == warmup_steps
+
+
 def test_defaults() -> None:
     training = parse("optimizer.not_decayed=[]")
     assert training.optimizer == AdamWConfig(not_decayed=())
-    assert training.schedule == CosineSchedule()
+    assert training.schedule == CosineSchedule(warmup_steps=10)
     assert (training.clip_norm, training.ema_decay) == (1.0, None)
     assert parse("clip_norm=").clip_norm is None

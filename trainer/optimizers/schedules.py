@@ -15,6 +15,7 @@ from configs.schedules import (
     NoamSchedule,
     Schedule,
     WsdSchedule,
+    warmup_of,
 )
 
 # What is left of the way down, after a share of the steps that it takes.
@@ -155,7 +156,7 @@ def build_schedule(config: Schedule, steps: int, hidden_dim: int) -> Warmup:
     >>> [float(schedule(step)) for step in (0, 3)]
     [0.03125, 0.125]
     """
-    warmup = config.warmup_steps
+    warmup = warmup_of(config, steps)
     match config:
         case CosineSchedule() | LinearSchedule():
             fraction = config.final_fraction
