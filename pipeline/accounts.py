@@ -207,6 +207,22 @@ def noted(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+def stripped_marks(folder: Path) -> dict[str, Any]:
+    """The characters that the tokenizer takes marks from that they need, by script.
+
+    Returns:
+        `characters`, all there are; `stripped`, those; and `scripts`, how many of each.
+    """
+    total = _sum(state["stripped"] for state in read_states(folder, "records"))
+    characters = total.pop("", 0)
+    scripts = dict(sorted(total.items(), key=lambda row: -row[1]))
+    return {
+        "characters": characters,
+        "stripped": sum(scripts.values()),
+        "scripts": scripts,
+    }
+
+
 def cut_off(counts: Mapping[str, Any]) -> dict[str, float]:
     """How much of the documents is in no record, as they are too long.
 

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from configs.run import RunConfig
 from pipeline.bucketing import by_bucket
 from pipeline.cleaning import excerpt
-from pipeline.document_batch import DocumentBatch
+from pipeline.document_batch import TEXTS, DocumentBatch
 from pipeline.documents import Rejected, Split
 from pipeline.elsewhere import strangers
 from pipeline.examples import encode_records
@@ -26,6 +27,7 @@ from pipeline.source_bytes import shared_out
 from pipeline.states import Part, is_done, mark_done
 from pipeline.statistics import TOKEN_IDS, Statistics
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.stripped_marks import count_needed_marks
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Built:
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     left_out: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
+    stripped: Counter[str] = field(default_factory=Counter)
     filtered: Counter[str] = field(default_factory=Counter)
     quarantined: Counter[str] = field(default_factory=Counter)
 
@@ -52,6 +55,10 @@ def build_part(
     num_unused_bytes = 0
     kept = kept_documents(folder, part, config)
     built.left_out = kept.left_out
+    if getattr(tokenizer, "strip_accents", False):
+        batches = kept.splits.values()
+        texts = (batch.texts(column) for batch in batches for column in TEXTS)
+        built.stripped = count_needed_marks(chain.from_iterable(texts))
     size, pad = tokenizer.vocabulary_size, tokenizer.special.pad
     for split, batch in kept.splits.items():
         refused: list[Rejected] = []

@@ -18,6 +18,7 @@ from pipeline.accounts import (
     cut_off,
     named,
     noted,
+    stripped_marks,
     told,
 )
 from pipeline.bucketing import bucket_runs
@@ -105,6 +106,7 @@ def write_results(
         },
         "truncated": cut_off(counts),
         "noted": noted(folder),
+        "stripped_marks": stripped_marks(folder),
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)
@@ -120,6 +122,7 @@ def write_results(
         "unread": manifest["unread"],
         "truncated": manifest["truncated"],
         "noted": manifest["noted"],
+        "stripped_marks": manifest["stripped_marks"],
         "padding_fraction": manifest["padding_fraction"],
         "leaks_prevented": leaks["prevented"],
         "leaks_left": leaks["left"],

@@ -110,6 +110,7 @@ def data(invocation: Invocation) -> dict[str, Any]:
     console.result(result["summary"])
     _warn_of_leaks(console, result)
     _warn_of_cuts(console, config, result)
+    _warn_of_marks(console, result)
     for note in result["noted"]:
         times = f" ({note['times']:,} times)" if note["times"] > 1 else ""
         console.warn(f"{note['source']}: {note['kind']}{times}: {note['detail']}")
@@ -117,6 +118,20 @@ def data(invocation: Invocation) -> dict[str, Any]:
 
 
 _MANY = 0.05
+_MARKS = 0.001
+
+
+def _warn_of_marks(console: Console, result: Mapping[str, Any]) -> None:
+    found = result["stripped_marks"]
+    if found["stripped"] <= _MARKS * found["characters"]:
+        return
+    share = found["stripped"] / found["characters"]
+    scripts = ", ".join(found["scripts"])
+    console.warn(
+        f"the tokenizer strips marks from {share:.1%} of all characters, which are "
+        f"other letters without them ({scripts}). Set tokenizer.strip_accents=false, "
+        "or take tokenizer.kind=unigram or byte_bpe"
+    )
 
 
 def _warn_of_cuts(

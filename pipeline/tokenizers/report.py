@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.stripped_marks import needed_marks
 
 _EXAMPLES = 10
 _PIECE_CHARACTERS = 30
@@ -24,9 +25,11 @@ class VocabularyReport:
         words: What stands between white space in them.
         tokens: What they became.
         unknown_tokens: Those of the tokens that stand for text without a piece.
-        uncovered_characters: Characters that are unknown alone, each as often as it
-            occurs.
+        uncovered_characters: Characters that are unknown alone, or lose a mark that
+            they need, each as often as it occurs.
         uncovered_examples: The most frequent of these, with how often they occur.
+        stripped_characters: Those that lose a mark that they need; see
+            `stripped_marks`.
         pieces: The vocabulary's pieces that are not special.
         unused_pieces: Those of the pieces that did not occur.
         longest_pieces: The longest that occurred, in characters.
@@ -40,6 +43,7 @@ class VocabularyReport:
     unknown_tokens: int
     uncovered_characters: int
     uncovered_examples: dict[str, int]
+    stripped_characters: int
     pieces: int
     unused_pieces: int
     longest_pieces: tuple[str, ...]
@@ -82,11 +86,22 @@ class VocabularyReport:
             f"{self.unknown_tokens:,}",
             "characters with a piece": f"{shown['character_coverage']} of all",
             "most frequent without": uncovered or "none",
+            "marks stripped": self._stripped(),
             "pieces": f"{self.pieces:,}, of which {self.unused_pieces:,} did not occur",
             "longest that occurred": "  ".join(map(_visible, self.longest_pieces)),
         }
         return "\n".join(
             f"{name:<24} {value}".rstrip() for name, value in lines.items()
+        )
+
+    def _stripped(self) -> str:
+        """What stripping accents takes from letters that need them."""
+        if not self.stripped_characters:
+            return "none that a letter needs"
+        share = self.stripped_characters / self.characters
+        return (
+            f"from {share:.1%} of all, which are other letters without them: "
+            "strip_accents=false keeps them, as byte_bpe and unigram do"
         )
 
 
@@ -126,7 +141,11 @@ def report_vocabulary(
         found, counts = np.unique(code_points[~spaces], return_counts=True)
         character_counts[found] += counts
     ordinary = tokenizer.ordinary_ids
-    uncovered = _uncovered(tokenizer, np.flatnonzero(character_counts))
+    there = np.flatnonzero(character_counts)
+    stripped = there[:0]
+    if getattr(tokenizer, "strip_accents", False):
+        stripped = there[needed_marks()[there]]
+    uncovered = np.union1d(_uncovered(tokenizer, there), stripped)
     ranked = uncovered[np.argsort(-character_counts[uncovered], kind="stable")]
     occurred = [tokenizer.pieces[i] for i in ordinary[piece_counts[ordinary] > 0]]
     unknown = tokenizer.special.unknown
@@ -141,6 +160,7 @@ def report_vocabulary(
         uncovered_examples={
             chr(i): int(character_counts[i]) for i in ranked[:_EXAMPLES].tolist()
         },
+        stripped_characters=int(character_counts[stripped].sum()),
         pieces=len(ordinary),
         unused_pieces=len(ordinary) - len(occurred),
         longest_pieces=tuple(
