@@ -6,12 +6,16 @@ Nothing heavy is imported before a room is entered.
 
 import argparse
 import importlib
+import multiprocessing
+import os
 import shlex
+import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from configs.abilities import check_export
+from configs.backend import backend_for, chosen_backend
 from configs.command import (
     Invocation,
     add_common_arguments,
@@ -25,6 +29,9 @@ from configs.progress import duration
 from configs.run_folder import lock
 from configs.schema import did_you_mean
 from configs.version import VERSION
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 HELP = f"""\
 Transbeam {VERSION}: from your own corpus to a served Transformer, in one YAML file.
@@ -139,6 +146,8 @@ def _dispatch(argv: Sequence[str]) -> int:
     if command == "--version":
         print(f"transbeam {VERSION}")
         return 0
+    if command == "run" or command in ROOMS:
+        _take_backend(command)
     if command == "run":
         return _run(argv[1:])
     if command in ROOMS:
@@ -148,6 +157,12 @@ def _dispatch(argv: Sequence[str]) -> int:
         f"{command!r} is not a command.{did_you_mean(command, known)} "
         "`transbeam --help` shows them all."
     )
+
+
+def _take_backend(command: str) -> None:
+    backend = backend_for(command, os.environ)
+    if backend is not None and "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = backend
 
 
 def _room(command: str) -> Any:
@@ -165,12 +180,44 @@ def _run(argv: Sequence[str]) -> int:
         for number, stage in enumerate(stages, start=1):
             console.heading(f"{number} of {len(stages)}: {stage}")
             began = time.monotonic()
-            results[stage] = getattr(_room(stage), stage)(invocation)
+            results[stage] = _do(stage, invocation)
             seconds[stage] = time.monotonic() - began
     console.heading(f"The run {invocation.config.name!r} is done.")
     console.say(_closing_screen(invocation, results, seconds))
     console.emit(results)
     return 0
+
+
+def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
+    """Does a stage, in a process of its own if it runs on another backend."""
+    here, wanted = chosen_backend(os.environ), backend_for(stage, os.environ)
+    if wanted in (None, here):
+        return getattr(_room(stage), stage)(invocation)
+    processes = multiprocessing.get_context("spawn")
+    receiver, sender = processes.Pipe(duplex=False)
+    arguments = stage, wanted, invocation, sender
+    process = processes.Process(target=_do_there, args=arguments, daemon=True)
+    process.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"{stage} ended with {process.exitcode}") from None
+    process.join()
+    if isinstance(result, UserError):
+        raise result
+    return result
+
+
+def _do_there(
+    stage: str, backend: str, invocation: Invocation, sender: "Connection"
+) -> None:
+    os.environ["KERAS_BACKEND"] = backend
+    try:
+        sender.send(getattr(_room(stage), stage)(invocation))
+    except UserError as error:
+        sender.send(error)
 
 
 def _read_arguments(argv: Sequence[str]) -> Invocation:
