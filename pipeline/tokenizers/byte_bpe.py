@@ -23,6 +23,7 @@ from pipeline.tokenizers.byte_bpe_vocabulary import (
     from_alphabet,
 )
 from pipeline.tokenizers.interface import SpecialIds
+from pipeline.tokenizers.offsets import TokenOffsets, encodable, of_sizes
 from pipeline.tokenizers.ragged_rows import joined, rows_in_one, rows_of
 from pipeline.tokenizers.vocabulary import byte_bpe_special_ids
 
@@ -90,12 +91,12 @@ class ByteBPETokenizer(tf.Module):
         self.ordinary_ids = np.flatnonzero(~is_special).astype(np.int32)
         starts = [piece.startswith(SPACE) for piece in self.pieces]
         self.starts_word = is_special | np.array(starts)
-        self._contents = tf.constant(
-            [
-                piece.encode() if piece in special else from_alphabet(piece)
-                for piece in self.pieces
-            ]
-        )
+        contents = [
+            piece.encode() if piece in special else from_alphabet(piece)
+            for piece in self.pieces
+        ]
+        self._sizes = np.array([*map(len, contents)], np.int64)
+        self._contents = tf.constant(contents)
 
     @property
     def vocabulary_size(self) -> int:
@@ -134,6 +135,26 @@ class ByteBPETokenizer(tf.Module):
             int32 `(N, None)`; no special pieces are added.
         """
         return self._tokenize(tf.convert_to_tensor(texts, tf.string))
+
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
+        """The tokens of each text with the characters of it that they stand for.
+
+        The space before a word belongs to its first token: without a space that was
+        put before a text, `text[start:end]` of all tokens put together are the text,
+        unless tokens share a character.
+
+        Example:
+        >>> from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+        >>> pieces = [*ALPHABET, "Ġa", "<|endoftext|>"]
+        >>> ByteBPETokenizer(pieces, [("Ġ", "a")]).tokenize_with_offsets(["é a"])
+        [TokenOffsets(ids=[195, 169, 256], offsets=[(0, 1), (0, 1), (1, 3)])]
+        """
+        texts = encodable(texts)
+        rows = self.tokenize(texts).to_list()
+        return [
+            TokenOffsets(ids, of_sizes(text, self._sizes[ids]))
+            for text, ids in zip(texts, rows, strict=True)
+        ]
 
     def words(self, texts: Texts) -> tf.RaggedTensor:
         """The words that `tokenize` looks up: what a vocabulary is made of.

@@ -9,6 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from pipeline.tokenizers.offsets import TokenOffsets
+
     Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
 
@@ -71,6 +73,10 @@ class Tokenizer(Protocol):
 
     def tokenize(self, texts: "Texts") -> "tf.RaggedTensor":
         """String (N,) to int32 (N, None); no special pieces are added."""
+        ...
+
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> "list[TokenOffsets]":
+        """The tokens of each text with the characters of it that they stand for."""
         ...
 
     def words(self, texts: "Texts") -> "tf.RaggedTensor":

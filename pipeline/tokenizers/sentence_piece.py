@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from pipeline.tokenizers.offsets import TokenOffsets, encodable, in_characters
 from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each, with_piece_before
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.unknown_runs import shortened, unknown_edges
@@ -109,6 +110,31 @@ class SentencePieceTokenizer(tf.Module):
         """
         return self._tokenize(tf.convert_to_tensor(texts, tf.string))
 
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
+        """The tokens of each text with the characters of it that they stand for.
+
+        The white space before a word belongs to the token that begins with `▁`. Tokens
+        of one character, such as its bytes or the letters of a ligature, have all of
+        it.
+        """
+        texts = encodable(texts)
+        found = self._tokenize_with_offsets(tf.constant(texts, tf.string))
+        rows = zip(texts, *(each.to_list() for each in found), strict=True)
+        return [
+            TokenOffsets(ids, self._offsets(text, ids, np.array([starts, ends], int)))
+            for text, ids, starts, ends in rows
+        ]
+
+    def _offsets(
+        self, text: str, ids: list[int], edges: np.ndarray
+    ) -> list[tuple[int, int]]:
+        found = in_characters(text, *edges)
+        for place, (token, (start, end)) in enumerate(zip(ids, found, strict=True)):
+            # The library gives a character of several tokens to the last one alone.
+            if start == end < len(text) and self.pieces[token] != _SPACE:
+                found[place] = start, start + 1
+        return found
+
     def words(self, texts: Texts) -> tf.RaggedTensor:
         """What stands between white space: what a model is learned from.
 
@@ -140,6 +166,10 @@ class SentencePieceTokenizer(tf.Module):
         # The kernel makes a U+FFFD of each wrong byte, others one of several.
         texts = shortened(_as_utf8(texts), self._unknown_edges)
         return self._sentencepiece().tokenize(texts)
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def _tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
+        return tuple(self._sentencepiece().tokenize_with_offsets(texts))
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:

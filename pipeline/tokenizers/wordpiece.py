@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipeline.tokenizers import normalization
+from pipeline.tokenizers.offsets import TokenOffsets, encodable, of_word_pieces
 from pipeline.tokenizers.ragged_rows import joined, rows_in_one, with_piece_before
 from pipeline.tokenizers.vocabulary import (
     CONTINUATION,
@@ -148,6 +149,35 @@ class WordPieceTokenizer(tf.Module):
             int32 `(N, None)`; no special pieces are added.
         """
         return self._tokenize_with_masks(tf.convert_to_tensor(texts, tf.string))
+
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
+        """The tokens of each text with the characters of it that they stand for.
+
+        Example:
+        >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
+        >>> WordPieceTokenizer(pieces).tokenize_with_offsets(["So Únable!"])
+        [TokenOffsets(ids=[1, 5, 6, 7], offsets=[(0, 2), (3, 5), (5, 9), (9, 10)])]
+        """
+        texts = encodable(texts)
+        rows = self.tokenize(texts).to_list()
+        alone = self._normalized(sorted(set().union(*texts)))
+        return [
+            TokenOffsets(
+                ids,
+                of_word_pieces(text, [self.pieces[i] for i in ids], UNKNOWN, alone),
+            )
+            for text, ids in zip(texts, rows, strict=True)
+        ]
+
+    def _normalized(self, characters: Sequence[str]) -> dict[str, str]:
+        """What becomes of each character alone."""
+        normalized = normalization.normalize(
+            tf.constant(characters, tf.string),
+            lowercase=self.lowercase,
+            strip_accents=self.strip_accents,
+        )
+        found = [text.decode() for text in normalized.numpy()]
+        return dict(zip(characters, found, strict=True))
 
     def words(self, texts: Texts) -> tf.RaggedTensor:
         """The normalised words that `tokenize` looks up: what a vocabulary is made of.
