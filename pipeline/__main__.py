@@ -18,6 +18,7 @@ from configs.needs import check_needs
 from configs.quiet import quiet_import
 from configs.run_folder import lock
 from pipeline.documents import SPLITS
+from pipeline.tokenize_arguments import add_tokenize_arguments
 
 
 def data(invocation: Invocation) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     ours, for_beam = _at_two_dashes(argv)
-    arguments = _parser().parse_args(ours)
+    arguments = _arguments(ours)
     if for_beam and arguments.function is _tokenize:
         raise UserError(
             f"{' '.join(for_beam)}: only `transbeam data` and `transbeam score` hand "
@@ -42,6 +43,14 @@ def _main(argv: Sequence[str]) -> int:
         )
     arguments.beam_options = for_beam
     return arguments.function(arguments)
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    if argv[:1] == ["tokenize"]:  # its files and options may stand in any order
+        parser = argparse.ArgumentParser(prog="transbeam tokenize", allow_abbrev=False)
+        parser.set_defaults(function=_tokenize)
+        return add_tokenize_arguments(parser).parse_intermixed_args(argv[1:])
+    return _parser().parse_args(argv)
 
 
 def _at_two_dashes(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -86,15 +95,16 @@ def _inspect(invocation: Invocation, count: int, split: str) -> None:
 
 def _tokenize(arguments: argparse.Namespace) -> int:
     quiet_import("tensorflow", "tensorflow_text")
-    from pipeline import tokenizing
+    from pipeline.tokenizing import Request, tokenize
 
-    tokenizing.tokenize(
-        arguments.artifact,
-        arguments.files,
+    request = Request(
         decode=arguments.decode,
         report=arguments.report,
+        offsets=arguments.offsets,
         as_json=arguments.json,
+        json_lines=arguments.json_lines,
     )
+    tokenize(arguments.artifact, arguments.files, request)
     return 0
 
 
@@ -148,44 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     making.set_defaults(function=_data)
 
     tokenizing = commands.add_parser(
-        "tokenize",
-        help="show the pieces and ids of lines of text",
-        description="Reads lines and prints the pieces they are cut into, with their "
-        "ids.",
-        epilog="example: echo 'It returns a value.' | transbeam tokenize runs/demo",
-        allow_abbrev=False,
+        "tokenize", help="show the pieces and ids of lines of text", allow_abbrev=False
     )
-    tokenizing.add_argument(
-        "artifact",
-        metavar="ARTIFACT",
-        type=local_path,
-        help="a run's folder, a tokenizer's folder, or a file: vocab.txt, vocab.json "
-        "with merges.txt beside it, tokenizer.json, a SentencePiece .model",
-    )
-    tokenizing.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="*",
-        type=local_path,
-        help="where the lines are; stdin if left out",
-    )
-    what = tokenizing.add_mutually_exclusive_group()
-    what.add_argument(
-        "--decode",
-        action="store_true",
-        help="the lines are ids, or JSON with `ids` in it: print their text",
-    )
-    what.add_argument(
-        "--report",
-        action="store_true",
-        help="print how well the vocabulary fits all lines together",
-    )
-    tokenizing.add_argument(
-        "--json",
-        action="store_true",
-        help="print a JSON object for each line: text, pieces and ids",
-    )
-    tokenizing.set_defaults(function=_tokenize)
+    add_tokenize_arguments(tokenizing).set_defaults(function=_tokenize)
     _add_score(commands)
     return parser
 

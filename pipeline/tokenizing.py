@@ -1,10 +1,11 @@
-"""`transbeam tokenize`: lines to pieces and ids, and back."""
+"""`transbeam tokenize`: texts to pieces, ids and offsets, and back."""
 
 import json
 import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,41 +15,61 @@ import tensorflow as tf
 from configs.errors import DataError
 from pipeline.tokenizers.imports import import_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
+from pipeline.tokenizers.offsets import encodable
 from pipeline.tokenizers.report import report_vocabulary
 
 _BLOCK_BYTES = 1_000_000
 _GAP = "  "
 
 
-def tokenize(
-    artifact: Path, files: Sequence[Path], *, decode: bool, report: bool, as_json: bool
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to print.
+
+    Attributes:
+        decode: Whether the lines are ids, to be made text.
+        report: Whether to print a report on the vocabulary instead.
+        offsets: Whether to print where the pieces are in the text.
+        as_json: One JSON object a text, with offsets; of the report, one in all.
+        json_lines: Whether the lines are JSON; those of files called `.jsonl` are.
+    """
+
+    decode: bool = False
+    report: bool = False
+    offsets: bool = False
+    as_json: bool = False
+    json_lines: bool = False
+
+
+def tokenize(artifact: Path, files: Sequence[Path], request: Request) -> None:
     """Prints what a tokenizer makes of lines.
 
     Args:
         artifact: What `import_tokenizer` reads.
         files: Where the lines are; stdin if there are none.
-        decode: Whether the lines are ids, to be made text.
-        report: Whether to print a report on the vocabulary instead.
-        as_json: One JSON object a line; of the report, one object in all.
+        request: What to print.
 
     Raises:
         UserError: The artifact or a file cannot be used, or an id is not right.
     """
     tokenizer = import_tokenizer(artifact).build()
-    lines = _read_lines(files)
-    if report:
-        found = report_vocabulary(tokenizer, lines)
+    if request.decode:
+        _print_decoded(tokenizer, _read_lines(files), as_json=request.as_json)
+        return
+    texts = _read_texts(files, json_lines=request.json_lines)
+    if request.report:
+        found = report_vocabulary(tokenizer, texts)
+        as_json = request.as_json
         print(json.dumps(found.as_json(), indent=2) if as_json else found.describe())
         return
-    results = _decoded(tokenizer, lines) if decode else _encoded(tokenizer, lines)
-    for result in results:
-        if as_json:
+    for result in _encoded(tokenizer, texts):
+        if request.as_json:
             print(json.dumps(result))
-        elif decode:
-            print(result["text"])
         else:
-            print(align(result["pieces"], result["ids"], _terminal_width()), end="\n\n")
+            rows = [result["ids"]]
+            if request.offsets:
+                rows.append([f"{start}-{end}" for start, end in result["offsets"]])
+            print(align(result["pieces"], *rows, width=_terminal_width()), end="\n\n")
     sys.stdout.flush()
 
 
@@ -56,19 +77,21 @@ def _encoded(
     tokenizer: Tokenizer, blocks: Iterable[np.ndarray]
 ) -> Iterator[dict[str, Any]]:
     for block in blocks:
-        rows = tokenizer.tokenize(block).to_list()
-        for line, ids in zip(block, rows, strict=True):
+        texts = [line.decode("utf-8", "replace") for line in block]
+        rows = tokenizer.tokenize_with_offsets(texts)
+        for text, (ids, offsets) in zip(texts, rows, strict=True):
             yield {
-                "text": line.decode("utf-8", "replace"),
+                "text": text,
                 "pieces": [tokenizer.pieces[i] for i in ids],
                 "ids": ids,
+                "offsets": offsets,
             }
         sys.stdout.flush()
 
 
-def _decoded(
-    tokenizer: Tokenizer, blocks: Iterable[np.ndarray]
-) -> Iterator[dict[str, Any]]:
+def _print_decoded(
+    tokenizer: Tokenizer, blocks: Iterable[np.ndarray], *, as_json: bool
+) -> None:
     number = 0
     for block in blocks:
         rows: list[list[int]] = []
@@ -76,8 +99,9 @@ def _decoded(
             number += 1
             rows.append(parse_ids(line, tokenizer.vocabulary_size, f"line {number}"))
         ragged = tf.ragged.constant(rows, tf.int32, ragged_rank=1)
-        for ids, text in zip(rows, tokenizer.detokenize(ragged).numpy(), strict=True):
-            yield {"ids": ids, "text": text.decode("utf-8", "replace")}
+        for ids, raw in zip(rows, tokenizer.detokenize(ragged).numpy(), strict=True):
+            text = raw.decode("utf-8", "replace")
+            print(json.dumps({"ids": ids, "text": text}) if as_json else text)
         sys.stdout.flush()
 
 
@@ -119,8 +143,8 @@ def _numbers(text: str) -> list[int]:
     return ids
 
 
-def align(pieces: Sequence[str], ids: Sequence[int], width: int) -> str:
-    """Pieces with their ids below them, in rows of at most `width` columns.
+def align(pieces: Sequence[str], *below: Sequence[object], width: int) -> str:
+    """Pieces with their ids and more below them, in rows of at most `width` columns.
 
     Example:
     >>> print(align(["un", "##able", "!"], [5, 11012, 6], width=80))
@@ -129,20 +153,18 @@ def align(pieces: Sequence[str], ids: Sequence[int], width: int) -> str:
     """
     if not pieces:
         return "(no pieces)"
-    rows: list[tuple[str, str]] = []
-    above = below = ""
-    for piece, i in zip(pieces, ids, strict=True):
-        shown, number = _visible(piece), str(i)
-        columns = max(_columns(shown), len(number))
-        if above and _columns(above) + len(_GAP) + columns > width:
-            rows.append((above, below))
-            above = below = ""
-        if above:
-            above, below = above + _GAP, below + _GAP
-        above += shown + " " * (columns - _columns(shown))
-        below += number.ljust(columns)
-    rows.append((above, below))
-    return "\n".join(f"{above.rstrip()}\n{below.rstrip()}" for above, below in rows)
+    blocks: list[list[str]] = []
+    for piece, *told in zip(pieces, *below, strict=True):
+        cells = [_visible(piece), *map(str, told)]
+        columns = max(map(_columns, cells))
+        if not blocks or _columns(blocks[-1][0]) + len(_GAP) + columns > width:
+            blocks.append([""] * len(cells))
+        gap = _GAP if blocks[-1][0] else ""
+        blocks[-1] = [
+            f"{row}{gap}{cell}{' ' * (columns - _columns(cell))}"
+            for row, cell in zip(blocks[-1], cells, strict=True)
+        ]
+    return "\n".join(row.rstrip() for block in blocks for row in block)
 
 
 def _visible(piece: str) -> str:
@@ -171,6 +193,44 @@ def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:
                 yield from _blocks(stream)
         except OSError as error:
             raise DataError(f"{file}: cannot be read ({error.strerror})") from error
+
+
+def _read_texts(files: Sequence[Path], *, json_lines: bool) -> Iterator[np.ndarray]:
+    """Blocks of texts, object (N,) of bytes: a line each, or what JSON lines hold."""
+    for file in files or [None]:
+        where = "stdin" if file is None else str(file)
+        is_json = json_lines or (file is not None and file.suffix == ".jsonl")
+        number = 0
+        for block in _read_lines([] if file is None else [file]):
+            yield _of_json(block, where, number) if is_json else block
+            number += len(block)
+
+
+def _of_json(block: np.ndarray, where: str, number: int) -> np.ndarray:
+    texts = [
+        _text_of(line, f"{where}, line {place}")
+        for place, line in enumerate(block, start=number + 1)
+        if line.strip()
+    ]
+    found = np.empty(len(texts), object)
+    found[:] = texts
+    return found
+
+
+def _text_of(line: bytes, where: str) -> bytes:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if isinstance(value, dict):
+        value = value.get("text")
+    if not isinstance(value, str):
+        shown = line.decode("utf-8", "replace")[:60]
+        raise DataError(
+            f"{where}: {shown!r} has no text; expected a JSON string, or an object "
+            'such as {"text": "two\\nlines"}'
+        )
+    return encodable([value])[0].encode()
 
 
 def _blocks(stream: BinaryIO) -> Iterator[np.ndarray]:

@@ -48,9 +48,63 @@ def test_an_object_for_each_line(folder, stdin, capsys):
     assert main(["tokenize", str(folder), "--json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line) for line in lines] == [
-        {"text": "Un\ufffd!", "pieces": ["un", "!"], "ids": [5, 7]},
-        {"text": "", "pieces": [], "ids": []},
+        {
+            "text": "Un\ufffd!",
+            "pieces": ["un", "!"],
+            "ids": [5, 7],
+            "offsets": [[0, 2], [3, 4]],
+        },
+        {"text": "", "pieces": [], "ids": [], "offsets": []},
     ]
+
+
+def test_offsets_below_the_ids(folder, stdin, capsys):
+    stdin("Únable 漢".encode())
+    assert main(["tokenize", str(folder), "--offsets"]) == 0
+    assert capsys.readouterr().out == (
+        "un   ##able  漢\n5    6       8\n0-2  2-6     7-8\n\n"
+    )
+
+
+def test_json_lines_hold_texts_of_several_lines(folder, tmp_path, stdin, capsys):
+    content = b'{"text": "un\\nable", "more": 1}\n\n"un!"\n{"text": "\\ud800"}\n'
+    (tmp_path / "a.jsonl").write_bytes(content)
+    stdin(content)
+    told = []
+    for arguments in (["--json-lines"], [str(tmp_path / "a.jsonl")]):
+        assert main(["tokenize", str(folder), *arguments, "--json"]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+    rows = [json.loads(line) for line in told[0].splitlines()]
+    assert [row["text"] for row in rows] == ["un\nable", "un!", "\ufffd"]
+    assert [row["offsets"] for row in rows] == [
+        [[0, 2], [3, 7]],
+        [[0, 2], [2, 3]],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("line", [b"un", b"12", b'{"txt": "un"}', b'{"text": 1}', b"["])
+def test_json_lines_without_a_text_end_with_a_message(folder, stdin, capsys, line):
+    stdin(b'"un"\n' + line)
+    assert main(["tokenize", str(folder), "--json-lines"]) == 2
+    assert f"stdin, line 2: {line.decode()!r} has no text" in capsys.readouterr().err
+
+
+def test_files_and_options_in_any_order(folder, tmp_path, capsys):
+    (tmp_path / "a.txt").write_bytes(b"un\n")
+    run, file = str(folder), str(tmp_path / "a.txt")
+    told = set()
+    for order in (
+        [run, "--report", file],
+        [run, file, "--report"],
+        ["--report", run, file],
+    ):
+        assert main(["tokenize", *order]) == 0
+        told.add(capsys.readouterr().out)
+    assert len(told) == 1
+    assert main(["tokenize", run, "--json", file]) == 0
+    assert json.loads(capsys.readouterr().out)["ids"] == [5]
 
 
 def test_lines_of_files(folder, tmp_path, capsys):
