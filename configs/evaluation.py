@@ -49,6 +49,13 @@ class EvaluationConfig:
     max_answer_length: int = option(
         "Tokens of an answer at most, for span_qa.", default=30, minimum=1
     )
+    strict_entities: bool = option(
+        "Count an entity only where its tags are as the scheme wants them, as "
+        "seqeval's strict mode does: in IOB2 a B and the I of its type behind it; "
+        "where tags close an entity, closed by one. Otherwise, as conlleval does, an I "
+        "alone is an entity too. Exported taggers give the same entities.",
+        default=False,
+    )
     errors: int = option(
         "How many of the worst examples are written down.", default=200, minimum=0
     )

@@ -1,9 +1,27 @@
-"""What tags mean: O, and such as B-PER, which say where entities are."""
+"""Tags that mark entities: O, and such as B-PER, in the schemes that are in use.
 
+| scheme | one word | first | between | last |
+|---|---|---|---|---|
+| IOB1, IOB2 (BIO) | B, I | B, I | I | I |
+| IOBES (BIOES) | S | B | I | E |
+| BILOU (spaCy) | U | B | I | L |
+| BMES (Chinese) | S | B | M | E |
+| BMEWO | W | B | M | E |
+
+A type may stand behind a hyphen or an underscore (`B-PER`, `B_PER`), or before it
+(`PER-B`).
+"""
+
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
 OUTSIDE = "O"
+_PLACES = "BIESMLUW"
+_PREFIX = re.compile(rf"(?P<place>[{_PLACES}])(?:[-_](?P<type>.*))?", re.DOTALL)
+_SUFFIX = re.compile(rf"(?P<type>.+)[-_](?P<place>[{_PLACES}])", re.DOTALL)
+# Without a type, letters that are no scheme's without a B are likelier something else.
+_ALONE = set("BIES")
 
 
 def marks_entities(labels: tuple[str, ...]) -> bool:
@@ -12,14 +30,28 @@ def marks_entities(labels: tuple[str, ...]) -> bool:
     Example:
     >>> marks_entities(("O", "B-PER", "I-PER")), marks_entities(("NOUN", "X"))
     (True, False)
+    >>> marks_entities(("O", "U_PER", "B_PER", "L_PER")), marks_entities(("M", "L"))
+    (True, False)
     """
-    prefixes = {label.partition("-")[0] for label in labels if label != OUTSIDE}
-    return bool(prefixes) and prefixes <= set("BIES")
+    return bool(_parts(labels))
+
+
+def _parts(labels: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """Place and type of each tag but O; nothing if not all have one."""
+    marked = [label for label in labels if label != OUTSIDE]
+    for form in (_PREFIX, _SUFFIX):
+        found = [form.fullmatch(label) for label in marked]
+        parts = [(m["place"], m["type"]) for m in found if m is not None]
+        alone = {place for place, kind in parts if kind is None}
+        if len(parts) == len(marked) and (alone <= _ALONE or "B" in alone):
+            parts = [(place, kind or "") for place, kind in parts]
+            return dict(zip(marked, parts, strict=True))
+    return {}
 
 
 @dataclass(frozen=True)
 class EntityTags:
-    """What each tag of IOB1, IOB2 or IOBES says, in the order of the labels.
+    """What each tag says, in the order of the labels.
 
     Args:
         labels: The tags; `marks_entities` of them.
@@ -35,28 +67,31 @@ class EntityTags:
     labels: tuple[str, ...]
 
     @cached_property
+    def _parts(self) -> dict[str, tuple[str, str]]:
+        return _parts(self.labels)
+
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """The types of entities, in order."""
-        return tuple(sorted({_type(tag) for tag in self.labels if tag != OUTSIDE}))
+        return tuple(sorted({kind for _, kind in self._parts.values()}))
 
     @cached_property
     def type_of(self) -> list[int]:
         """The place of each tag's type, -1 of O."""
         return [
-            -1 if tag == OUTSIDE else self.types.index(_type(tag))
+            -1 if tag == OUTSIDE else self.types.index(self._parts[tag][1])
             for tag in self.labels
         ]
 
     @cached_property
     def opens(self) -> list[bool]:
         """Whether each tag opens an entity, whatever stands before."""
-        return [tag[0] in "BS" for tag in self.labels]
+        return self._are_at("BSUW")
 
     @cached_property
     def closes(self) -> list[bool]:
         """Whether each tag closes one."""
-        return [tag[0] in "ES" for tag in self.labels]
+        return self._are_at("ELSUW")
 
-
-def _type(tag: str) -> str:
-    return tag.partition("-")[2]
+    def _are_at(self, places: str) -> list[bool]:
+        return [tag != OUTSIDE and self._parts[tag][0] in places for tag in self.labels]

@@ -71,8 +71,14 @@ class RankScorer(Scorer):
         return intervals_of_draws(len(units), scores, seed)
 
 
-def scorers_of(objective: Objective) -> tuple[Scorer, ...]:
+def scorers_of(
+    objective: Objective, *, strict_entities: bool = False
+) -> tuple[Scorer, ...]:
     """What an evaluation of an objective reports beside the loss.
+
+    Args:
+        objective: What the model is trained for.
+        strict_entities: As in `evaluation`.
 
     Example:
     >>> from configs.supervised import ClassificationConfig
@@ -93,8 +99,9 @@ def scorers_of(objective: Objective) -> tuple[Scorer, ...]:
         case TokenClassificationConfig(labels=labels, all_pieces=all_pieces):
             # Asked at every piece, a word's tag comes several times.
             by_entity = marks_entities(labels) and not all_pieces
-            metric = Tagging(labels) if by_entity else Classification(labels)
-            return (_guesses(metric, first),)
+            if not by_entity:
+                return (_guesses(Classification(labels), first),)
+            return (_guesses(Tagging(labels, strict_entities), first),)
         case RegressionConfig() | PairRegressionConfig():
             return _numbers(first)
         case SpanQAConfig():

@@ -75,6 +75,7 @@ class Tagging:
         objective = trained.config.objective
         assert isinstance(objective, TokenClassificationConfig)
         self.labels = objective.labels
+        self.strict = trained.config.evaluation.strict_entities
         self.trained = trained
         self.tokenizer = trained.tokenizer
         self.model = trained.model
@@ -108,7 +109,8 @@ class Tagging:
             "scores": words.texts.with_values(scores),
         }
         if marks_entities(self.labels):
-            found |= entities(text, words, best, EntityTags(self.labels))
+            tags = EntityTags(self.labels)
+            found |= entities(text, words, best, tags, strict=self.strict)
         return {name: column.to_tensor() for name, column in found.items()}
 
     def tag_words(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -212,7 +214,12 @@ class Tagging:
 
 
 def entities(
-    text: tf.Tensor, words: Words, tag_ids: tf.Tensor, tags: EntityTags
+    text: tf.Tensor,
+    words: Words,
+    tag_ids: tf.Tensor,
+    tags: EntityTags,
+    *,
+    strict: bool = False,
 ) -> dict[str, tf.RaggedTensor]:
     """What the tags of words mark, by the rules of CoNLL's shared tasks.
 
@@ -221,6 +228,7 @@ def entities(
         words: Of these texts, N in all.
         tag_ids: int64 (N,).
         tags: What they mean.
+        strict: Whether to leave out what the tags' scheme does not have.
 
     Returns:
         `entities`, `entity_types`, `entity_starts` and `entity_ends`, each (B, None).
@@ -235,6 +243,11 @@ def entities(
     goes_on: Any = tf.concat([(inside & ~begin)[1:], tf.zeros_like(first[:1])], axis=0)
     end = inside & ~goes_on
     first_words, last_words = tf.where(begin), tf.where(end)
+    if strict:
+        right = tf.gather_nd(opens, first_words)
+        if any(tags.closes):
+            right &= tf.gather_nd(closes, last_words)
+        first_words, last_words = first_words[right], last_words[right]
     starts = tf.gather_nd(words.starts.values, first_words)
     ends = tf.gather_nd(words.ends.values, last_words)
     of = tf.gather_nd(text_of, first_words)

@@ -30,10 +30,11 @@ def evaluate_split(
         watchers: See `evaluate`.
     """
     batches = validation_batches(manifest, config.training.batch_size, masking)
+    strict = config.evaluation.strict_entities
     return evaluate(
         forward,
         asks_of(config.objective),
-        (*scorers_of(config.objective), *more),
+        (*scorers_of(config.objective, strict_entities=strict), *more),
         batches,
         config.seed,
         watchers,

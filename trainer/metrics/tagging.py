@@ -6,7 +6,8 @@
 
 An entity is right if its type and both ends are. As `conlleval` and seqeval do, an
 entity is read from any tags, also where a scheme forbids them: it starts at B and S,
-after E and S, and wherever there was no entity of its type just before.
+after E and S, and wherever there was no entity of its type just before. With `strict`
+only those count that B or S begin and, where tags close an entity, E or S end.
 """
 
 from dataclasses import dataclass
@@ -30,13 +31,15 @@ class Tagging:
     """Accuracy of tags, and precision, recall and F1 of entities over all types.
 
     Args:
-        labels: The tags, in IOB1, IOB2 or IOBES; an id is a place among them.
+        labels: The tags, in a scheme of `configs.tags`; an id is a place among them.
+        strict: Whether only entities count whose tags are as the scheme wants them.
 
     Raises:
         ConfigError: The tags mark no entities.
     """
 
     labels: tuple[str, ...]
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if not marks_entities(self.labels):
@@ -82,6 +85,14 @@ class Tagging:
             _entity_ends(types[said], opens[said], closes[said], begins)
             for said in (pairs.predicted, pairs.asked)
         )
+        if self.strict:
+            predicted, asked = (
+                _well_formed(found, opens[said], closes[said], closed=any(tags.closes))
+                for found, said in (
+                    (predicted, pairs.predicted),
+                    (asked, pairs.asked),
+                )
+            )
         predicted_type, asked_type = types[pairs.predicted], types[pairs.asked]
         right = (predicted >= 0) & (predicted == asked) & (predicted_type == asked_type)
 
@@ -152,3 +163,22 @@ def _entity_ends(
     found = np.full(len(types), -1)
     found[starts] = np.flatnonzero(ends)
     return found
+
+
+def _well_formed(
+    ends: np.ndarray, opens: np.ndarray, closes: np.ndarray, *, closed: bool
+) -> np.ndarray:
+    """Those of `_entity_ends` whose first tag opens, and whose last closes if `closed`.
+
+    Example:
+    >>> yes, no = True, False
+    >>> _well_formed(  # B-PER I-PER I-LOC O | I-LOC
+    ...     np.array([1, -1, 2, -1, 4]),
+    ...     np.array([yes, no, no, no, no]),
+    ...     np.array([no, no, no, no, no]),
+    ...     closed=no,
+    ... )
+    array([ 1, -1, -1, -1, -1])
+    """
+    right = opens & (closes[ends] if closed else True)
+    return np.where(right, ends, -1)

@@ -276,7 +276,29 @@ def test_predict_tells_words_and_entities(scene):
     ],
 )
 def test_entities_by_hand(tags, expected):
-    labels = ("O", *(f"{prefix}-{of}" for of in ("PER", "LOC") for prefix in "BIES"))
+    assert entities_of(tags) == expected
+    bilou = tags.replace("S-", "U-").replace("E-", "L-").replace("-", "_")
+    assert entities_of(bilou, "BILU", "_") == expected
+
+
+@pytest.mark.parametrize(
+    ("tags", "places", "expected"),
+    [
+        ("B-PER I-PER I-LOC | I-LOC", "BI", [("a bb", "PER", 0)]),
+        ("I-PER O B-LOC | B-PER", "BI", [("ccc", "LOC", 0), ("dddd", "PER", 1)]),
+        ("B-PER I-PER E-PER | B-PER", "BIES", [("a bb ccc", "PER", 0)]),
+        ("B-PER I-PER O | S-LOC", "BIES", [("dddd", "LOC", 1)]),
+        ("O O O | O", "BIES", []),
+    ],
+)
+def test_strict_entities_by_hand(tags, places, expected):
+    assert entities_of(tags, places, strict=True) == expected
+
+
+def entities_of(tags, places="BIES", hyphen="-", *, strict=False):
+    """Text, type and row of what is found in two texts."""
+    kinds = ("PER", "LOC")
+    labels = ("O", *(f"{at}{hyphen}{kind}" for kind in kinds for at in places))
     text = tf.constant(["a bb ccc", "dddd"])
     words = Words(
         tf.ragged.constant([["a", "bb", "ccc"], ["dddd"]]),
@@ -285,7 +307,7 @@ def test_entities_by_hand(tags, expected):
     )
     chosen = [[*map(labels.index, part.split())] for part in tags.split("|")]
     ids = tf.constant([*chosen[0], *chosen[1]], tf.int64)
-    found = entities(text, words, ids, EntityTags(labels))
+    found = entities(text, words, ids, EntityTags(labels), strict=strict)
     rows = [
         (span.decode(), kind.decode(), row)
         for row, pair in enumerate(
@@ -297,8 +319,8 @@ def test_entities_by_hand(tags, expected):
         )
         for span, kind in zip(*pair, strict=True)
     ]
-    assert rows == expected
     for row, whole in enumerate(("a bb ccc", "dddd")):
         places = (found[f"entity_{edge}"][row].numpy() for edge in ("starts", "ends"))
         spans = [whole[a:b] for a, b in zip(*places, strict=True)]
         assert spans == [span for span, _, of in rows if of == row]
+    return rows

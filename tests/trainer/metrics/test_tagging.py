@@ -13,7 +13,9 @@ IOBES = tuple(
 )
 
 
-def sums_of(labels, predicted: list[str], asked: list[str]) -> np.ndarray:
+def sums_of(
+    labels, predicted: list[str], asked: list[str], metric: Tagging | None = None
+) -> np.ndarray:
     """Summed statistics of sentences such as "B-PER I-PER O"."""
     length = max(len(sentence.split()) for sentence in asked)
     rows = np.zeros((3, len(asked), length), int)
@@ -22,7 +24,7 @@ def sums_of(labels, predicted: list[str], asked: list[str]) -> np.ndarray:
             tags = [labels.index(tag) for tag in sentence.split()]
             rows[which, row, : len(tags)] = tags
             rows[2, row, : len(tags)] = 1
-    return Tagging(labels).statistics(*rows).sum(axis=0)
+    return (metric or Tagging(labels)).statistics(*rows).sum(axis=0)
 
 
 def scores_of(labels, predicted: list[str], asked: list[str]) -> dict[str, float]:
@@ -140,6 +142,56 @@ def test_scores_are_those_of_seqeval(labels, data):
     )
 
 
+@pytest.mark.parametrize("labels", [IOB, IOBES], ids=["IOB2", "IOBES"])
+@given(data=st.data())
+def test_strict_scores_are_those_of_seqeval(labels, data):
+    strict = pytest.importorskip("seqeval.metrics.v1")
+    schemes = pytest.importorskip("seqeval.scheme")
+    tag = st.sampled_from(labels)
+    sentence = st.lists(st.tuples(tag, tag), min_size=1, max_size=8)
+    drawn = data.draw(st.lists(sentence, min_size=1, max_size=5))
+    predicted = [[pair[0] for pair in sentence] for sentence in drawn]
+    asked = [[pair[1] for pair in sentence] for sentence in drawn]
+    expected = strict.precision_recall_fscore_support(
+        asked,
+        predicted,
+        average="micro",
+        zero_division=0,
+        scheme=schemes.IOB2 if labels is IOB else schemes.IOBES,
+    )
+    told = [list(map(" ".join, rows)) for rows in (predicted, asked)]
+    metric = Tagging(labels, strict=True)
+    scores = metric.scores(sums_of(labels, *told, metric=metric))
+    found = [scores[f"entity_{name}"] for name in ("precision", "recall", "f1")]
+    np.testing.assert_allclose(found, expected[:3], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"S": "U-{}", "B": "B-{}", "I": "I-{}", "E": "L-{}"},  # BILOU
+        {"S": "S-{}", "B": "B-{}", "I": "M-{}", "E": "E-{}"},  # BMES
+        {"S": "W_{}", "B": "B_{}", "I": "M_{}", "E": "E_{}"},  # BMEWO
+        {"S": "S_{}", "B": "B_{}", "I": "I_{}", "E": "E_{}"},
+        {"S": "{}-S", "B": "{}-B", "I": "{}-I", "E": "{}-E"},
+        {"S": "{}_U", "B": "{}_B", "I": "{}_I", "E": "{}_L"},
+    ],
+    ids=["BILOU", "BMES", "BMEWO", "underscore", "suffix", "underscore_suffix"],
+)
+@given(st.lists(st.tuples(st.sampled_from(IOBES), st.sampled_from(IOBES)), min_size=1))
+def test_other_schemes_mark_the_same_entities(written, pairs):
+    def rewritten(tag: str) -> str:
+        place, _, kind = tag.partition("-")
+        return written[place].format(kind) if kind else tag
+
+    labels = tuple(map(rewritten, IOBES))
+    assert Tagging(labels).types == Tagging(IOBES).types
+    rows = [" ".join(side) for side in zip(*pairs, strict=True)]
+    other = [" ".join(map(rewritten, row.split())) for row in rows]
+    expected = sums_of(IOBES, [rows[0]], [rows[1]])
+    np.testing.assert_array_equal(sums_of(labels, [other[0]], [other[1]]), expected)
+
+
 def test_tags_without_a_type():
     labels = ("B", "I", "O")
     assert Tagging(labels).types == ("",)
@@ -147,7 +199,15 @@ def test_tags_without_a_type():
 
 
 @pytest.mark.parametrize(
-    "labels", [("NOUN", "VERB"), ("O",), ("O", "B2-PER"), ("", "O")]
+    "labels",
+    [
+        ("NOUN", "VERB"),
+        ("O",),
+        ("O", "B2-PER"),
+        ("", "O"),
+        ("S", "M", "L"),
+        ("B-PER", "PER-I", "O"),
+    ],
 )
 def test_other_tags_are_refused(labels):
     assert not marks_entities(labels)
