@@ -24,6 +24,7 @@ from pipeline.accounts import (
 from pipeline.bucketing import bucket_runs
 from pipeline.card import write_card
 from pipeline.deduplication.steps import LEAKS
+from pipeline.label_counts import label_counts
 from pipeline.manifest import FILE, FORMAT
 from pipeline.objectives import contract
 from pipeline.quarantine import FOLDER as QUARANTINE
@@ -126,6 +127,7 @@ def write_results(
         "padding_fraction": manifest["padding_fraction"],
         "leaks_prevented": leaks["prevented"],
         "leaks_left": leaks["left"],
+        "label_counts": label_counts(config, statistics),
         "shards": len(shards),
         "counts": counts,
     }

@@ -1,12 +1,10 @@
 """The data stage of a run: plan, run the job, write the manifest."""
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from configs.command import Invocation
-from configs.console import Console
 from configs.files import writing
 from configs.load import flatten
 from configs.memory import peak_memory
@@ -15,6 +13,7 @@ from configs.run import RunConfig
 from configs.run_folder import Stage, save_config
 from pipeline.cleaning.languages import require_identifier
 from pipeline.corpus import corpus_fingerprint, list_files
+from pipeline.losses import warn_of_losses
 from pipeline.objectives.special import check_special
 from pipeline.readers.remote import use_options
 from pipeline.results import describe, write_results
@@ -80,7 +79,7 @@ def data(invocation: Invocation) -> dict[str, Any]:
             f"skipped: the same corpus ({len(files)} files) and the same data, "
             f"tokenizer and objective made {stage.path} before"
         )
-        _warn_of_leaks(console, result)
+        warn_of_losses(console, config, result)
         return {**result, "skipped": True}
     if config.data.cleaning.languages:
         require_identifier()
@@ -108,55 +107,8 @@ def data(invocation: Invocation) -> dict[str, Any]:
     save_config(stage.path, config)
     stage.finish(inputs, result)
     console.result(result["summary"])
-    _warn_of_leaks(console, result)
-    _warn_of_cuts(console, config, result)
-    _warn_of_marks(console, result)
-    for note in result["noted"]:
-        times = f" ({note['times']:,} times)" if note["times"] > 1 else ""
-        console.warn(f"{note['source']}: {note['kind']}{times}: {note['detail']}")
+    warn_of_losses(console, config, result)
     return result
-
-
-_MANY = 0.05
-_MARKS = 0.001
-
-
-def _warn_of_marks(console: Console, result: Mapping[str, Any]) -> None:
-    found = result["stripped_marks"]
-    if found["stripped"] <= _MARKS * found["characters"]:
-        return
-    share = found["stripped"] / found["characters"]
-    scripts = ", ".join(found["scripts"])
-    console.warn(
-        f"the tokenizer strips marks from {share:.1%} of all characters, which are "
-        f"other letters without them ({scripts}). Set tokenizer.strip_accents=false, "
-        "or take tokenizer.kind=unigram or byte_bpe"
-    )
-
-
-def _warn_of_cuts(
-    console: Console, config: RunConfig, result: Mapping[str, Any]
-) -> None:
-    cut = result["truncated"]
-    if max(cut["documents_share"], cut["tokens_share"]) < _MANY:
-        return
-    console.warn(
-        f"{cut['tokens_share']:.1%} of the tokens are in no record: "
-        f"{cut['documents_share']:.1%} of the documents are longer than a record of "
-        f"data.sequence_length={config.data.sequence_length}. Raise it, as far as the "
-        "model reads (model.max_sequence_length), or cut the documents into shorter "
-        "ones before"
-    )
-
-
-def _warn_of_leaks(console: Console, result: dict[str, Any]) -> None:
-    if result["leaks_left"]:
-        console.warn(
-            f"the texts of {result['leaks_left']:,} validation documents are in "
-            "training too, word for word: what is measured on them says little about "
-            "new text. Take data.deduplication.exact=false away if it is there; texts "
-            "with other labels or answers in training, out of one of the splits"
-        )
 
 
 def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:

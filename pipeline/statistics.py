@@ -1,7 +1,7 @@
 """What the records look like as numbers: lengths, pieces, documents per record."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ class Statistics:
         tokens: int64 (V,). How often each piece stands in the records.
         lengths: int64. At i, the records with i tokens.
         documents: int64. At i, the records with i documents or stretches of one.
+        labels: int64. At i, how often class or tag i is asked for.
     """
 
     tokens: np.ndarray
     lengths: np.ndarray
     documents: np.ndarray
+    labels: np.ndarray
 
     @classmethod
     def of(cls, records: Records, vocabulary_size: int, pad: int) -> "Statistics":
@@ -46,13 +48,19 @@ class Statistics:
         if ids:
             tokens[pad] -= sum(array.size for array in ids) - records.lengths.sum()
         per_record = np.bincount(records.placement.record, minlength=len(records))
-        return cls(tokens, np.bincount(records.lengths), np.bincount(per_record))
+        return cls(
+            tokens,
+            np.bincount(records.lengths),
+            np.bincount(per_record),
+            np.bincount(_labels(records.arrays)),
+        )
 
     def __add__(self, other: "Statistics") -> "Statistics":
         return Statistics(
             _added(self.tokens, other.tokens),
             _added(self.lengths, other.lengths),
             _added(self.documents, other.documents),
+            _added(self.labels, other.labels),
         )
 
     def save(self, folder: Path, name: str) -> None:
@@ -73,6 +81,14 @@ def statistics_path(folder: Path, name: str) -> Path:
     return folder / f"state/statistics-{name}.npz"
 
 
+def _labels(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Every class or tag that is asked for: int, flat; none where there are none."""
+    if "label_ids" in arrays:
+        return arrays["label_ids"][arrays["label_weights"] > 0]
+    label = arrays.get("label", np.zeros(0, np.int32))
+    return label if label.dtype.kind == "i" else label[:0].astype(np.int32)
+
+
 def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     total = np.zeros(max(len(one), len(other)), np.int64)
     total[: len(one)] += one
@@ -86,6 +102,7 @@ def summary(total: Statistics, pieces: Sequence[str], most: int = 40) -> dict[st
     return {
         "lengths": total.lengths.tolist(),
         "documents": total.documents.tolist(),
+        "label_counts": total.labels.tolist(),
         "token_counts": total.tokens.tolist(),
         "unused_pieces": int(np.sum(total.tokens == 0)),
         "most_frequent": [

@@ -2,6 +2,8 @@
 
 import argparse
 
+from configs.local_paths import local_path
+
 
 def add_tokenize_arguments(
     parser: argparse.ArgumentParser,

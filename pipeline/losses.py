@@ -1,0 +1,72 @@
+"""What people should hear of a finished job: what is lost, cut or missing."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from configs.console import Console
+from configs.run import RunConfig
+from pipeline.label_counts import missing_labels
+
+# Shares from which on something is worth a warning.
+_CUT_OFF = 0.05
+_STRIPPED = 0.001
+
+
+def warn_of_losses(
+    console: Console, config: RunConfig, result: Mapping[str, Any]
+) -> None:
+    """Says what of a data stage's result people should know.
+
+    Args:
+        console: Where to say it.
+        config: The run.
+        result: The stage's result; what was made by an earlier version lacks some keys.
+    """
+    for sentence in (
+        *missing_labels(result.get("label_counts", {})),
+        *_leaks(result),
+        *_cuts(config, result.get("truncated")),
+        *_marks(result.get("stripped_marks")),
+        *_notes(result),
+    ):
+        console.warn(sentence)
+
+
+def _leaks(result: Mapping[str, Any]) -> Iterator[str]:
+    if result["leaks_left"]:
+        yield (
+            f"the texts of {result['leaks_left']:,} validation documents are in "
+            "training too, word for word: what is measured on them says little about "
+            "new text. Take data.deduplication.exact=false away if it is there; texts "
+            "with other labels or answers in training, out of one of the splits"
+        )
+
+
+def _cuts(config: RunConfig, cut: Mapping[str, Any] | None) -> Iterator[str]:
+    if not cut or max(cut["documents_share"], cut["tokens_share"]) < _CUT_OFF:
+        return
+    yield (
+        f"{cut['tokens_share']:.1%} of the tokens are in no record: "
+        f"{cut['documents_share']:.1%} of the documents are longer than a record of "
+        f"data.sequence_length={config.data.sequence_length}. Raise it, as far as the "
+        "model reads (model.max_sequence_length), or cut the documents into shorter "
+        "ones before"
+    )
+
+
+def _marks(found: Mapping[str, Any] | None) -> Iterator[str]:
+    if not found or found["stripped"] <= _STRIPPED * found["characters"]:
+        return
+    share = found["stripped"] / found["characters"]
+    scripts = ", ".join(found["scripts"])
+    yield (
+        f"the tokenizer strips marks from {share:.1%} of all characters, which are "
+        f"other letters without them ({scripts}). Set tokenizer.strip_accents=false, "
+        "or take tokenizer.kind=unigram or byte_bpe"
+    )
+
+
+def _notes(result: Mapping[str, Any]) -> Iterator[str]:
+    for note in result.get("noted", ()):
+        times = f" ({note['times']:,} times)" if note["times"] > 1 else ""
+        yield f"{note['source']}: {note['kind']}{times}: {note['detail']}"
