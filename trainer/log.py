@@ -105,7 +105,7 @@ class TrainingLog:
         tokens = sum(step["tokens"] for step in steps)
         self._tokens += tokens
         line["tokens_per_second"] = round(tokens / seconds)
-        line["mfu"] = round(len(steps) * self.step_seconds / seconds, 4)
+        line |= self._utilization(len(steps) / seconds)
         line["input_wait"] = round(self._input_seconds / seconds, 4)
         if skipped := len(steps) - len(used):
             line["skipped"] = skipped
@@ -114,6 +114,17 @@ class TrainingLog:
         self.restart_clock()
         self._waiting.clear()
         self._check_skipped()
+
+    def _utilization(self, steps_per_second: float) -> dict[str, float]:
+        """`mfu`, unless the devices are found to be faster than when they were tried.
+
+        Other work on the machine slows the trial down; what is measured against it is
+        wrong from the beginning, but known to be so from here on.
+        """
+        used = steps_per_second * self.step_seconds
+        if used > 1:
+            self.step_seconds = 0.0
+        return {"mfu": round(used, 4)} if 0 < used <= 1 else {}
 
     def restart_clock(self) -> None:
         """Leaves what has happened since the last line out of the rates."""
@@ -230,7 +241,8 @@ def _told(line: Mapping[str, float]) -> str:
         parts = [f"loss {line['loss']:.3f}", f"gradient {line['gradient_norm']:.2f}"]
     parts.append(f"rate {line['learning_rate']:.1e}")
     parts.append(f"{line['tokens_per_second']:,} tokens/s")
-    parts.append(f"MFU {line['mfu']:.0%}")
+    if "mfu" in line:
+        parts.append(f"MFU {line['mfu']:.0%}")
     parts.append(f"input {line['input_wait']:.0%}")
     return ", ".join(parts)
 

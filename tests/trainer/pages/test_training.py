@@ -45,6 +45,8 @@ def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:
     assert "training.steps</th><td>1000000</td><td>77</td>" in page
     assert "<td>900</td>" in page  # without the line that has the compilation in it
     assert "<td>30.0%</td>" in page
+    unknown = [{k: v for k, v in row.items() if k != "mfu"} for row in ROWS]
+    assert "MFU" not in training_report(run, unknown, result, {})
     assert "http" not in page
 
 
