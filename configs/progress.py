@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from configs.pace import Pace
+
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.console import RenderableType
@@ -69,16 +71,19 @@ class LogBar:
         self._remark = ""
         self._clock = clock
         self._began = self._last_line = clock()
+        self._pace = Pace()
         self._lock = threading.Lock()
 
     def advance(self, count: float = 1) -> None:
         with self._lock:
             self._completed += count
+            self._pace.add(self._clock(), self._completed)
             self._print_if_due()
 
     def set(self, completed: float) -> None:
         with self._lock:
             self._completed = completed
+            self._pace.add(self._clock(), self._completed)
             self._print_if_due()
 
     def describe(self, text: str) -> None:
@@ -102,8 +107,9 @@ class LogBar:
         if elapsed > 0:
             parts.append(f"{amount(done / elapsed)} {self._unit}/s")
         parts.append(f"elapsed {duration(elapsed)}")
-        if self._total is not None and done > 0 and not is_last:
-            left = elapsed * max(self._total - self._completed, 0) / done
+        speed = None if is_last else self._pace.speed(self._last_line)
+        if self._total is not None and speed:
+            left = max(self._total - self._completed, 0) / speed
             parts.append(f"left {duration(left)}")
         if self._remark:
             parts.append(self._remark)
@@ -143,11 +149,13 @@ class TerminalBar:
         from rich.text import Text
 
         start = round(start)  # `rich` begins at whole numbers
+        pace = self._pace = Pace()
+        self._clock = clock
 
         class TwoLines(Progress):
             def get_renderables(self) -> "Iterator[RenderableType]":
                 for task in self.tasks:
-                    parts = _parts(task, unit, start)
+                    parts = _parts(task, unit, start, pace.speed(clock()))
                     yield _first_line(task, parts, self.console.width)
                     if remark := task.fields["remark"]:
                         yield Text(remark)
@@ -166,9 +174,14 @@ class TerminalBar:
 
     def advance(self, count: float = 1) -> None:
         self._progress.advance(self._task, count)
+        self._add_to_pace()
 
     def set(self, completed: float) -> None:
         self._progress.update(self._task, completed=completed)
+        self._add_to_pace()
+
+    def _add_to_pace(self) -> None:
+        self._pace.add(self._clock(), self._progress.tasks[0].completed)
 
     def describe(self, text: str) -> None:
         self._progress.update(self._task, remark=text)
@@ -182,8 +195,17 @@ class TerminalBar:
         self._progress.stop()
 
 
-def _parts(task: "Task", unit: str, start: float) -> dict[str, str]:
-    """What the first line says, from left to right; what is not known is not there."""
+def _parts(
+    task: "Task", unit: str, start: float, settled: float | None
+) -> dict[str, str]:
+    """What the first line says, from left to right; what is not known is not there.
+
+    Args:
+        task: As `rich` has it.
+        unit: What is counted.
+        start: How much was done before.
+        settled: The speed to tell the time left by, if it is known.
+    """
     elapsed = (task.finished_time if task.finished else task.elapsed) or 0.0
     speed = task.finished_speed or task.speed
     if not speed and elapsed > 0:
@@ -198,8 +220,8 @@ def _parts(task: "Task", unit: str, start: float) -> dict[str, str]:
         parts["rate"] = f"{amount(speed)} {unit}/s"
     parts["elapsed"] = duration(elapsed)
     remaining = task.remaining or 0.0
-    if speed and remaining > 0:
-        parts["left"] = f"left {duration(remaining / speed)}"
+    if settled and remaining > 0:
+        parts["left"] = f"left {duration(remaining / settled)}"
     return parts
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import threading
 
@@ -104,11 +105,35 @@ def test_log_lines_come_every_ten_seconds_and_at_the_end(capsys):
 def test_what_was_done_before_a_resume_is_not_speed(capsys):
     clock = Clock()
     bar = LogBar("Training", 1000, "steps", start=500, clock=clock)
-    clock.seconds = 10.0
-    bar.set(600)
+    for done in range(510, 610, 10):
+        clock.seconds += 1.0
+        bar.set(done)
     assert capsys.readouterr().err == (
         "Training: 600/1,000 steps (60%), 10 steps/s, elapsed 0:10, left 0:40\n"
     )
+
+
+@pytest.mark.parametrize("bar_of", [LogBar, TerminalBar])
+def test_time_left_is_that_of_the_steps_that_compile_nothing(bar_of, capsys):
+    clock, file = Clock(), io.StringIO()
+    if bar_of is LogBar:
+        bar = LogBar("training", 500, "steps", clock=clock)
+    else:
+        terminal = RichConsole(width=80, file=file)
+        bar = TerminalBar("training", 500, "steps", 0.0, terminal, clock)
+    # Two slow steps, then ten a second: at the end 30 s are left.
+    clock.seconds = 40.0
+    bar.advance(1)
+    clock.seconds += 10.0
+    bar.advance(1)
+    for _ in range(198):
+        clock.seconds += 0.1
+        bar.advance(1)
+    bar.close(finished=False)
+    told = file.getvalue() + capsys.readouterr().err
+    lefts = re.findall(r"left (\d+):(\d+)", told)
+    assert all(int(minutes) * 60 + int(seconds) < 60 for minutes, seconds in lefts)
+    assert bar_of is LogBar or lefts
 
 
 def test_log_of_unknown_length(capsys):
@@ -218,7 +243,9 @@ def test_time_left_is_told_once_it_is_known():
     assert line.split() == ["training", "0%", "12/6,500", "1:40"]
     # A step of minutes: `rich` alone forgets the one before.
     (line,) = drawn(80, total=10, done=2, advances=2, seconds=400, remark="")
-    assert line.endswith(" 20% 2/10 0.005 steps/s 6:40 left 26:40")
+    assert line.endswith(" 20% 2/10 0.005 steps/s 6:40")
+    (line,) = drawn(80, total=10, done=4, advances=4, seconds=800, remark="")
+    assert line.endswith(" 40% 4/10 0.005 steps/s 13:20 left 20:00")
     (line,) = drawn(80, total=10, done=10, remark="")
     assert line.endswith("━ 100% 10/10 0.1 steps/s 1:40")
     (line,) = drawn(80, total=10, done=11, remark="")

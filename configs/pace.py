@@ -1,0 +1,56 @@
+"""The speed that the time left is estimated by."""
+
+from bisect import bisect_right
+
+_SETTLING = 3.0  # seconds
+_MOST_UNLIKE = 1.5
+_MOST_RATIO = _MOST_UNLIKE**2
+_MOST_SAMPLES = 256
+
+
+class Pace:
+    """How fast work goes on, once that can be told.
+
+    The first piece of work takes what only the first one needs, such as compilation,
+    and does not count. A speed is told from when that of the last half of the time is
+    much like that of the last quarter.
+
+    Example:
+    >>> pace = Pace()
+    >>> for step in range(1, 9):
+    ...     pace.add(60.0 + step, step)  # the first one compiled for a minute
+    ...     if step in (2, 8):
+    ...         pace.speed(60.0 + step)
+    1.0
+    """
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._counts: list[float] = []
+        self._is_settled = False
+
+    def add(self, now: float, completed: float) -> None:
+        """So many units are done in all by now, in seconds from any origin."""
+        self._times.append(now)
+        self._counts.append(completed)
+        if len(self._times) > _MOST_SAMPLES:  # the first and the last stay
+            del self._times[1:-1:2], self._counts[1:-1:2]
+
+    def speed(self, now: float) -> float | None:
+        """Units per second; None while that cannot be told."""
+        if len(self._times) < 2 or now - self._times[0] < _SETTLING:
+            return None
+        places = [self._begin(now, share) for share in (2, 4)]
+        half, quarter = (
+            (self._counts[-1] - self._counts[place]) / (now - self._times[place])
+            for place in places
+        )
+        # Of one piece of work alone both would be the same.
+        if places[0] < places[1] and half < _MOST_UNLIKE * quarter < _MOST_RATIO * half:
+            self._is_settled = True
+        return half if self._is_settled and half > 0 else None
+
+    def _begin(self, now: float, share: int) -> int:
+        """Where the last half, quarter, … of the time begins, among the samples."""
+        begin = now - (now - self._times[0]) / share
+        return bisect_right(self._times, begin, hi=len(self._times) - 1) - 1
