@@ -7,8 +7,10 @@ from typing import Any
 from configs.abilities import phone_variants
 from configs.command import Invocation
 from configs.console import Console
+from configs.files import write_atomically
 from configs.held_back import output_held_back
 from configs.run_folder import Stage
+from pipeline.tokenizers.artifact import read_tokenizer
 from serving.dtypes import in_dtype, with_tolerance
 from serving.forms import AskTexts, PhoneModel, ask_saved_model
 from serving.gate import judge_of
@@ -27,7 +29,7 @@ from serving.tflite import (
     rounded_weights,
     write_tflite,
 )
-from serving.trained import Trained
+from serving.trained import TOKENIZER, Trained
 from serving.warmup import write_warm_up
 
 SAVED_MODEL = "saved_model"
@@ -91,6 +93,9 @@ def _build(
         task = task_of(rounded)
         write_warm_up(saved_model, task)
         write_golden(saved_model, list(golden_questions(task, export.dtype)))
+    framing = read_tokenizer(run_folder / TOKENIZER).model.framing
+    for name, content in framing.files().items():
+        write_atomically(saved_model / "assets.extra" / name, content)
     tflite = {}
     if variants := phone_variants(trained.config):
         console.say(f"converting to TFLite: {', '.join(variants)}")

@@ -1,5 +1,6 @@
 """What a decoder writes on from, in the graph: rows that end in one column."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -66,10 +67,21 @@ def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor
 
 def without_special(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
     """What is text among ids: no padding, begin or end."""
+    return _without(tokens, tokenizer, ())
+
+
+def written_text(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
+    """What is text among ids that were written: not the one that ended it, either."""
+    return _without(tokens, tokenizer, tokenizer.special.stop)
+
+
+def _without(
+    tokens: tf.RaggedTensor, tokenizer: Tokenizer, more: Sequence[int]
+) -> tf.RaggedTensor:
     special = tokenizer.special
     silent = [
         piece
-        for piece in (special.pad, special.begin, special.end)
+        for piece in (special.pad, special.begin, special.end, *more)
         if piece is not None
     ]
     told = tf.reduce_all(tf.expand_dims(tokens.values, 1) != silent, axis=1)

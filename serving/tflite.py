@@ -121,7 +121,8 @@ def write_tflite(
             write_bundle(file, run_folder / TOKENIZER, bundle, slots)
     if "classify_pixels" not in endpoints:
         tokenizer = read_tokenizer(run_folder / TOKENIZER).model
-        for name, content in tokenizer.files().items():
+        content_of = {**tokenizer.files(), **tokenizer.framing.files()}
+        for name, content in content_of.items():
             write_atomically(folder / name, content)
     return files
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from configs.data import DataConfig
 from configs.errors import ArtifactError
+from configs.evaluation import EvaluationConfig
 from configs.load import dump_sections, parse_run
 from configs.model import EncoderConfig, Model
 from configs.objective import (
@@ -39,6 +40,7 @@ _PLACE = "put-your-corpus-here"
 def config_of_checkpoint(
     checkpoint: Checkpoint,
     tokenizer: TokenizerModel | None,
+    evaluation: EvaluationConfig,
     run_folder: Path,
     overrides: Sequence[str],
 ) -> RunConfig:
@@ -47,6 +49,7 @@ def config_of_checkpoint(
     Args:
         checkpoint: Of others.
         tokenizer: The one beside it; None if there is none.
+        evaluation: How it writes.
         run_folder: The run's folder.
         overrides: `KEY=VALUE`; heard before the defaults are held against each other.
 
@@ -79,6 +82,7 @@ def config_of_checkpoint(
             schedule=CosineSchedule(peak=5e-5, warmup_steps=500),
             initial_weights=str(imported / INITIAL_WEIGHTS),
         ),
+        "evaluation": evaluation,
     }
     # The text is nowhere yet: that it has lines helps nobody. Nor are its sections held
     # against each other before the overrides are heard.

@@ -23,7 +23,9 @@ from typing import Any, NamedTuple
 import keras
 
 from configs.console import Console
+from configs.evaluation import EvaluationConfig
 from configs.fitting import WITH_SEGMENTS
+from configs.model import EncoderConfig
 from configs.run import RunConfig
 from configs.run_folder import Stage, fingerprint, lock, save_config
 from model.build import build_model
@@ -43,7 +45,9 @@ from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from trainer.after_import import can_export, next_step
 from trainer.import_config import config_of_checkpoint, name_of
-from trainer.import_tokenizer import read_tokenizer_of
+from trainer.import_generation import FILE as GENERATION
+from trainer.import_generation import read_generation
+from trainer.import_tokenizer import read_tokenizer_of, with_framing
 from trainer.stage import (
     IMPORTED,
     INITIAL_WEIGHTS,
@@ -81,7 +85,20 @@ def import_run(
     run_folder = run_folder or Path("runs", name_of(folder))
     checkpoint = read_checkpoint(folder)
     tokenizer = read_tokenizer_of(folder, checkpoint, console)
-    config = config_of_checkpoint(checkpoint, tokenizer, run_folder, overrides)
+    evaluation = EvaluationConfig()
+    if not isinstance(checkpoint.config, EncoderConfig):
+        generation = read_generation(folder, checkpoint.description.token_ids)
+        evaluation = generation.evaluation
+        if generation.left_out:
+            listed = ", ".join(f"{k}={v!r}" for k, v in generation.left_out.items())
+            console.warn(f"{folder / GENERATION}: not taken over: {listed}")
+        if tokenizer is not None:
+            tokenizer = with_framing(
+                tokenizer, folder, checkpoint.family, generation.ends, console
+            )
+    config = config_of_checkpoint(
+        checkpoint, tokenizer, evaluation, run_folder, overrides
+    )
     command = f"transbeam import {folder} --run {run_folder}"
     stage = Stage(run_folder, IMPORTED, command)
     keys = dataclasses.asdict(config.model)

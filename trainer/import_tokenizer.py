@@ -1,5 +1,7 @@
 """Reads the tokenizer beside a checkpoint's weights."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from configs.console import Console
@@ -9,7 +11,9 @@ from configs.model import EncoderConfig
 from model.weights.checkpoint import Checkpoint
 from model.weights.settings import Settings
 from pipeline.tokenizers.artifact import TokenizerModel
+from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE, Framing
 from pipeline.tokenizers.imports import import_tokenizer
+from pipeline.tokenizers.reading import decode_utf8, read_bytes
 
 # T5 has sentinels that its SentencePiece file does not name.
 _T5_SENTINELS = 100
@@ -36,9 +40,80 @@ def read_tokenizer_of(
         return None
 
 
-def _read_tokenizer_files(folder: Path, family: str) -> TokenizerModel:
+def with_framing(
+    tokenizer: TokenizerModel,
+    folder: Path,
+    family: str,
+    ends: Sequence[int],
+    console: Console,
+) -> TokenizerModel:
+    """A tokenizer with what is said beside it of how texts begin, end and are put.
+
+    Args:
+        tokenizer: Of a model that writes.
+        folder: The checkpoint's.
+        family: Of the model, such as `gpt2`.
+        ends: Ids that end a text, as the checkpoint says.
+        console: Hears what cannot be taken over.
+
+    Raises:
+        ArtifactError: A file is damaged.
+    """
+    told = _settings(folder)
+    number, special = len(tokenizer.pieces), tokenizer.special
+    if strange := [i for i in ends if i >= number]:
+        console.warn(
+            f"eos_token_id: none of the {number:,} pieces has the id "
+            f"{' or '.join(map(str, strange))}, so it ends no text"
+        )
+    # As transformers has it where nothing is said.
+    adds_begin = told.flag("add_bos_token", family != "gpt2")
+    if special.begin == special.end:  # which stands at the end alone
+        if adds_begin and "add_bos_token" in told:
+            console.warn(
+                f"{told.where}: add_bos_token is not taken over: one piece begins and "
+                "ends documents, and stands at their ends only"
+            )
+        adds_begin = True
+    if told.flag("add_eos_token", False):
+        console.warn(
+            f"{told.where}: add_eos_token is not taken over: a text that is to be "
+            "written on is not ended"
+        )
+    framing = Framing(
+        add_begin=adds_begin,
+        stop_ids=tuple(i for i in ends if i < number and i != special.end),
+        chat_template=_chat_template(folder, told, console),
+    )
+    return replace(tokenizer, framing=framing)
+
+
+def _chat_template(folder: Path, told: Settings, console: Console) -> str | None:
+    """The template: in a file of its own, as newer checkpoints have it, or not."""
+    file = folder / CHAT_TEMPLATE_FILE
+    if file.is_file():
+        return decode_utf8(read_bytes(file), str(file))
+    template = told.values.get("chat_template")
+    if isinstance(template, list) and all(isinstance(one, dict) for one in template):
+        named = {str(one.get("name")): one.get("template") for one in template}
+        template = named.pop("default", None)
+        if named:
+            console.warn(
+                f"{told.where}: chat_template: only `default` is taken over, not "
+                f"{', '.join(named)}"
+            )
+    if template is not None and not isinstance(template, str):
+        raise told.refusal("chat_template", "a Jinja template")
+    return template
+
+
+def _settings(folder: Path) -> Settings:
     named = folder / "tokenizer_config.json"
-    told = Settings.of_file(named) if named.is_file() else Settings({}, str(named))
+    return Settings.of_file(named) if named.is_file() else Settings({}, str(named))
+
+
+def _read_tokenizer_files(folder: Path, family: str) -> TokenizerModel:
+    told = _settings(folder)
     sentinels = (
         told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
     )

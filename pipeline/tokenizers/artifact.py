@@ -9,7 +9,7 @@ after it would mean something else, and nothing downstream would notice.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import yaml
 
 from configs.errors import ArtifactError
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE, Framing
 from pipeline.tokenizers.interface import SpecialIds, Tokenizer
 from pipeline.tokenizers.reading import read_bytes
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
@@ -89,7 +90,8 @@ def save_tokenizer(folder: str | Path, model: TokenizerModel) -> None:
     """
     folder = Path(folder)
     model.check(str(folder))
-    files = model.files()
+    model.framing.check(len(model.pieces), str(folder))
+    files = {**model.files(), **model.framing.files()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -110,8 +112,14 @@ def read_tokenizer(folder: str | Path) -> TokenizerArtifact:
     metadata = _parse_metadata(path)
     kind = _MODELS[metadata["kind"]]
     _check_options(metadata["options"], kind.option_types, path)
-    files = _read_files(folder, kind.file_names, metadata["files"])
+    names = kind.file_names
+    if CHAT_TEMPLATE_FILE in metadata["files"]:
+        names = (*names, CHAT_TEMPLATE_FILE)
+    files = _read_files(folder, names, metadata["files"])
     model = kind.from_files(files, metadata["options"], where=str(folder))
+    framing = Framing.read(metadata.get("framing"), files, str(path))
+    model = replace(model, framing=framing)
+    framing.check(len(model.pieces), str(path))
     expected = _metadata(model, files)
     if metadata != expected:
         raise ArtifactError(
@@ -146,10 +154,13 @@ def tokenizer_fingerprint(folder: str | Path) -> str:
 def _metadata(model: TokenizerModel, files: Mapping[str, bytes]) -> dict[str, Any]:
     special = asdict(model.special)
     special["sentinels"] = list(special["sentinels"])
+    del special["stop"]  # stands in `framing`, which folders of old have not
+    framing = model.framing.options()
     return {
         "format_version": _FORMAT_VERSION,
         "kind": model.kind,
         "options": {name: getattr(model, name) for name in model.option_types},
+        **({"framing": framing} if framing else {}),
         "vocabulary_size": len(model.pieces),
         "special_ids": special,
         "files": {name: _sha256(content) for name, content in files.items()},

@@ -53,6 +53,8 @@ class ByteBPETokenizer(tf.Module):
         special_pieces: Those of the vocabulary that stand for no bytes of a text.
         add_prefix_space: Put a space before a text that does not begin with one, so
             that its first word is like any other.
+        special: Ids of the special pieces, where they are used otherwise than their
+            names say.
 
     Raises:
         ArtifactError: A piece is faulty or there twice, a byte or a special piece is
@@ -79,12 +81,14 @@ class ByteBPETokenizer(tf.Module):
         *,
         special_pieces: Sequence[str] = (END_OF_TEXT,),
         add_prefix_space: bool = False,
+        special: SpecialIds | None = None,
     ) -> None:
         super().__init__(name="byte_bpe_tokenizer")
         check_byte_bpe(vocabulary, merges, special_pieces, where="vocabulary")
         self.pieces = tuple(vocabulary)
         self.special_pieces = tuple(special_pieces)
         self.add_prefix_space = add_prefix_space
+        self._given_special = special
         self._merger = PairMerger(self.pieces, merges)
         special = set(special_pieces)
         is_special = np.array([piece in special for piece in self.pieces])
@@ -114,7 +118,7 @@ class ByteBPETokenizer(tf.Module):
 
     @functools.cached_property
     def _special(self) -> SpecialIds:
-        return byte_bpe_special_ids(self.pieces)
+        return self._given_special or byte_bpe_special_ids(self.pieces)
 
     @property
     def word_prefix(self) -> str:

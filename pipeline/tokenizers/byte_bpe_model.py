@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from configs.errors import ArtifactError
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, check_byte_bpe
+from pipeline.tokenizers.framing import PLAIN, Framing
 from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.reading import (
     REMEDY,
@@ -38,6 +39,7 @@ class ByteBPEModel:
         pieces: In the order of their ids, bytes written in GPT-2's alphabet.
         merges: The pairs of pieces that are joined, the most urgent first.
         add_prefix_space: Whether a text is cut as if a space stood before it.
+        framing: What is said beside the pieces.
     """
 
     kind: ClassVar[str] = "byte_bpe"
@@ -47,11 +49,12 @@ class ByteBPEModel:
     pieces: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
     add_prefix_space: bool = False
+    framing: Framing = PLAIN
 
     @property
     def special(self) -> SpecialIds:
         """The ids of the special pieces."""
-        return byte_bpe_special_ids(self.pieces)
+        return self.framing.apply(byte_bpe_special_ids(self.pieces))
 
     @cached_property
     def special_pieces(self) -> tuple[str, ...]:
@@ -116,6 +119,7 @@ class ByteBPEModel:
             self.merges,
             special_pieces=self.special_pieces,
             add_prefix_space=self.add_prefix_space,
+            special=self.special,
         )
 
 

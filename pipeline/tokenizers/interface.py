@@ -25,6 +25,7 @@ class SpecialIds:
         end: After a document (`[SEP]`, `</s>`, `<|endoftext|>`).
         mask: Hides a token.
         sentinels: Stand for spans that were cut out, the first span's first.
+        stop: Further pieces that end a written text.
     """
 
     pad: int
@@ -33,6 +34,12 @@ class SpecialIds:
     end: int | None = None
     mask: int | None = None
     sentinels: tuple[int, ...] = ()
+    stop: tuple[int, ...] = ()
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """All pieces that end a written text."""
+        return self.stop if self.end is None else (self.end, *self.stop)
 
 
 class Tokenizer(Protocol):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.offsets import TokenOffsets, encodable, in_characters
 from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each, with_piece_before
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
@@ -55,6 +56,8 @@ class SentencePieceTokenizer(tf.Module):
         model: The content of a `.model` file; of type unigram, BPE, word or char.
         num_sentinels: Further ids after those of the model, as in T5: the last of them
             is that of `<extra_id_0>`, the one before that of `<extra_id_1>`.
+        special: Ids of the special pieces, where they are used otherwise than their
+            names say.
 
     Raises:
         ArtifactError: The model is damaged.
@@ -66,12 +69,18 @@ class SentencePieceTokenizer(tf.Module):
 
     word_prefix = ""
 
-    def __init__(self, model: bytes, *, num_sentinels: int = 0) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        num_sentinels: int = 0,
+        special: SpecialIds | None = None,
+    ) -> None:
         super().__init__(name="sentence_piece_tokenizer")
         parts = SentencePieceModel(proto=model, num_sentinels=num_sentinels)
         parts.check("model")
         self.pieces = parts.pieces
-        self.special = parts.special
+        self.special = special or parts.special
         self.ordinary_ids = np.flatnonzero(parts.is_ordinary).astype(np.int32)
         has_space = np.array([piece.startswith(_SPACE) for piece in self.pieces])
         self.starts_word = has_space | ~parts.is_ordinary

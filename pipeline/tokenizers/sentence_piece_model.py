@@ -9,6 +9,7 @@ import numpy as np
 from sentencepiece import SentencePieceProcessor
 
 from configs.errors import ArtifactError
+from pipeline.tokenizers.framing import PLAIN, Framing
 from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.vocabulary import sentinel_ids, sentinel_pieces
 
@@ -28,6 +29,7 @@ class SentencePieceModel:
     Attributes:
         proto: The content of its `.model` file: of type unigram, BPE, word or char.
         num_sentinels: Further ids, as in T5: the last of them is `<extra_id_0>`'s.
+        framing: What is said beside the pieces.
     """
 
     kind: ClassVar[str] = "sentencepiece"
@@ -36,6 +38,7 @@ class SentencePieceModel:
 
     proto: bytes
     num_sentinels: int = 0
+    framing: Framing = PLAIN
 
     @cached_property
     def processor(self) -> SentencePieceProcessor:
@@ -61,7 +64,7 @@ class SentencePieceModel:
         end = self._own(self.processor.eos_id(), ids.get("[SEP]"))
         unknown = self.processor.unk_id()
         pad = self._own(self.processor.pad_id(), end)
-        return SpecialIds(
+        special = SpecialIds(
             pad=unknown if pad is None else pad,
             unknown=unknown,
             begin=begin,
@@ -69,6 +72,7 @@ class SentencePieceModel:
             mask=ids.get("[MASK]", ids.get("<mask>")),
             sentinels=sentinel_ids(self.pieces),
         )
+        return self.framing.apply(special)
 
     def _own(self, own_id: int, otherwise: int | None) -> int | None:
         return own_id if own_id >= 0 else otherwise
@@ -125,7 +129,9 @@ class SentencePieceModel:
         """The tokenizer."""
         from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 
-        return SentencePieceTokenizer(self.proto, num_sentinels=self.num_sentinels)
+        return SentencePieceTokenizer(
+            self.proto, num_sentinels=self.num_sentinels, special=self.special
+        )
 
 
 def _fields(message: bytes) -> Iterator[int]:

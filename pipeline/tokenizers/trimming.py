@@ -19,7 +19,7 @@ from typing import NamedTuple
 from configs.errors import ArtifactError, ConfigError
 from pipeline.tokenizers.artifact import TokenizerModel
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, to_alphabet
+from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, from_alphabet, to_alphabet
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.vocabulary import (
     CONTINUATION,
@@ -29,6 +29,9 @@ from pipeline.tokenizers.vocabulary import (
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 Pair = tuple[str, str]
+
+# More often than any word of a corpus.
+_ALWAYS = 10**18
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ def trim(
     )
     ids = {piece: number for number, piece in enumerate(model.pieces)}
     old_ids = tuple(ids[piece] for piece in smaller.pieces)
+    smaller = replace(smaller, framing=model.framing.with_new_ids(old_ids))
     return Trimmed(smaller, old_ids, sum(words.values()), changed)
 
 
@@ -148,7 +152,8 @@ def _smaller_wordpiece(
     counts: Counter[str] = Counter()
     for word, count in words.items():
         counts.update(dict.fromkeys(cutter.taken(word), count))
-    always = {*SPECIAL_PIECES, *(model.pieces[i] for i in model.special.sentinels)}
+    kept = (*model.special.sentinels, *model.special.stop)
+    always = {*SPECIAL_PIECES, *(model.pieces[i] for i in kept)}
     letters = {
         letter for piece in counts for letter in piece.removeprefix(CONTINUATION)
     }
@@ -235,6 +240,10 @@ def _smaller_byte_bpe(
     counts: Counter[Pair] = Counter()
     for word, count in words.items():
         counts.update(dict.fromkeys(cutter.joined(word).joins, count))
+    for piece in (model.pieces[i] for i in model.special.stop):
+        if piece not in model.special_pieces:  # it is made of others, which stay, too
+            word = from_alphabet(piece).decode("utf-8", "replace")
+            counts.update(dict.fromkeys(cutter.joined(word).joins, _ALWAYS))
     always = {*model.special_pieces, *ALPHABET}
     _check_size(max_size, always)
     ranks = {pair: rank for rank, pair in enumerate(model.merges)}

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipeline.tokenizers import normalization
+from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.offsets import TokenOffsets, encodable, of_word_pieces
 from pipeline.tokenizers.ragged_rows import joined, rows_in_one, with_piece_before
 from pipeline.tokenizers.vocabulary import (
@@ -68,6 +69,8 @@ class WordPieceTokenizer(tf.Module):
         vocabulary: The pieces in the order of their ids, special pieces included.
         lowercase: Fold upper case away.
         strip_accents: Drop combining marks. None: the same as `lowercase`.
+        special: Ids of the special pieces, where they are used otherwise than their
+            names say.
 
     Raises:
         ArtifactError: The vocabulary lacks a special piece or has a faulty one.
@@ -91,6 +94,7 @@ class WordPieceTokenizer(tf.Module):
         *,
         lowercase: bool = True,
         strip_accents: bool | None = None,
+        special: SpecialIds | None = None,
     ) -> None:
         super().__init__(name="wordpiece_tokenizer")
         check_vocabulary(vocabulary, where="vocabulary")
@@ -98,7 +102,7 @@ class WordPieceTokenizer(tf.Module):
         self.lowercase = lowercase
         self.strip_accents = lowercase if strip_accents is None else strip_accents
         self.pieces = self.vocabulary
-        self.special = wordpiece_special_ids(self.vocabulary)
+        self.special = special or wordpiece_special_ids(self.vocabulary)
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = map(
             self.vocabulary.index, SPECIAL_PIECES
         )

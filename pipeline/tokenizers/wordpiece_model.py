@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pipeline.tokenizers.framing import PLAIN, Framing
 from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.reading import decode_utf8
 from pipeline.tokenizers.vocabulary import check_vocabulary, wordpiece_special_ids
@@ -22,6 +23,7 @@ class WordPieceModel:
         pieces: In the order of their ids.
         lowercase: Whether upper case is folded away.
         strip_accents: Whether combining marks are dropped.
+        framing: What is said beside the pieces.
     """
 
     kind: ClassVar[str] = "wordpiece"
@@ -31,11 +33,12 @@ class WordPieceModel:
     pieces: tuple[str, ...]
     lowercase: bool
     strip_accents: bool
+    framing: Framing = PLAIN
 
     @property
     def special(self) -> SpecialIds:
         """The ids of the special pieces."""
-        return wordpiece_special_ids(self.pieces)
+        return self.framing.apply(wordpiece_special_ids(self.pieces))
 
     def files(self) -> dict[str, bytes]:
         """The vocabulary in BERT's format, one piece a line."""
@@ -67,5 +70,8 @@ class WordPieceModel:
         from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
         return WordPieceTokenizer(
-            self.pieces, lowercase=self.lowercase, strip_accents=self.strip_accents
+            self.pieces,
+            lowercase=self.lowercase,
+            strip_accents=self.strip_accents,
+            special=self.special,
         )

@@ -157,7 +157,7 @@ class WritingJudge:
             scores = log_softmax(self._logits(one, new))  # (N, V)
             said = scores[np.arange(len(new)), new]
             lost = max(lost, largest(scores.max(axis=1) - said))
-            ended = int(new[-1]) == self.trained.tokenizer.special.end
+            ended = int(new[-1]) in self.trained.tokenizer.special.ends
             badly_ended += len(new) != self._phone_number(writer) and not ended
             answers.append(log_softmax(written.logits))
             references.append(scores)
@@ -188,13 +188,12 @@ class WritingJudge:
         """What a TFLite file writes, and to what: the last tokens that it can read."""
         number = self._phone_number(writer)
         room = min(writer.longest_prompt, writer.slots - number)
-        end = self.trained.tokenizer.special.end
         one = replace(one, before=one.before[-room:])
         written = writer.write(
             one.before,
             number,
             source=None if self.goes_on else one.read,
-            stop_token_ids=() if end is None else (end,),
+            stop_token_ids=self.trained.tokenizer.special.ends,
         )
         return one, written
 
@@ -268,7 +267,7 @@ class WritingJudge:
         return np.array([self._go(), *tokens, end]), 1
 
     def _is_badly_ended(self, new: np.ndarray, finished: bool) -> bool:
-        ends = np.flatnonzero(new == self.trained.tokenizer.special.end)
+        ends = np.flatnonzero(np.isin(new, self.trained.tokenizer.special.ends))
         if len(ends):
             return not finished or int(ends[0]) != len(new) - 1
         return finished or len(new) != self.number
@@ -276,6 +275,7 @@ class WritingJudge:
     def _text(self, one: Expected, new: np.ndarray) -> bytes:
         """What new tokens add to the whole of their prompt."""
         before = one.before if self.goes_on else np.zeros(0, np.int32)
+        new = new[~np.isin(new, self.trained.tokenizer.special.stop)]
         both = [self._read(ids) for ids in (before, np.concatenate([before, new]))]
         rest = both[1][len(both[0]) :]
         return rest.decode("utf-8", "replace").encode()

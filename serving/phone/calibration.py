@@ -108,14 +108,13 @@ def _recorded(trained: Trained, content: bytes, rows: Sequence[Row]) -> Calibrat
     """All that a file is asked while it writes on from some texts."""
     model = _Recorder(content)
     writer = PhoneWriter(model)
-    end = trained.tokenizer.special.end
+    stops = trained.tokenizer.special.ends
     number = min(_WRITTEN, writer.slots // 2)
     most = min(writer.longest_prompt, writer.slots - number)
     for row in rows:
         source = row.get("source")
         if source is not None:
             source = source[: model.shapes(ENCODE)["token_ids"][1]]
-        stops = () if end is None else (end,)
         writer.write(
             row["token_ids"][:most], number, source=source, stop_token_ids=stops
         )

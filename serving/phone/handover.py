@@ -12,6 +12,7 @@ from configs.export import Variant, asked_texts
 from configs.files import write_atomically
 from configs.objective import SentencePairsConfig
 from configs.version import VERSION
+from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE
 from serving.phone.programs import LANGUAGES, USES, filled, program, program_values
 from serving.phone.report import PICTURE, REPORT
 from serving.phone.signatures import read_signatures, signature_table, table
@@ -43,6 +44,7 @@ _FILES = {
     "vocab.txt": "the vocabulary as BERT writes it, for other programs",
     "vocab.json": "the vocabulary as GPT-2 writes it, for other programs",
     "merges.txt": "its merges",
+    CHAT_TEMPLATE_FILE: "how a conversation becomes one text, as a Jinja template",
     "spiece.model": "the vocabulary as SentencePiece writes it, for other programs",
     REPORT: "sizes, times and losses of all variants",
     PICTURE: "the same as a picture",

@@ -15,7 +15,8 @@ from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
 
-# A conversation is its messages one after the other: the model goes on with a text.
+# Where a model has no template of its own a conversation is its messages one after the
+# other: the model goes on with a text.
 # What a message says is a text, or a list of parts.
 _TEMPLATE = (
     "{% for message in messages %}"
@@ -40,7 +41,8 @@ def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None
 
     A model of SentencePiece goes in as it is, a byte-level BPE or a WordPiece as a
     `tokenizer.json`. The token that begins documents begins a prompt, unless it ends
-    documents too, and what ends documents ends a text. No two bundles are equal byte
+    documents too, and what ends documents ends a text, as the tokenizer's further
+    stops do. Its chat template goes in as it is. No two bundles are equal byte
     for byte: the builder writes down when it made them.
 
     Args:
@@ -86,10 +88,10 @@ def _metadata(pieces: TokenizerModel, slots: int) -> Any:
     special, metadata = pieces.special, LlmMetadata()
     if special.begin not in (None, special.end):
         metadata.start_token.token_ids.ids.append(special.begin)
-    if special.end is not None:
-        metadata.stop_tokens.add().token_ids.ids.append(special.end)
+    for end in special.ends:
+        metadata.stop_tokens.add().token_ids.ids.append(end)
     metadata.max_num_tokens = slots
     metadata.llm_model_type.generic_model.CopyFrom(GenericModel())
-    metadata.jinja_prompt_template = _TEMPLATE
+    metadata.jinja_prompt_template = pieces.framing.chat_template or _TEMPLATE
     metadata.supports_thinking = metadata.supports_function_calling = False
     return metadata

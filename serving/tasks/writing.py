@@ -14,7 +14,7 @@ from model.generation.interface import Steps
 from model.generation.requests import write_requests
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.ragged_rows import first_in_rows, rows_of, side_by_side
-from serving.prompts import as_utf8, without_special
+from serving.prompts import as_utf8, without_special, written_text
 from serving.stops import Stops
 from serving.tasks.searching import Search
 from serving.tasks.wishes import Wishes
@@ -86,9 +86,8 @@ class Writer:
     ):
         self.tokenizer = tokenizer
         self.seed = seed
-        special = tokenizer.special
-        self.stop_ids = () if special.end is None else (special.end,)
-        self.pad = special.pad
+        self.stop_ids = tokenizer.special.ends
+        self.pad = tokenizer.special.pad
         self.config = GenerationConfig(
             method=evaluation.method,
             max_new_tokens=max_new_tokens,
@@ -201,7 +200,7 @@ class Writer:
 
         Only a string that ends behind them has not been looked for yet.
         """
-        pieces = without_special(rows_of(last, tf.ones_like(last)), self.tokenizer)
+        pieces = written_text(rows_of(last, tf.ones_like(last)), self.tokenizer)
         alone = tf.strings.length(self.tokenizer.detokenize(pieces))
         return tf.strings.length(text) - alone - _BESIDE
 
@@ -212,7 +211,7 @@ class Writer:
         so they are read together with the last ones before them.
         """
         before = without_special(before, self.tokenizer)[:, -_CONTEXT:]
-        new = without_special(new, self.tokenizer)
+        new = written_text(new, self.tokenizer)
         whole = self.tokenizer.detokenize(side_by_side(before, new))
         beginning = tf.strings.length(self.tokenizer.detokenize(before))
         # Of a character that was not whole yet the beginning may have had more bytes.

@@ -121,7 +121,7 @@ def _continued(subject: Subject, rows: Sequence[Row]) -> list[Example]:
     config = GenerationConfig(
         method=SampleConfig(temperature=0.8, top_k=40),
         max_new_tokens=most,
-        stop_token_ids=() if end is None else (end,),
+        stop_token_ids=subject.tokenizer.special.ends,
     )
     prompts = np.stack([row.tokens[:_PROMPT] for row in rows]).astype(np.int32)
     try:

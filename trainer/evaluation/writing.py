@@ -114,7 +114,7 @@ def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConf
     return GenerationConfig(
         method=wanted.method,
         max_new_tokens=wanted.max_new_tokens or most,
-        stop_token_ids=(needed(tokenizer, config, "end"),),
+        stop_token_ids=(needed(tokenizer, config, "end"), *tokenizer.special.stop),
         pad_token_id=tokenizer.special.pad,
     )
 
@@ -171,7 +171,7 @@ def _writer(
 
 def _decoded(answers: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[str]:
     special = tokenizer.special
-    silent = {special.pad, special.begin, special.end}
+    silent = {special.pad, special.begin, *special.ends}
     told = [[token for token in answer if token not in silent] for answer in answers]
     ragged = tf.ragged.constant(told, dtype=tf.int32, ragged_rank=1)
     return [text.decode("utf-8", "replace") for text in _texts_of(ragged, tokenizer)]

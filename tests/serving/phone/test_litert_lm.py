@@ -19,7 +19,8 @@ from litert_lm_builder.litertlm_peek import peek_litertlm_file
 from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
 
 from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
-from pipeline.tokenizers.artifact import load_tokenizer
+from pipeline.tokenizers.artifact import load_tokenizer, read_tokenizer, save_tokenizer
+from pipeline.tokenizers.framing import Framing
 from serving.phone.litert_lm import bundle_name, write_bundle
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.phone.writers import converted, small, writer_of
@@ -83,6 +84,22 @@ def test_what_is_in_a_bundle(made, name, tmp_path):
     assert ends == [[special.end]]
     assert metadata.max_num_tokens == CACHE
     assert metadata.llm_model_type.HasField("generic_model")
+
+
+def test_what_a_checkpoint_says_of_texts_is_in_its_bundle(made, tmp_path):
+    _, file, _ = made("gpt2")
+    model = read_tokenizer(learned(tmp_path / "plain", TOKENIZERS["gpt2"])).model
+    framing = Framing(stop_ids=(7, 9), chat_template="{{ messages[0].content }}")
+    save_tokenizer(tmp_path / "framed", replace(model, framing=framing))
+    packed = tmp_path / "framed.litertlm"
+    write_bundle(file, tmp_path / "framed", packed, CACHE)
+    (tmp_path / "parts").mkdir()
+    peek_litertlm_file(str(packed), str(tmp_path / "parts"), io.StringIO())
+    text = (tmp_path / "parts/LlmMetadataProto.pbtext").read_text("utf-8")
+    metadata = text_format.Parse(text, LlmMetadata())
+    ends = [list(token.token_ids.ids) for token in metadata.stop_tokens]
+    assert ends == [[model.special.end], [7], [9]]
+    assert metadata.jinja_prompt_template == framing.chat_template
 
 
 @cache

@@ -42,7 +42,7 @@ $sw_begin
                 Array($$0.bindMemory(to: Float.self))
             }
             token = logits.indices.max { logits[$$0] < logits[$$1] } ?? 0
-            if token == tokenizer.end { break }
+            if tokenizer.ends.contains(token) { break }
             written.append(token)
             if stop.isEmpty { continue }
             let text = try added(ids, written)

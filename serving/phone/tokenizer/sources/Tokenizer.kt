@@ -59,6 +59,8 @@ class Tokenizer(json: String) {
     val unknown: Int?
     val begin: Int?
     val end: Int?
+    /** The pieces that end a written text, `end` among them. */
+    val ends: List<Int>
     val mask: Int?
     private val maskText: String
     private val engine: Engine
@@ -73,6 +75,8 @@ class Tokenizer(json: String) {
             unknown = special.intOrNull("unknown")
             begin = special.intOrNull("begin")
             end = special.intOrNull("end")
+            val stop = special.optJSONArray("stop")
+            ends = listOfNotNull(end) + List(stop?.length() ?: 0) { stop!!.getInt(it) }
             mask = special.intOrNull("mask")
             maskText = data.getString("mask_text")
             engine = when (data.getString("kind")) {

@@ -60,6 +60,8 @@ public final class Tokenizer {
     public let unknown: Int?
     public let begin: Int?
     public let end: Int?
+    /// The pieces that end a written text, `end` among them.
+    public let ends: [Int]
     public let mask: Int?
     private let maskText: String
     private let engine: Engine
@@ -76,6 +78,8 @@ public final class Tokenizer {
         unknown = special.optional("unknown")
         begin = special.optional("begin")
         end = special.optional("end")
+        let stop: [Int] = special.optional("stop") ?? []
+        ends = [end].compactMap { $0 } + stop
         mask = special.optional("mask")
         maskText = try data.get("mask_text")
         switch kind {

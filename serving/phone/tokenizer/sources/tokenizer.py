@@ -70,6 +70,8 @@ class Tokenizer:
             self.pad: int = data["special"]["pad"]
             self.unknown, self.begin = special["unknown"], special["begin"]
             self.end, self.mask = special["end"], special["mask"]
+            ends = [self.end, *data["special"].get("stop", ())]
+            self.ends: list[int] = [end for end in ends if end is not None]
             self._mask_text: str = data["mask_text"]
             self._engine: _Engine = _ENGINES[data["kind"]](data)
         except (KeyError, TypeError, IndexError, ValueError) as error:
