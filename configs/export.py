@@ -89,6 +89,17 @@ class ExportConfig:
         default="float32",
     )
     top_k: int = option("Guesses returned for each [MASK].", default=5, minimum=1)
+    embedding_pooling: Literal["mean", "first", "max"] = option(
+        "How a vector of a text is made of those of its tokens: their mean, the first "
+        "one, that of [CLS], or the largest of each entry.",
+        default="mean",
+    )
+    embedding_length: int | None = option(
+        "Tokens of a text that its vector is made of at most, [CLS] and [SEP] among "
+        "them. Left out: model.max_sequence_length.",
+        default=None,
+        minimum=3,
+    )
     normalize_embeddings: bool = option(
         "Vectors of length 1, so that the product of two is their cosine.",
         default=False,

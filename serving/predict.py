@@ -13,6 +13,7 @@ from configs.errors import ArtifactError, ConfigError
 from serving.answers import (
     choosing,
     completing,
+    embedding,
     filling,
     locating,
     tagging,
@@ -34,9 +35,20 @@ _KNOWN = (
     writing.OUTPUTS,
     completing.OUTPUTS,
     locating.OUTPUTS,
+    embedding.OUTPUTS,
     _NUMBER,
 )
 _DEFAULT = "serving_default"
+# By what is in a prediction, how people read it.
+_LINES = {
+    "masks": filling.lines,
+    "classes": choosing.lines,
+    "words": tagging.lines,
+    "fills": completing.lines,
+    "generated_text": writing.lines,
+    "answer": locating.lines,
+    "embedding": embedding.lines,
+}
 
 
 def predict(
@@ -145,6 +157,8 @@ def _read(text: str, answer: dict[str, Any], outputs: frozenset[str]) -> dict[st
         return completing.read(text, answer)
     if outputs == locating.OUTPUTS:
         return locating.read(answer)
+    if outputs == embedding.OUTPUTS:
+        return embedding.read(answer)
     return {"score": float(answer["score"])}
 
 
@@ -153,18 +167,10 @@ def describe(prediction: dict[str, Any]) -> str:
     lines = [prediction["image"] if "image" in prediction else prediction["text"]]
     if "second_text" in prediction:
         lines.append(prediction["second_text"])
-    if "masks" in prediction:
-        lines += filling.lines(prediction)
-    elif "classes" in prediction:
-        lines += choosing.lines(prediction)
-    elif "words" in prediction:
-        lines += tagging.lines(prediction)
-    elif "fills" in prediction:
-        lines += completing.lines(prediction)
-    elif "generated_text" in prediction:
-        lines += writing.lines(prediction)
-    elif "answer" in prediction:
-        lines += locating.lines(prediction)
+    for key, lines_of in _LINES.items():
+        if key in prediction:
+            lines += lines_of(prediction)
+            break
     else:
         lines.append(f"  {prediction['score']:.4g}")
     if prediction.get("truncated"):
@@ -220,7 +226,8 @@ def _kind_of(client: Client) -> tuple[tuple[str, ...], frozenset[str]]:
             f"the model's signature {_DEFAULT} takes {sorted(inputs)} and gives "
             f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
             f"one from text (and second_text), context and question or image_bytes, to "
-            f"fills, to classes, to tags, to a text, to a place in it or to a score. "
+            "fills, to classes, to tags, to a text, to a place in it, to a score or to "
+            "a vector. "
             "Ask a model exported by `transbeam export`"
         )
     return names, outputs

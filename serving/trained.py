@@ -21,6 +21,8 @@ from pipeline.tokenizers.interface import Tokenizer
 TOKENIZER = "data/tokenizer"
 WEIGHTS = "training/model.weights.h5"
 CONFIG = "training/run.yaml"
+# Of the training stage's result.
+HAS_HEAD = "has_head"
 
 _TRAIN = "transbeam train CONFIG"
 _DATA = "transbeam data CONFIG"
@@ -35,11 +37,14 @@ class Trained:
         tokenizer: The one the records were made with.
         model: As `build_model` makes it for the objective, for one text a row.
             Computes in float32, whatever precision it was trained in.
+        has_head: Whether its head was trained, or imported; false of a body that was
+            imported alone, below a new one.
     """
 
     config: RunConfig
     tokenizer: Tokenizer
     model: keras.Model
+    has_head: bool = True
 
 
 def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
@@ -58,12 +63,12 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
         Stage(run_folder, "training", _TRAIN).load()  # names what is missing
         config = load_run(run_folder / CONFIG)
     check_export(config)
-    training_record(run_folder, config)
+    record = training_record(run_folder, config)
     _check_tokenizer(run_folder)
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
     model = build(config, tokenizer.vocabulary_size)
     load_weights(model, run_folder / WEIGHTS)
-    return Trained(config, tokenizer, model)
+    return Trained(config, tokenizer, model, record["result"].get(HAS_HEAD, True))
 
 
 def build(

@@ -1,12 +1,13 @@
 """The next steps with a run that was made of a checkpoint."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from configs.abilities import check_export
 from configs.errors import ConfigError
+from configs.objective import ImageClassificationConfig, MaskedConfig
 from configs.run import RunConfig
-from configs.supervised import ImageClassificationConfig
 from pipeline.tokenizers.artifact import TokenizerModel
 
 
@@ -19,6 +20,28 @@ def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:
     return tokenizer is not None or reads_images(config)
 
 
+def is_ready(
+    config: RunConfig,
+    tokenizer: TokenizerModel | None,
+    new: Sequence[str],
+    *,
+    has_vectors: bool = True,
+) -> bool:
+    """Whether a run can be exported as it is, without training.
+
+    Below a head that is new a body still gives vectors.
+
+    Args:
+        config: The run.
+        tokenizer: Its tokenizer; None if there was none.
+        new: Weights that nothing has been learned for, all of its head.
+        has_vectors: Whether they are the model's own.
+    """
+    if not can_export(config, tokenizer):
+        return False
+    return not new or (isinstance(config.objective, MaskedConfig) and has_vectors)
+
+
 def reads_images(config: RunConfig) -> bool:
     """Whether a run's model needs no tokenizer."""
     return isinstance(config.objective, ImageClassificationConfig)
@@ -29,8 +52,9 @@ def next_step(
     tokenizer: TokenizerModel | None,
     file: Path,
     run_folder: Path,
+    new: Sequence[str] = (),
     *,
-    is_whole: bool,
+    is_ready: bool = True,
 ) -> str:
     """The commands to type next, and what is not to be had.
 
@@ -39,7 +63,8 @@ def next_step(
         tokenizer: Its tokenizer; None if there was none.
         file: The run's configuration.
         run_folder: Its folder.
-        is_whole: Whether the checkpoint had all weights, those of the head too.
+        new: Weights that nothing has been learned for, all of its head.
+        is_ready: Whether it can be exported without training.
     """
     if tokenizer is None and not reads_images(config):
         return (
@@ -57,12 +82,13 @@ def next_step(
             "this version of Transbeam does not export it (`transbeam check "
             f"{shlex.quote(str(file))}` says why)"
         )
-    if not is_whole:
+    if not is_ready:
         return (
             f"its head is new and has learned nothing: {corpus}, then `transbeam run "
             f"{rest}`"
         )
+    what = "its vectors of texts ready" if new else "it ready as it is"
     return (
-        f"`transbeam export {rest}` makes it ready as it is, for `transbeam serve` or, "
+        f"`transbeam export {rest}` makes {what}, for `transbeam serve` or, "
         f"with `--target phone`, for phones; to train it on, first {corpus}"
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 from configs.data import DataConfig
 from configs.errors import ArtifactError
-from configs.evaluation import EvaluationConfig
 from configs.load import dump_sections, parse_run
 from configs.model import EncoderConfig, Model
 from configs.objective import (
@@ -28,8 +27,7 @@ from configs.sources import ImagesSource, Source, TextSource
 from configs.table_sources import Columns, ConllSource, CsvSource, SquadSource
 from configs.tokenizer import PretrainedConfig, WordPieceConfig
 from configs.training import TrainingConfig
-from model.weights.checkpoint import Checkpoint
-from pipeline.tokenizers.artifact import TokenizerModel
+from trainer.import_reading import ImportedFiles
 from trainer.stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
 
 # A place that is not there: a run that was imported trains on nothing that its user
@@ -38,18 +36,14 @@ _PLACE = "put-your-corpus-here"
 
 
 def config_of_checkpoint(
-    checkpoint: Checkpoint,
-    tokenizer: TokenizerModel | None,
-    evaluation: EvaluationConfig,
+    files: ImportedFiles,
     run_folder: Path,
     overrides: Sequence[str],
 ) -> RunConfig:
     """The run that goes on from a checkpoint.
 
     Args:
-        checkpoint: Of others.
-        tokenizer: The one beside it; None if there is none.
-        evaluation: How it writes.
+        files: What the checkpoint says.
         run_folder: The run's folder.
         overrides: `KEY=VALUE`; heard before the defaults are held against each other.
 
@@ -59,6 +53,7 @@ def config_of_checkpoint(
     Raises:
         UserError: An override is not right, or the sections do not fit each other.
     """
+    checkpoint, tokenizer = files.checkpoint, files.tokenizer
     model = checkpoint.config
     patches = model.patches if isinstance(model, EncoderConfig) else None
     if tokenizer:
@@ -82,7 +77,8 @@ def config_of_checkpoint(
             schedule=CosineSchedule(peak=5e-5, warmup_steps=500),
             initial_weights=str(imported / INITIAL_WEIGHTS),
         ),
-        "evaluation": evaluation,
+        "export": files.export,
+        "evaluation": files.evaluation,
     }
     # The text is nowhere yet: that it has lines helps nobody. Nor are its sections held
     # against each other before the overrides are heard.

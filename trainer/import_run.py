@@ -13,7 +13,6 @@ train` put their own in their place.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import os
 from collections.abc import Sequence
@@ -23,17 +22,12 @@ from typing import Any, NamedTuple
 import keras
 
 from configs.console import Console
-from configs.evaluation import EvaluationConfig
 from configs.fitting import WITH_SEGMENTS
-from configs.model import EncoderConfig
 from configs.run import RunConfig
 from configs.run_folder import Stage, fingerprint, lock, save_config
 from model.build import build_model
 from model.paths import is_head
 from model.weights.assign import assign, shapes_of, variables_of
-from model.weights.checkpoint import Checkpoint
-from model.weights.reading import read_checkpoint
-from model.weights.sources import PICKLES
 from model.weights.store import save_weights_by_path
 from pipeline.stage import data_inputs, data_stage
 from pipeline.tokenizers.artifact import (
@@ -43,12 +37,11 @@ from pipeline.tokenizers.artifact import (
 )
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from trainer.after_import import can_export, next_step
+from trainer.after_import import is_ready, next_step
 from trainer.import_config import config_of_checkpoint, name_of
-from trainer.import_generation import FILE as GENERATION
-from trainer.import_generation import read_generation
-from trainer.import_tokenizer import read_tokenizer_of, with_framing
+from trainer.import_reading import ImportedFiles, checksums, read_files
 from trainer.stage import (
+    HAS_HEAD,
     IMPORTED,
     INITIAL_WEIGHTS,
     TOKENIZER,
@@ -59,6 +52,9 @@ from trainer.stage import (
 from trainer.weights import save_weights
 
 RUN_FILE = "run.yaml"
+
+# Raised when more of a checkpoint is read: the same files are then imported anew.
+_READING = 2
 
 # Images have no words; the data job of such a run makes the same.
 _WORDLESS = WordPieceModel(pieces=SPECIAL_PIECES, lowercase=True, strip_accents=True)
@@ -83,38 +79,29 @@ def import_run(
         UserError: The checkpoint cannot be read, or an override does not fit it.
     """
     run_folder = run_folder or Path("runs", name_of(folder))
-    checkpoint = read_checkpoint(folder)
-    tokenizer = read_tokenizer_of(folder, checkpoint, console)
-    evaluation = EvaluationConfig()
-    if not isinstance(checkpoint.config, EncoderConfig):
-        generation = read_generation(folder, checkpoint.description.token_ids)
-        evaluation = generation.evaluation
-        if generation.left_out:
-            listed = ", ".join(f"{k}={v!r}" for k, v in generation.left_out.items())
-            console.warn(f"{folder / GENERATION}: not taken over: {listed}")
-        if tokenizer is not None:
-            tokenizer = with_framing(
-                tokenizer, folder, checkpoint.family, generation.ends, console
-            )
-    config = config_of_checkpoint(
-        checkpoint, tokenizer, evaluation, run_folder, overrides
-    )
+    files = read_files(folder, console)
+    config = config_of_checkpoint(files, run_folder, overrides)
     command = f"transbeam import {folder} --run {run_folder}"
     stage = Stage(run_folder, IMPORTED, command)
     keys = dataclasses.asdict(config.model)
-    inputs = {"files": _checksums(folder), "model": keys, "overrides": list(overrides)}
+    inputs = {
+        "reading": _READING,
+        "files": checksums(folder),
+        "model": keys,
+        "overrides": list(overrides),
+    }
     done = stage.result_if_done(inputs)
     # Whatever is wrong with the checkpoint shows before anything is written or moved.
-    loaded = None if done else _load(checkpoint, tokenizer, config)
+    loaded = None if done else _load(files, config)
     with lock(run_folder):
         if done and (run_folder / RUN_FILE).exists():
             console.result(f"skipped: the same files made {stage.path} before")
             return {**done, "skipped": True}
         if loaded is None:
-            loaded = _load(checkpoint, tokenizer, config)
+            loaded = _load(files, config)
         if moved := stage.begin(inputs):
             console.say(f"what was imported before is now in {moved}")
-        result = _import(loaded, checkpoint, tokenizer, config, stage, console)
+        result = _import(loaded, files, config, stage, console)
         result = {"source": str(folder.absolute()), **result}
         keep_edited(run_folder / RUN_FILE, console)
         save_config(run_folder, config)
@@ -141,10 +128,9 @@ class _Loaded(NamedTuple):
     left_out: list[str]
 
 
-def _load(
-    checkpoint: Checkpoint, tokenizer: TokenizerModel | None, config: RunConfig
-) -> _Loaded:
+def _load(files: ImportedFiles, config: RunConfig) -> _Loaded:
     """Builds the model and gives it the weights, all of which are checked."""
+    checkpoint, tokenizer = files.checkpoint, files.tokenizer
     checkpoint.check_size(config.model)
     pieces = len(tokenizer.pieces) if tokenizer else checkpoint.vocabulary_size
     model = build_model(
@@ -166,14 +152,14 @@ def _load(
 
 def _import(
     loaded: _Loaded,
-    checkpoint: Checkpoint,
-    tokenizer: TokenizerModel | None,
+    files: ImportedFiles,
     config: RunConfig,
     stage: Stage,
     console: Console,
 ) -> dict[str, Any]:
     """Writes all but `run.yaml` and the stage's own record."""
     model, old, new, left_out = loaded
+    checkpoint, tokenizer = files.checkpoint, files.tokenizer
     values = ((path, variables_of(model)[path].numpy()) for path in old)
     save_weights_by_path(stage.path / INITIAL_WEIGHTS, values)
     if tokenizer:
@@ -185,13 +171,13 @@ def _import(
         console.say(f"left out, of heads that are not asked for: {', '.join(left_out)}")
     if new:
         console.say(f"new, not in the checkpoint: {', '.join(new)}")
-    exportable = can_export(config, tokenizer)
-    if exportable and not new:
-        finish_stages(config, stage.run_folder, model, tokenizer)
+    exportable = is_ready(config, tokenizer, new, has_vectors=files.has_vectors)
+    if exportable:
+        finish_stages(config, stage.run_folder, model, tokenizer, has_head=not new)
     parameters = model.count_params()
     run_folder = stage.run_folder
     file = run_folder / RUN_FILE
-    step = next_step(config, tokenizer, file, run_folder, is_whole=not new)
+    step = next_step(config, tokenizer, file, run_folder, new, is_ready=exportable)
     summary = (
         f"{checkpoint.family} from {checkpoint.format}, {parameters:,} parameters, in "
         f"{run_folder}; {step}"
@@ -205,7 +191,7 @@ def _import(
         "parameters": parameters,
         "left_out": left_out,
         "new": new,
-        "exportable": exportable and not new,
+        "exportable": exportable,
     }
 
 
@@ -214,6 +200,8 @@ def finish_stages(
     run_folder: Path,
     model: keras.Model,
     tokenizer: TokenizerModel | None,
+    *,
+    has_head: bool = True,
 ) -> None:
     """Puts tokenizer and weights where the other commands look for them.
 
@@ -222,6 +210,7 @@ def finish_stages(
         run_folder: Its folder.
         model: With all its weights.
         tokenizer: The one in `imported`; None for a model that reads images.
+        has_head: Whether its head has learned something.
     """
     data = data_stage(run_folder)
     inputs = data_inputs(config)
@@ -247,14 +236,5 @@ def finish_stages(
     training.begin(inputs)
     save_weights(model, training.path / WEIGHTS)
     save_config(training.path, config)
-    training.finish(inputs, {IMPORTED: True, "weights": str(training.path / WEIGHTS)})
-
-
-def _checksums(folder: Path) -> dict[str, str]:
-    """The sha256 of the files of a checkpoint; pickles are none of it."""
-    sums = {}
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.suffix not in PICKLES:
-            with path.open("rb") as stream:
-                sums[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return sums
+    weights = str(training.path / WEIGHTS)
+    training.finish(inputs, {IMPORTED: True, HAS_HEAD: has_head, "weights": weights})

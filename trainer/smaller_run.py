@@ -29,7 +29,7 @@ from model.build import build_model
 from model.weights.store import save_weights_by_path, take_over
 from pipeline.stage import data_inputs
 from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer, save_tokenizer
-from trainer.after_import import can_export
+from trainer.after_import import is_ready
 from trainer.import_config import name_of
 from trainer.import_run import RUN_FILE, finish_stages, keep_edited
 from trainer.origin import Origin
@@ -201,7 +201,7 @@ class SmallerRun:
 
     def is_exportable(self, smaller: Smaller, tokenizer: TokenizerModel | None) -> bool:
         """Whether it can be exported as it is."""
-        return can_export(self.config, tokenizer) and not smaller.new
+        return is_ready(self.config, tokenizer, smaller.new)
 
     def write(
         self,
@@ -230,7 +230,13 @@ class SmallerRun:
                 save_tokenizer(stage.path / TOKENIZER, tokenizer)
             exportable = self.is_exportable(smaller, tokenizer)
             if exportable:
-                finish_stages(config, stage.run_folder, smaller.model, tokenizer)
+                finish_stages(
+                    config,
+                    stage.run_folder,
+                    smaller.model,
+                    tokenizer,
+                    has_head=not smaller.new,
+                )
             result = {
                 "source": str(self.origin.folder.absolute()),
                 "path": str(stage.path),

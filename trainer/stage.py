@@ -25,6 +25,8 @@ IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"
 TOKENIZER = "tokenizer"
 WEIGHTS = "model.weights.h5"
+# Of the stage's result: false of a body that was imported alone, below a new head.
+HAS_HEAD = "has_head"
 
 # Keys of `training` that change what is written down, and no weight; and where the
 # weights of others lie, since what they are is a key of its own.

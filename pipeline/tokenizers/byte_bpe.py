@@ -90,13 +90,13 @@ class ByteBPETokenizer(tf.Module):
         self.add_prefix_space = add_prefix_space
         self._given_special = special
         self._merger = PairMerger(self.pieces, merges)
-        special = set(special_pieces)
-        is_special = np.array([piece in special for piece in self.pieces])
+        names = set(special_pieces)
+        is_special = np.array([piece in names for piece in self.pieces])
         self.ordinary_ids = np.flatnonzero(~is_special).astype(np.int32)
         starts = [piece.startswith(SPACE) for piece in self.pieces]
         self.starts_word = is_special | np.array(starts)
         contents = [
-            piece.encode() if piece in special else from_alphabet(piece)
+            piece.encode() if piece in names else from_alphabet(piece)
             for piece in self.pieces
         ]
         self._sizes = np.array([*map(len, contents)], np.int64)

@@ -91,8 +91,8 @@ class Framing:
         fine = isinstance(options, dict) and all(
             type(value) is known.get(key) for key, value in options.items()
         )
-        stop_ids = options.get("stop_ids", []) if fine else ["damaged"]
-        if any(type(i) is not int for i in stop_ids):
+        stop_ids: list[Any] = options.get("stop_ids", []) if fine else []
+        if not fine or any(type(i) is not int for i in stop_ids):
             raise ArtifactError(
                 f"{where}: framing is {options!r}, expected add_begin and stop_ids. "
                 "Make the tokenizer again"

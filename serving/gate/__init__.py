@@ -15,6 +15,7 @@ from configs.objective import (
     TokenClassificationConfig,
 )
 from serving.gate.answering import AnsweringJudge
+from serving.gate.embedding import EmbeddingJudge
 from serving.gate.gaps import GapsJudge
 from serving.gate.images import ImageJudge
 from serving.gate.judge import Judge
@@ -36,7 +37,8 @@ def judge_of(trained: Trained, run_folder: Path) -> Judge:
     """
     match trained.config.objective:
         case MaskedConfig():
-            return MaskedJudge.of(trained, run_folder)
+            kind = MaskedJudge if trained.has_head else EmbeddingJudge
+            return kind.of(trained, run_folder)
         case SentencePairsConfig():
             return PooledJudge.of(as_classifier(trained), run_folder)
         case TokenClassificationConfig():

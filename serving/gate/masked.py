@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from serving.forms import AskTexts, PhoneModel
+from serving.gate.embedding import KerasEmbedder
 from serving.gate.rows import (
     IN_FLOATS,
     Row,
@@ -21,7 +22,6 @@ from serving.gate.rows import (
 )
 from serving.gate.texts import masked_texts
 from serving.masks import answer_pieces, tokenize_with_masks
-from serving.tasks.masked import body_of
 from serving.trained import Trained
 
 # A float32 cannot say a smaller probability exactly.
@@ -38,7 +38,8 @@ class Expected:
         positions: int32 (M,), where the masks are.
         log_probabilities: float64 (M, V), in nats.
         plain_ids: int32 (T',), the same for `[MASK]` as ordinary text.
-        embedding: float32 (D,), of `plain_ids`.
+        vector_ids: int32 (T'',), what of it a vector is made of.
+        embedding: float32 (D,), of `vector_ids`.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Expected:
     positions: np.ndarray
     log_probabilities: np.ndarray
     plain_ids: np.ndarray
+    vector_ids: np.ndarray
     embedding: np.ndarray
 
 
@@ -93,7 +95,7 @@ class MaskedJudge:
             found = log_softmax(_phone_logits(model, one))
             answers.append(found)
             references.append(one.log_probabilities[: len(found)])
-            vector = model.ask("embed", **_alone(one.plain_ids))["embedding"]
+            vector = model.ask("embed", **_alone(one.vector_ids))["embedding"]
             differences.append(vector - one.embedding)
         answer, reference = np.concatenate(answers), np.concatenate(references)
         vectors = np.stack(differences)
@@ -119,9 +121,8 @@ class _Reader:
 
     def __init__(self, trained: Trained):
         self.tokenizer = trained.tokenizer
-        self.model, self.body = trained.model, body_of(trained.model)
+        self.model, self.embedder = trained.model, KerasEmbedder(trained)
         self.room = trained.config.model.max_sequence_length - 2
-        self.normalize = trained.config.export.normalize_embeddings
 
     def expect(self, text: str) -> Expected:
         token_ids = self._framed(
@@ -132,17 +133,15 @@ class _Reader:
         positions = np.flatnonzero(is_mask).astype(np.int32)
         inputs = {**_alone(token_ids), "masked_positions": positions}
         logits = self.model(_batch(inputs), training=False)["logits"]
-        vectors = self.body(_batch(_alone(plain_ids)), training=False)
-        embedding = np.asarray(vectors["sequence_output"])[0].mean(axis=0)
-        if self.normalize:
-            embedding /= np.linalg.norm(embedding)
+        vector_ids = self.embedder.ids(text)
         return Expected(
             text=text,
             token_ids=token_ids,
             positions=positions,
             log_probabilities=log_softmax(np.asarray(logits)[0]),
             plain_ids=plain_ids,
-            embedding=embedding,
+            vector_ids=vector_ids,
+            embedding=self.embedder.vector(vector_ids),
         )
 
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:

@@ -50,6 +50,7 @@ _FILES = {
     PICTURE: "the same as a picture",
 }
 _SENTENCES = {
+    "embed": "It gives a text a vector: near texts have near ones.",
     "masked": "A language model of {n} pieces: it says what stands behind a `[MASK]`, "
     "and gives a text a vector.",
     "sentence_pairs": "A classifier of pairs of texts: which of {n} labels do they "
@@ -137,7 +138,7 @@ def _facts(trained: Trained, labels: Sequence[str] | None) -> dict[str, str]:
     return {
         "name": trained.config.name,
         "objective": kind,
-        "sentence": _SENTENCES[kind].format(n=number),
+        "sentence": _SENTENCES[kind if trained.has_head else "embed"].format(n=number),
         "version": VERSION,
     }
 

@@ -24,8 +24,8 @@ from serving.phone.metadata import TextModelMetadata, with_metadata
 from serving.phone.rounded import NONE_ROUNDED, RoundedWeights
 from serving.records import documents
 from serving.tasks.classification import Classification
+from serving.tasks.embedding import Embedder
 from serving.tasks.interface import Endpoint, ids_spec
-from serving.tasks.masked import FillMask
 from serving.tflite import convert_endpoints, write_variants
 from serving.trained import TOKENIZER, Trained
 
@@ -100,7 +100,8 @@ def mediapipe_rows(
     asked = [ids for ids, _ in islice(documents(run_folder), _COMPARED)]
     for variant, file in packed.items():
         models = PhoneModel(plain[variant]), PhoneModel(file)
-        off = [_difference(*models, client, ids) for ids in asked]
+        longest = models[1].size(client, "ids")
+        off = [_difference(*models, client, ids[:longest]) for ids in asked]
         if off:
             form = f"MediaPipe's file, {variant}"
             tolerance = trained.config.export.tolerance
@@ -125,7 +126,7 @@ def _difference(
 def mediapipe_endpoint(trained: Trained) -> Endpoint:
     """The one signature: `ids`, `mask` and `segment_ids`, int32 (1, S) each.
 
-    `S` is `model.max_sequence_length`: the clients cut a text there, as we do, and
+    `S` is the longest row that is read: the clients cut a text there, as we do, and
     would not cut it at all if the length were left open. They fill up with 0, whatever
     `[PAD]` is: what stands in the padding does not matter to our models.
 
@@ -136,7 +137,7 @@ def mediapipe_endpoint(trained: Trained) -> Endpoint:
     """
     is_classifier = trained.config.objective.kind == "classification"
     classifier = Classification(trained) if is_classifier else None
-    embedder = None if is_classifier else FillMask(trained)
+    embedder = None if is_classifier else Embedder(trained)
 
     def answer(
         ids: tf.Tensor, mask: tf.Tensor, segment_ids: tf.Tensor
@@ -147,7 +148,8 @@ def mediapipe_endpoint(trained: Trained) -> Endpoint:
         logits = classifier.asking.ask_ids(ids, mask)["logits"]
         return {"probability": tf.nn.softmax(logits)}
 
-    length = trained.config.model.max_sequence_length
+    longest = trained.config.model.max_sequence_length
+    length = embedder.max_length if embedder else longest
     return Endpoint(answer, [ids_spec(name, 1, length) for name in _INPUTS])
 
 

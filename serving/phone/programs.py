@@ -16,6 +16,7 @@ from configs.objective import SpanQAConfig
 from configs.templates import template_parts
 from serving.phone.signatures import ROW, Signature
 from serving.tasks import task_of
+from serving.tasks.embedding import Embedder
 from serving.tasks.tagging import Tagging
 from serving.trained import Trained
 
@@ -30,6 +31,7 @@ USES = {
     "read_ids": "read",
     "classify_pixels": "pixels",
     "decode": "write",
+    "embed": "embed",
 }
 _MOST = 64  # pieces that are written, where the cache has room for more
 _EXAMPLES = {
@@ -68,8 +70,10 @@ def program_values(
         values |= _of_rows(first)
     if "fill_mask" in signatures:
         *_, masks, width = signatures["fill_mask"].outputs["logits"].shape
-        vector = signatures["embed"].outputs["embedding"].shape[-1]
-        values |= {"masks": masks, "width": width, "vector": vector}
+        values |= {"masks": masks, "width": width}
+    if "embed" in signatures:
+        values["vector"] = signatures["embed"].outputs["embedding"].shape[-1]
+        values["longest_vector"] = Embedder(trained).max_length
     task = task_of(trained)
     if isinstance(task, Tagging):
         longest = task.longest_word
@@ -125,7 +129,7 @@ def program(
         return filled(f"uses/write.{language}", own).lstrip("\n")
     if language == "kotlin":
         parts |= {"imports": part("imports"), "labels": part("labels")}
-        if kind in ("regress", "read"):  # no probabilities
+        if kind in ("regress", "read", "embed"):  # no probabilities
             unused = "import kotlin.math.exp\n"
             parts["imports"] = parts["imports"].replace(unused, "")
     if language == "swift" and kind in ("classify", "tag", "pixels"):
@@ -174,7 +178,8 @@ def _of_texts(trained: Trained) -> dict[str, str]:
     examples = trained.config.export.examples
     texts = example_texts(objective, examples[0]) if examples else ()
     if not texts or not all(text.isprintable() for text in texts):
-        texts = _EXAMPLES.get(objective.kind, _EXAMPLE)[: len(names)]
+        kind = objective.kind if trained.has_head else "embed"
+        texts = _EXAMPLES.get(kind, _EXAMPLE)[: len(names)]
     if isinstance(objective, SpanQAConfig):
         names, texts = (
             names[::-1],

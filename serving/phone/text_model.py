@@ -15,12 +15,14 @@ from tensorflow_text import tflite_registrar
 from configs.abilities import check_tflite_text, no_wordpiece
 from configs.held_back import output_held_back
 from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from serving.encoding import TextEncoder
 from serving.forms import PhoneModel
 from serving.gate.rows import Row, phone_row
 from serving.gate.texts import labelled_texts
 from serving.phone.rounded import NONE_ROUNDED, RoundedWeights
 from serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
 from serving.tasks import task_of
+from serving.tasks.embedding import Embedder, tokenized
 from serving.tasks.interface import Endpoint
 from serving.tflite import convert_endpoints, write_variants
 from serving.trained import Trained
@@ -100,14 +102,14 @@ def text_rows(
     """
     signature = text_signature(trained)
     texts = [text for text, *_ in labelled_texts(trained, run_folder)]
-    encode: Any = task_of(trained).endpoints()["tokenize"].function
+    encoder = TextEncoder(trained.tokenizer, _longest(trained, signature))
     rows = []
     for variant, file in files.items():
         asked = PhoneModel(plain[variant])
         ask = _asking(file, FROM_TEXT[signature])
         off = []
         for text in texts:
-            found = encode(tf.constant([text]))
+            found = tokenized(encoder, tf.constant([text]))
             ids = found["token_ids"].numpy()[0, : found["length"].numpy()[0]]
             inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
             expected = asked.ask(signature, **inputs)
@@ -124,7 +126,8 @@ def _from_text(trained: Trained, plain: str) -> Endpoint:
     task = task_of(trained)
     ask, inputs = task.phone_endpoints()[plain]
     assert isinstance(trained.tokenizer, WordPieceTokenizer)
-    tokenizer, length = GraphWordPiece(trained.tokenizer), task.max_length
+    tokenizer = GraphWordPiece(trained.tokenizer)
+    length = _longest(trained, plain)
 
     def answer(text: tf.Tensor) -> Mapping[str, Any]:
         row = tokenizer.row(text, length)
@@ -132,6 +135,13 @@ def _from_text(trained: Trained, plain: str) -> Endpoint:
         return ask(*(row[str(spec.name)] for spec in inputs))
 
     return Endpoint(answer, [_TEXT])
+
+
+def _longest(trained: Trained, plain: str) -> int:
+    """Tokens of the longest row of a signature."""
+    if plain == "embed":
+        return Embedder(trained).max_length
+    return task_of(trained).max_length
 
 
 def _asking(file: Path, signature: str) -> Any:

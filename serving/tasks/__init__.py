@@ -4,6 +4,7 @@ from configs.objective import (
     CausalConfig,
     ClassificationConfig,
     ImageClassificationConfig,
+    MaskedConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     PrefixConfig,
@@ -18,6 +19,7 @@ from configs.objective import (
 from serving.tasks.answering import Answering
 from serving.tasks.classification import Classification
 from serving.tasks.continuation import Continuation
+from serving.tasks.embedding import Embedding
 from serving.tasks.gaps import FillGaps
 from serving.tasks.image_classification import ImageClassification
 from serving.tasks.interface import Task
@@ -53,5 +55,5 @@ def task_of(trained: Trained) -> Task:  # noqa: C901 (one case for each)
             return FillGaps(trained)
         case Seq2SeqConfig() | TextToTextConfig():
             return Translation(trained)
-        case _:
-            return FillMask(trained)
+        case MaskedConfig():
+            return FillMask(trained) if trained.has_head else Embedding(trained)

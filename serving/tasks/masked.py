@@ -2,17 +2,15 @@
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from pipeline.tokenizers.ragged_rows import chosen_in_rows
 from serving.encoding import TextEncoder
 from serving.masks import answer_pieces, tokenize_with_masks
 from serving.tasks.attention import LONGEST, attention_endpoint
+from serving.tasks.embedding import SEQUENCE, Embedder, tokenized
 from serving.tasks.interface import TEXT, Endpoint, ids_spec
 from serving.trained import Trained
-
-_SEQUENCE = ("token_ids", "padding_mask")
 
 
 class FillMask:
@@ -36,31 +34,32 @@ class FillMask:
         self.trained = trained
         self.tokenizer = trained.tokenizer
         self.model = trained.model
-        self.body = body_of(trained.model)
+        self.embedder = Embedder(trained)
         self.max_length = trained.config.model.max_sequence_length
         self.encoder = TextEncoder(self.tokenizer, self.max_length)
         export = trained.config.export
         self.top_k = min(export.top_k, self.tokenizer.vocabulary_size)
         self.pieces = answer_pieces(self.tokenizer)
         self.phone_masks = export.tflite_masks
-        self.normalize = export.normalize_embeddings
 
     def endpoints(self) -> dict[str, Endpoint]:
-        ids = [ids_spec(name) for name in (*_SEQUENCE, "masked_positions")]
+        ids = [ids_spec(name) for name in (*SEQUENCE, "masked_positions")]
         return {
             "serving_default": Endpoint(self.fill_masks, [TEXT]),
-            "embed": Endpoint(self.embed, [TEXT]),
+            "embed": Endpoint(self.embedder.embed, [TEXT]),
             "tokenize": Endpoint(self.tokenize, [TEXT]),
             "fill_mask": Endpoint(self.fill_mask, ids),
-            **attention_endpoint(self.trained, self.body, [TEXT], self._looked_at),
+            **attention_endpoint(
+                self.trained, self.embedder.body, [TEXT], self._looked_at
+            ),
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        sequence = [ids_spec(name, 1, None) for name in _SEQUENCE]
+        sequence = [ids_spec(name, 1, None) for name in SEQUENCE]
         masks = ids_spec("masked_positions", 1, self.phone_masks)
         return {
             "fill_mask": Endpoint(self.fill_mask, [*sequence, masks]),
-            "embed": Endpoint(self.embed_ids, sequence),
+            "embed": self.embedder.phone_endpoint(),
         }
 
     def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -115,35 +114,6 @@ class FillMask:
         }
         return {"logits": self.model(inputs, training=False)["logits"]}
 
-    def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """One vector for each text: the mean of its tokens' last vectors.
-
-        The pieces that frame a text (`[CLS]`, `[SEP]`) count as tokens, so that the
-        empty text has a vector, too.
-
-        Args:
-            text: string (B,), any bytes.
-
-        Returns:
-            `embedding`: float32 (B, D), of length 1 if `export.normalize_embeddings`
-            says so. `truncated`: bool (B,).
-        """
-        encoded = self.encoder.text(self.tokenizer.tokenize(text))
-        vectors = self.embed_ids(encoded.token_ids, encoded.padding_mask)
-        return {**vectors, "truncated": encoded.truncated}
-
-    def embed_ids(
-        self, token_ids: tf.Tensor, padding_mask: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """The same of ids (B, T): `embedding`, float32 (B, D)."""
-        inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-        vectors = self.body(inputs, training=False)["sequence_output"]  # (B, T, D)
-        weights = tf.expand_dims(tf.cast(padding_mask, tf.float32), axis=2)
-        total = tf.reduce_sum(tf.cast(vectors, tf.float32) * weights, axis=1)
-        if self.normalize:
-            return {"embedding": tf.math.l2_normalize(total, axis=1)}
-        return {"embedding": total / tf.reduce_sum(weights, axis=1)}
-
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The ids the model reads for a text: what a phone has to reproduce.
 
@@ -154,34 +124,13 @@ class FillMask:
             `token_ids`: int32 (B, T), padded with the id of `[PAD]`. `length`: int32
             (B,), the real ones of each row. `truncated`: bool (B,).
         """
-        encoded = self.encoder.text(self.tokenizer.tokenize(text))
-        return {
-            "token_ids": encoded.token_ids,
-            "length": encoded.lengths,
-            "truncated": encoded.truncated,
-        }
+        return tokenized(self.encoder, text)
 
     def _looked_at(self, text: tf.Tensor) -> Any:
         tokens = tokenize_with_masks(self.tokenizer, text)
         encoded = self.encoder.shorter(LONGEST).text(tokens)
-        inputs = {name: getattr(encoded, name) for name in _SEQUENCE}
+        inputs = {name: getattr(encoded, name) for name in SEQUENCE}
         return inputs, encoded.truncated
-
-
-def body_of(model: keras.Model) -> keras.Model:
-    """The part of a masked language model below its head, with the same weights.
-
-    Args:
-        model: As `build_model` makes it, not packed.
-
-    Returns:
-        The inputs are the model's without `masked_positions`; the output is
-        `sequence_output` (B, T, D).
-    """
-    sequence_output = model.get_layer("masked_tokens").input[0]
-    inputs = dict(model.input)
-    del inputs["masked_positions"]
-    return keras.Model(inputs, {"sequence_output": sequence_output}, name="encoder")
 
 
 def _positions(chosen: tf.Tensor) -> tf.RaggedTensor:

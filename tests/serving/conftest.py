@@ -40,7 +40,7 @@ from serving.export import export
 from serving.local import LocalClient
 from serving.masks import tokenize_with_masks
 from serving.server.models.warming import read_warm_up
-from serving.tasks.masked import body_of
+from serving.tasks.embedding import body_of
 from serving.trained import load_trained
 from tests.harness.stages import stage
 from tests.serving.native import PROGRAM, SOURCE, ask_natively, build, require_same

@@ -120,8 +120,8 @@ def test_a_body_alone_gets_a_new_head(checkpoint, command, tmp_path):
         "head_norm",
         "head_bias",
     }
-    assert not result["exportable"]
-    assert not (run_folder / "training").exists()
+    assert not load_trained(run_folder).has_head
+    assert result["exportable"]  # its vectors
     weights = initial(run_folder)
     table = case_of("bert").tensors()["embeddings.word_embeddings.weight"]
     np.testing.assert_array_equal(weights["token_embedding/embeddings"], table)
@@ -255,8 +255,15 @@ def test_what_to_type_next(
 
 
 def test_what_to_type_next_where_the_head_is_new(checkpoint, command, tmp_path):
-    run = tmp_path / "run"
+    run = tmp_path / "text"
     told = command("import", checkpoint("bert"), "--run", run)["summary"]
+    assert f"{run}` makes its vectors of texts ready, for `transbeam serve`" in told
+    run = tmp_path / "images"
+    folder = CASES["vit"].write(tmp_path / "vit")
+    result = command("import", folder, "--run", run)
+    assert not result["exportable"]
+    assert not (run / "training").exists()
+    told = result["summary"]
     assert "its head is new and has learned nothing: name your corpus in" in told
     assert told.endswith(f"`transbeam run {run}/run.yaml --run {run}`")
 
@@ -266,7 +273,7 @@ def test_what_to_type_next_where_nothing_can_be_exported():
     overrides = [f"{key}={value}" for key, value in grey_and_alpha.items()]
     config = parse_run(IMAGES, "f", overrides)
     run = Path("runs/x")
-    told = next_step(config, None, run / "run.yaml", run, is_whole=True)
+    told = next_step(config, None, run / "run.yaml", run)
     assert told.startswith(
         "name your corpus in data.source of runs/x/run.yaml, then `transbeam data "
         "runs/x/run.yaml` and `transbeam train runs/x/run.yaml`; this version of "

@@ -40,7 +40,7 @@ from tests.serving.phone.writers import PREFIX, T5, shared
 from tests.serving.untrained import TINY, learned, untrained_of
 
 HERE = Path(__file__).parent / "kotlin"
-ASKING = ("classify", "estimate", "fill", "tag", "read", "write")
+ASKING = ("classify", "estimate", "fill", "tag", "read", "write", "embed")
 ALONE = """
 import runpy, sys
 runpy.run_path("use.py")
@@ -81,6 +81,13 @@ def tagging():
     )
 
 
+def embedding():
+    """A body below a head that is new; its vectors are of the first tokens."""
+    config = tiny("masked", examples=())
+    export = replace(config.export, embedding_length=7, embedding_pooling="first")
+    return replace(config, export=export)
+
+
 def answering():
     config = tiny("masked")
     asked = f"{LONG}\twhat is a tuple of names"
@@ -112,6 +119,7 @@ CASES = {
     "regression": lambda: tiny("classifier_small", objective=RegressionConfig()),
     "pair_regression": lambda: segmented(PairRegressionConfig(), examples=PAIR),
     "masked": lambda: tiny("masked", examples=("the [MASK] of a [MASK] .",)),
+    "embed": embedding,
     "token_classification": tagging,
     "span_qa": answering,
     "image_classification": lambda: tiny("vit_base"),
@@ -165,6 +173,7 @@ def converted(name, folder):
     """Writes the files of a case: its model, and the folder of its tokenizer."""
     config, root = CASES[name](), folder.parent
     trained, run = untrained_of(config, root), root / f"{name}-run"
+    trained = replace(trained, has_head=name != "embed")
     tokenizer = learned(root, config.tokenizer)
     shutil.copytree(tokenizer, run / TOKENIZER)
     write_tflite(trained, run, folder)
@@ -228,13 +237,15 @@ def expected(trained, folder):
     if kind in ("regression", "pair_regression"):
         return [(float(task.estimate(*texts)["score"][0]), "")]
     if kind == "masked":
-        found = task.fill_masks(*texts)
-        scores, fills = (found[n].numpy()[0].ravel() for n in ("scores", "fills"))
         one, other = (
-            task.embed(text)["embedding"].numpy()[0]
+            task.embedder.embed(text)["embedding"].numpy()[0]
             for text in (*texts, tf.constant(["Another text."]))
         )
         cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        if not trained.has_head:
+            return [(cosine, "cosine")]
+        found = task.fill_masks(*texts)
+        scores, fills = (found[n].numpy()[0].ravel() for n in ("scores", "fills"))
         named = [fill.decode() for fill in fills]
         return [*zip(scores, named, strict=True), (cosine, "cosine")]
     if kind == "token_classification":

@@ -222,7 +222,7 @@ def test_embeddings_of_length_one(ask, trained):
     config = replace(trained.config, export=export)
     task = FillMask(replace(trained, config=config))
     texts = ["returns a tensor", "the quick brown fox", ""]
-    found = task.embed(tf.constant(texts))["embedding"].numpy()
+    found = task.embedder.embed(tf.constant(texts))["embedding"].numpy()
     means = ask("embed", texts)["embedding"]
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)

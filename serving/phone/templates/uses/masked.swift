@@ -27,7 +27,7 @@ $open
 
     /// A vector: near texts have near ones.
     func embed(_ text: String) throws -> [Float] {
-        let row = try tokenizer.frame(tokenizer.encode(text), length: $length)
+        let row = try tokenizer.frame(tokenizer.encode(text), length: $longest_vector)
         return try floats(ask("embed", row), "embedding")
     }
 

@@ -1,0 +1,35 @@
+"""Answers of models that give a text a vector."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+OUTPUTS = frozenset({"embedding", "truncated"})
+_SHOWN = 4
+
+
+def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The vector that a model gave a text.
+
+    Args:
+        answer: The outputs' rows for it.
+
+    Returns:
+        `embedding`, a list of numbers.
+    """
+    return {"embedding": [float(entry) for entry in answer["embedding"]]}
+
+
+def lines(prediction: Mapping[str, Any]) -> list[str]:
+    """Its first entries, for people.
+
+    Example:
+    >>> lines({"embedding": [0.6, -0.8, 0.0, 0.0, 0.0]})
+    ['  0.6 -0.8 0 0 … (5 entries, length 1)']
+    """
+    vector = prediction["embedding"]
+    shown = " ".join(f"{entry:.4g}" for entry in vector[:_SHOWN])
+    more = " …" if len(vector) > _SHOWN else ""
+    length = float(np.linalg.norm(vector))
+    return [f"  {shown}{more} ({len(vector)} entries, length {length:.4g})"]

@@ -1,0 +1,92 @@
+"""Reads all files of a checkpoint that have a say in the run that is made of it."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.console import Console
+from configs.evaluation import EvaluationConfig
+from configs.export import ExportConfig
+from configs.model import EncoderConfig
+from model.weights.checkpoint import Checkpoint
+from model.weights.reading import read_checkpoint
+from model.weights.sources import PICKLES
+from pipeline.tokenizers.artifact import TokenizerModel
+from trainer.import_generation import FILE as GENERATION
+from trainer.import_generation import read_generation
+from trainer.import_sentence_transformer import read_sentence_transformer
+from trainer.import_tokenizer import read_tokenizer_of, with_framing
+
+
+@dataclass(frozen=True)
+class ImportedFiles:
+    """What a checkpoint's files say.
+
+    Attributes:
+        checkpoint: Its weights, and what model they are of.
+        tokenizer: None if there is none.
+        evaluation: How it writes.
+        export: How it makes vectors of texts.
+        has_vectors: Whether those that we export would be its own.
+    """
+
+    checkpoint: Checkpoint
+    tokenizer: TokenizerModel | None
+    evaluation: EvaluationConfig
+    export: ExportConfig
+    has_vectors: bool
+
+
+def read_files(folder: Path, console: Console) -> ImportedFiles:
+    """Reads a checkpoint's folder.
+
+    Args:
+        folder: What `read_checkpoint` reads, or that of sentence-transformers.
+        console: Hears what is not taken over.
+
+    Raises:
+        UserError: A file cannot be read, or asks for what our models do not do.
+    """
+    sentence = read_sentence_transformer(folder)
+    checkpoint = read_checkpoint(sentence.body if sentence else folder)
+    is_encoder = isinstance(checkpoint.config, EncoderConfig)
+    if sentence and is_encoder:
+        for problem in sentence.problems:
+            console.warn(problem)
+    elif sentence:
+        console.warn(
+            f"{folder}: vectors of texts are made by encoders alone here; the model is "
+            f"imported as a {checkpoint.config.kind}"
+        )
+        sentence = None
+    body = Path(checkpoint.where)
+    tokenizer = read_tokenizer_of(body, checkpoint, console)
+    evaluation = EvaluationConfig()
+    if not is_encoder:
+        generation = read_generation(body, checkpoint.description.token_ids)
+        evaluation = generation.evaluation
+        if generation.left_out:
+            listed = ", ".join(f"{k}={v!r}" for k, v in generation.left_out.items())
+            console.warn(f"{body / GENERATION}: not taken over: {listed}")
+        if tokenizer is not None:
+            tokenizer = with_framing(
+                tokenizer, body, checkpoint.family, generation.ends, console
+            )
+    return ImportedFiles(
+        checkpoint,
+        tokenizer,
+        evaluation,
+        sentence.export if sentence else ExportConfig(),
+        has_vectors=not (sentence and sentence.changes_vectors),
+    )
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """The sha256 of a checkpoint's files and of those one folder below; no pickles."""
+    sums = {}
+    for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
+        if path.is_file() and path.suffix not in PICKLES:
+            with path.open("rb") as stream:
+                name = path.relative_to(folder).as_posix()
+                sums[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return sums

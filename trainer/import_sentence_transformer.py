@@ -1,0 +1,145 @@
+"""How a sentence-transformers folder says that vectors of texts are made.
+
+modules.json                  the steps in their order, each with its folder
+sentence_bert_config.json     how many tokens of a text are read
+1_Pooling/config.json         how the vectors of tokens become one
+config_sentence_transformers.json   texts that are put before others
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from configs.errors import ArtifactError
+from configs.export import ExportConfig
+from model.weights.settings import Settings
+
+MODULES = "modules.json"
+
+_Pooling = Literal["mean", "first", "max"]
+_POOLINGS: dict[str, _Pooling] = {
+    "pooling_mode_cls_token": "first",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+}
+# Of newer versions, which name one mode instead of setting flags.
+_NAMED: dict[str, _Pooling] = {"cls": "first", "mean": "mean", "max": "max"}
+
+
+@dataclass
+class SentenceTransformer:
+    """What such a folder says.
+
+    Attributes:
+        body: The folder of the Transformer itself.
+        export: How its vectors are made.
+        problems: What is not taken over, each as a sentence; with any that changes the
+            vectors they are others.
+        changes_vectors: Whether one of them does.
+    """
+
+    body: Path
+    export: ExportConfig = field(default_factory=ExportConfig)
+    problems: list[str] = field(default_factory=list)
+    changes_vectors: bool = False
+
+
+def read_sentence_transformer(folder: Path) -> SentenceTransformer | None:
+    """Reads the files beside a checkpoint; None if it is not of this kind.
+
+    Raises:
+        ArtifactError: A file is damaged.
+    """
+    file = folder / MODULES
+    if not file.is_file():
+        return None
+    found = SentenceTransformer(folder)
+    pooling: _Pooling = "mean"
+    normalize = False
+    for name, path in _modules(file):
+        match name:
+            case "Transformer":
+                found.body = folder / path
+            case "Pooling":
+                pooling = _read_pooling(folder / path, found)
+            case "Normalize":
+                normalize = True
+            case _:
+                found.changes_vectors = True
+                found.problems.append(
+                    f"{file}: the module {name} is not taken over: vectors are those "
+                    "that it is given"
+                )
+    found.export = ExportConfig(
+        embedding_pooling=pooling,
+        embedding_length=_read_length(found),
+        normalize_embeddings=normalize,
+    )
+    _read_prompts(folder, found)
+    return found
+
+
+def _modules(file: Path) -> list[tuple[str, str]]:
+    """Class and folder of each module."""
+    try:
+        modules = json.loads(file.read_bytes())
+        if not isinstance(modules, list):
+            raise TypeError("not a list")
+        named = [(str(one["type"]), str(one["path"])) for one in modules]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(
+            f"{file}: is no list of modules with type and path ({error!r}). Fetch it "
+            "again"
+        ) from error
+    for _, path in named:
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise ArtifactError(f"{file}: names a folder outside of its own: {path}")
+    return [(kind.rpartition(".")[2], path) for kind, path in named]
+
+
+def _read_pooling(folder: Path, found: SentenceTransformer) -> _Pooling:
+    told = Settings.of_file(folder / "config.json")
+    flags = {
+        key: value
+        for key, value in told.values.items()
+        if key.startswith("pooling_mode_") and value is True
+    }
+    named: Any = told.values.get("pooling_mode")
+    modes = [named] if isinstance(named, str) else list(flags)
+    known: dict[str, _Pooling] = {**_POOLINGS, **_NAMED}
+    if len(modes) == 1 and modes[0] in known:
+        return known[modes[0]]
+    found.changes_vectors = True
+    found.problems.append(
+        f"{told.where}: {' with '.join(map(str, modes)) or 'no pooling_mode'} is not "
+        f"taken over; known here, one alone: {', '.join(_POOLINGS)}"
+    )
+    return "mean"
+
+
+def _read_length(found: SentenceTransformer) -> int | None:
+    file = found.body / "sentence_bert_config.json"
+    if not file.is_file():
+        return None
+    told = Settings.of_file(file)
+    if told.flag("do_lower_case", False):
+        found.problems.append(
+            f"{file}: do_lower_case is not taken over: texts are folded as the "
+            "tokenizer says"
+        )
+    if "max_seq_length" not in told:
+        return None
+    return told.integer("max_seq_length", minimum=3)
+
+
+def _read_prompts(folder: Path, found: SentenceTransformer) -> None:
+    file = folder / "config_sentence_transformers.json"
+    if not file.is_file():
+        return
+    prompts = Settings.of_file(file).section("prompts").values
+    if any(prompts.values()):
+        listed = ", ".join(f"{name}={text!r}" for name, text in prompts.items())
+        found.problems.append(
+            f"{file}: prompts are not put before texts; send them along: {listed}"
+        )
