@@ -54,7 +54,11 @@ class ByteBPEConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class UnigramConfig:
-    """SentencePiece's unigram model as in T5, learned from the training split."""
+    """SentencePiece's unigram model as in T5, learned from the training split.
+
+    It is for running text. For code, whose indentation and line ends count, take
+    byte_bpe: it brings every text back exactly, with pieces for several spaces.
+    """
 
     kind: Literal["unigram"] = "unigram"
     vocabulary_size: int = option(_SIZE_DOC, default=8192, minimum=16)
@@ -69,6 +73,14 @@ class UnigramConfig:
             "a space, `cf` folds upper case away.",
             default="nmt_nfkc",
         )
+    )
+    remove_extra_whitespaces: bool | None = option(
+        "Make one space of several, and take those at the ends of a text away. Left "
+        "out: true, as SentencePiece does. With false each is a piece of its own; line "
+        "ends and tabs stay too where `normalization` does not begin with nmt, as bytes "
+        "with `byte_fallback`, else unknown. For code take byte_bpe, which loses "
+        "nothing and has pieces for several spaces.",
+        default=None,
     )
     character_coverage: float = option(
         "Share of the corpus's characters that get a piece; the rarest go without.",

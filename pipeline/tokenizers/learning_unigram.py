@@ -63,6 +63,9 @@ def learn_unigram(
             "what data.cleaning has filtered"
         )
     size = config.vocabulary_size - config.num_sentinels
+    # Written into the model if it is given, and there are models without.
+    keeps = config.remove_extra_whitespaces is False
+    spaces = {"remove_extra_whitespaces": False} if keeps else {}
     written = io.BytesIO()
     try:
         SentencePieceTrainer.train(
@@ -77,6 +80,7 @@ def learn_unigram(
             num_threads=_THREADS,
             minloglevel=3,
             **_SPECIALS[config.specials],
+            **spaces,
         )
     except RuntimeError as error:
         raise _explained(str(error), config, len(word_counts)) from error

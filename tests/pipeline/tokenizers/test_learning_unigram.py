@@ -112,6 +112,23 @@ def test_byte_fallback_leaves_nothing_unknown():
     assert [model.pieces[i] for i in ids] == ["▁", "<0xCE>", "<0xA9>"]
 
 
+@pytest.mark.parametrize("kept", [None, True])
+def test_of_several_spaces_one_is_left(kept):
+    model = learn_unigram({"ab": 5, "b": 2}, config(6, remove_extra_whitespaces=kept))
+    assert model.processor.normalize("  ab   b ") == "▁ab▁b"
+    # What was learned before there was the key is learned again.
+    assert model.proto == learn_unigram({"ab": 5, "b": 2}, config(6)).proto
+
+
+def test_every_space_is_kept_where_that_is_asked_for():
+    options = {"byte_fallback": True, "normalization": "identity"}
+    wanted = config(270, remove_extra_whitespaces=False, **options)
+    tokenizer = learn_unigram({"def": 5, "return": 9, "x": 9, "y,": 3}, wanted).build()
+    text = "    return x,\t  y \n\n  x"
+    ids = tokenizer.tokenize([text])
+    assert tokenizer.detokenize(ids).numpy().tolist() == [text.encode()]
+
+
 def test_rare_characters_go_without_a_piece():
     counts = invented_counts() | {"Ω": 1}
     assert "Ω" in learn_unigram(counts, config(100)).pieces
