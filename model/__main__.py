@@ -134,7 +134,7 @@ def _matmul_choice() -> "MatmulChoice":
 
 
 def _differences(config: RunConfig, run_folder: Path) -> list[str] | None:
-    """How a run was made by other keys; None if there is no run."""
+    """Lines on the keys that a run was made by otherwise; None if there is no run."""
     if not run_folder.is_dir():
         return None
     try:

@@ -1,4 +1,4 @@
-"""How often each class or tag occurs, and those that never do."""
+"""Counts of each class or tag, and those that never occur."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _MOST = 10
 def label_counts(
     config: RunConfig, statistics: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, int]]:
-    """How often each label of the objective is asked for in the records of each split.
+    """Counts how often each label is asked for in the records of each split.
 
     Args:
         config: The run.

@@ -196,6 +196,6 @@ def describe(result: dict[str, Any]) -> str:
 
 
 def _named_if(quarantined: int, result: dict[str, Any]) -> str:
-    """Where to look at what is in quarantine, if there is anything."""
+    """The folder of the quarantine, if there is anything in it."""
     folder = Path(result["manifest"]).parent / QUARANTINE
     return f", see {folder}" if quarantined else ""

@@ -24,7 +24,7 @@ _GAP = "  "
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to print.
+    """Options of `transbeam tokenize`.
 
     Attributes:
         decode: Whether the lines are ids, to be made text.
@@ -47,7 +47,7 @@ def tokenize(artifact: Path, files: Sequence[Path], request: Request) -> None:
     Args:
         artifact: What `import_tokenizer` reads.
         files: Where the lines are; stdin if there are none.
-        request: What to print.
+        request: The options.
 
     Raises:
         UserError: The artifact or a file cannot be used, or an id is not right.

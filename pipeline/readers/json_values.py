@@ -45,7 +45,7 @@ class Value(NamedTuple):
 
 
 def has_values(file: SourceFile, encoding: str) -> bool:
-    """Whether a file begins as an array of objects, or as an object of several lines.
+    """Tells if a file begins as an array of objects, or as an object of several lines.
 
     One that cannot be opened or decoded does not; whoever reads it will say so.
     """

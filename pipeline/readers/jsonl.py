@@ -18,7 +18,7 @@ from pipeline.spans import SourceFile, Span
 
 
 def is_splittable(file: SourceFile, source: JsonlSource) -> bool:
-    """Whether an object is a line, so that the file may be cut anywhere."""
+    """Tells if an object is a line, so that the file may be cut anywhere."""
     return not has_values(file, source.encoding)
 
 
