@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sentencepiece import SentencePieceTrainer
 
@@ -65,7 +66,7 @@ def learn_unigram(
     size = config.vocabulary_size - config.num_sentinels
     # Written into the model if it is given, and there are models without.
     keeps = config.remove_extra_whitespaces is False
-    spaces = {"remove_extra_whitespaces": False} if keeps else {}
+    spaces: dict[str, Any] = {"remove_extra_whitespaces": False} if keeps else {}
     written = io.BytesIO()
     try:
         SentencePieceTrainer.train(
