@@ -152,6 +152,42 @@ class Stage:
             write_json(self._unfinished_file, self._new_record(inputs))
         return moved_to
 
+    def take_up(self, inputs: Mapping[str, Any]) -> bool:
+        """Takes what was moved aside and was made from these inputs, if there is such.
+
+        What is there instead is moved aside.
+
+        Returns:
+            Whether there was one.
+        """
+        record = self._record()
+        if record is not None and _is_made_from(record, inputs):
+            return False
+        for folder in sorted(self._shelf.glob(f"{self.name}-*")):
+            other = Stage(folder.parent, folder.name, self.command)
+            try:
+                found = other._record()
+            except ArtifactError:
+                continue  # damaged, and nobody's business now
+            if found is None or not _is_made_from(found, inputs):
+                continue
+            if other._begun_by_another_version(found):
+                continue
+            if self.path.exists():
+                self._move_aside(record["fingerprint"] if record else "unknown")
+            with writing(self.path):
+                folder.rename(self.path)
+                with suppress(OSError):  # others are on the shelf
+                    self._shelf.rmdir()
+            return True
+        return False
+
+    def reopen(self, inputs: Mapping[str, Any]) -> None:
+        """Makes a finished stage one that is to be gone on with, from other inputs."""
+        write_json(self._unfinished_file, self._new_record(inputs))
+        with writing(self._finished_file):
+            self._finished_file.unlink()
+
     def take_back(self, moved_to: Path | None) -> None:
         """Undoes a `begin` of which nothing came.
 
@@ -245,8 +281,12 @@ class Stage:
             raise ArtifactError(f"{file}: altered since it was written. {remedy}")
         return whole
 
+    @property
+    def _shelf(self) -> Path:
+        return self.run_folder / "superseded"
+
     def _move_aside(self, label: str) -> Path:
-        shelf = self.run_folder / "superseded"
+        shelf = self._shelf
         with writing(shelf):
             shelf.mkdir(exist_ok=True)
             target, number = shelf / f"{self.name}-{label}", 1

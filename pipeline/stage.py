@@ -74,6 +74,8 @@ def data(invocation: Invocation) -> dict[str, Any]:
         inputs["tokenizer_files"], special = found
         check_special(special, config)
     stage = data_stage(invocation.run_folder)
+    if stage.take_up(inputs):
+        console.say(f"taken up again from {invocation.run_folder / 'superseded'}")
     if result := stage.result_if_done(inputs):
         console.result(
             f"skipped: the same corpus ({len(files)} files) and the same data, "

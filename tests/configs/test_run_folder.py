@@ -89,6 +89,43 @@ def test_stage_of_other_inputs_is_moved_aside_whole(stage, is_finished):
     assert os.listdir(stage.path) == ["unfinished.json"]
 
 
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_what_was_moved_aside_is_taken_up_again(stage, is_finished):
+    stage.begin(OLD)
+    (stage.path / "records").write_text("old")
+    if is_finished:
+        stage.finish(OLD, {"records": 3})
+    assert not stage.take_up(OLD)
+    finish(stage, NEW, "new")
+    assert stage.take_up(OLD)
+    assert (stage.path / "records").read_text() == "old"
+    assert (stage.result_if_done(OLD) is not None) == is_finished
+    assert stage.differences(OLD) == []
+    assert stage.begin(OLD) is None
+    # The other is on the shelf in its place, and comes back as well.
+    assert len(os.listdir(stage.run_folder / "superseded")) == 1
+    assert stage.take_up(NEW)
+    assert (stage.path / "records").read_text() == "new"
+    assert not stage.take_up({**OLD, "seed": 1})
+
+
+def test_what_is_damaged_on_the_shelf_is_passed_over(stage):
+    finish(stage)
+    finish(stage, NEW)
+    (shelved,) = (stage.run_folder / "superseded").iterdir()
+    (shelved / "stage.json").write_text("{")
+    assert not stage.take_up(OLD)
+    assert stage.result_if_done(NEW) is not None
+
+
+def test_a_finished_stage_is_reopened_to_go_on(stage):
+    finish(stage)
+    stage.reopen(NEW)
+    assert stage.result_if_done(OLD) is None
+    assert (stage.differences(NEW), stage.begin(NEW)) == ([], None)
+    assert (stage.path / "records").exists()
+
+
 def test_what_was_moved_aside_is_never_overwritten(stage):
     moved = []
     for content in ("first", "second", "third"):
