@@ -22,15 +22,23 @@ from configs.console import Console
 from configs.local_paths import local_path
 from configs.quiet import quiet_import
 from configs.run_folder import lock
+from trainer.distribution.meeting import met
 from trainer.distribution.place import find_place
+from trainer.distribution.rendezvous import SECONDS
 
 
-def train(invocation: Invocation) -> dict[str, Any]:
-    """Trains and evaluates the model of a run; see `trainer.run.train`."""
-    quiet_import("tensorflow", "keras")
-    from trainer import run
+def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
+    """Trains and evaluates the model of a run; see `trainer.run.train`.
 
-    return run.train(invocation)
+    Args:
+        invocation: The command.
+        seconds: How long several workers wait for each other.
+    """
+    with met(invocation.config, invocation.console.warn, seconds) as rendezvous:
+        quiet_import("tensorflow", "keras")
+        from trainer import run
+
+        return run.train(invocation, rendezvous)
 
 
 def evaluate(
@@ -115,9 +123,12 @@ def _main(argv: Sequence[str]) -> int:
     invocation = read_invocation(arguments, with_model=True)
     if arguments.function is train and not find_place(os.environ).is_chief:
         # One worker of several holds the folder, and tells of the training.
-        train(replace(invocation, console=Console(quiet=True)))
+        alike = replace(invocation, console=Console(quiet=True))
+        train(alike, seconds=arguments.worker_timeout)
         return 0
     options = {}
+    if arguments.function is train:
+        options = {"seconds": arguments.worker_timeout}
     if arguments.function is evaluate:
         options = {"on_test": arguments.test, "model": arguments.model}
     with lock(invocation.run_folder):
@@ -143,12 +154,19 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(function=function)
         return command
 
-    add(
+    training = add(
         "train",
         train,
         "fit the model to the records",
         "Trains the model of CONFIG on the records that `transbeam data` made, and "
         "evaluates it. Ctrl-C saves a checkpoint; the same command goes on from it.",
+    )
+    training.add_argument(
+        "--worker-timeout",
+        metavar="SECONDS",
+        type=at_least_one,
+        default=SECONDS,
+        help=f"how long several workers wait for each other; {SECONDS} if left out",
     )
     evaluating = add(
         "evaluate",

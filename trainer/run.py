@@ -1,7 +1,7 @@
 """A training run, step by step."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from configs.command import Invocation
 from configs.distribution import ModelParallelConfig
 from configs.errors import ArtifactError
 from configs.memory import peak_memory
-from configs.run_folder import save_config
+from configs.run_folder import Stage, fingerprint, save_config
 from pipeline.held_out import read_held_out
 from pipeline.manifest import read_manifest
 from pipeline.stage import finished_data
@@ -26,6 +26,8 @@ from trainer.checkpoint import (
     restore_checkpoint,
 )
 from trainer.distribution.joining import joined
+from trainer.distribution.meeting import met
+from trainer.distribution.rendezvous import Rendezvous
 from trainer.distribution.workers import Workers
 from trainer.evaluate import (
     Means,
@@ -63,8 +65,15 @@ from trainer.utilization import least_step_seconds
 from trainer.weights import numbers_of, save_weights
 
 
-def train(invocation: Invocation) -> dict[str, Any]:
+def train(
+    invocation: Invocation, rendezvous: Rendezvous | None = None
+) -> dict[str, Any]:
     """Trains and evaluates the model of a run, or finds it trained.
+
+    Args:
+        invocation: The command.
+        rendezvous: Of all workers, from `trainer.distribution.meeting.met`; left out,
+            they meet here.
 
     Returns:
         The stage's result: steps, seconds, and the evaluation.
@@ -74,11 +83,15 @@ def train(invocation: Invocation) -> dict[str, Any]:
             this is one of several workers, and another is gone or was started
             differently.
     """
-    with joined(invocation.config.training) as workers:
-        return _train_stage(invocation, workers)
+    with ExitStack() as stack:
+        if rendezvous is None:
+            say = invocation.console.warn
+            rendezvous = stack.enter_context(met(invocation.config, say))
+        return _train_stage(invocation, rendezvous)
 
 
-def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
+def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, Any]:
+    """Finds out what there is to do, and does it with the other workers."""
     config, console = invocation.config, invocation.console
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
@@ -87,9 +100,9 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
         console.warn(
             f"{path}: is not there, so nothing tells whether {stage.path} began with it"
         )
-    result = stage.result_if_done(inputs)
-    workers.agree(int(result is not None), f"whether {stage.path} is finished")
-    if result:
+    # Before anything is moved aside for what not all of them are asked to train.
+    rendezvous.assert_equal({**inputs, "training in the run folder": _found(stage)})
+    if result := stage.result_if_done(inputs):
         if result.get("imported"):
             raise ArtifactError(
                 f"{stage.path}: holds weights as they were imported, and there are no "
@@ -105,13 +118,36 @@ def _train_stage(invocation: Invocation, workers: Workers) -> dict[str, Any]:
         manifest = read_manifest(invocation.run_folder / "data")
         check_origin(config, invocation.run_folder, manifest)
         data_sets(config, manifest)
+    with joined(config.training, rendezvous) as workers:
+        return _begin_and_train(invocation, stage, inputs, workers)
+
+
+def _found(stage: Stage) -> str:
+    """What of a training is there, in a few words."""
+    if not stage.is_begun:
+        return "none"
+    told = "finished" if (stage.path / "stage.json").exists() else "unfinished"
+    checkpoints = list_checkpoints(stage.path / "checkpoints")
+    last = checkpoints[-1].name if checkpoints else "no checkpoint"
+    return f"{fingerprint(stage.inputs())} ({told}, {last})"
+
+
+def _begin_and_train(
+    invocation: Invocation,
+    stage: Stage,
+    inputs: Mapping[str, Any],
+    workers: Workers,
+) -> dict[str, Any]:
+    config, console = invocation.config, invocation.console
     other, moved = [], None
     if workers.is_chief:
         other, moved = stage.differences(inputs), stage.begin(inputs)
-    workers.follow_chief(stage, inputs, config.training)
     advice = memory_advice(config, stage.path / "checkpoints", workers.replicas)
     with peak_memory() as peak, advice:
         try:
+            workers.wait()  # until the chief has begun
+            told = f"whether they see that {stage.path} is begun (1) or not (0)"
+            workers.agree(int(stage.is_begun), told)
             training = prepare(invocation, stage.path, workers)
         except BaseException:
             stage.take_back(moved)

@@ -23,6 +23,7 @@ from tests.e2e.cases import finished
 from tests.e2e.test_training import wait_for
 from trainer.log import read_metrics
 from trainer.run import train
+from trainer.stage import training_stage
 
 KEYS = """
 model:
@@ -75,11 +76,11 @@ class Job:
         (folder / "data").symlink_to(records.run_folder / "data")
 
     def start(self, workers: int, *more: Sequence[str]) -> list[subprocess.Popen]:
-        """Processes; worker i also gets the arguments `more[i]`."""
+        """Processes; worker i also gets the arguments `more[i]`, if there are any."""
         ports = free_ports(workers)
         return [
             subprocess.Popen(
-                [*self.command, *(more[number] if more else ())],
+                [*self.command, *(more[number] if number < len(more) else ())],
                 env={**os.environ, **self.environment(number, ports)},
                 stderr=subprocess.PIPE,
                 text=True,
@@ -269,13 +270,31 @@ def test_all_multiply_bfloat16_as_the_chief_does(records, tmp_path) -> None:
     assert differing != state("wide", "float32", "float32")
 
 
-@pytest.mark.thorough(instead="test_what_differs_between_workers_is_told")
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_workers_that_were_started_differently(records, backend, tmp_path) -> None:
+    """All say what differs; the training that is there stays where it is."""
     job = Job(records, backend, tmp_path / "job")
-    (_, first), (code, told) = ends(job.start(2, (), ("--set", "training.steps=13")))
-    assert code == 2
-    assert "training.steps: 12 there, 13 here" in told
-    assert "another worker is gone" in first
+    begun = {"training.batch_size": 8}
+    training_stage(job.invocation.run_folder).begin(begun)
+    slip = ("--set", "training.batch_size=16", "--set", "training.log_every=3")
+    for code, told in ends(job.start(2, slip)):
+        assert code == 2
+        assert "training.batch_size: 16 at worker 0, 8 at worker 1" in told
+        assert "training.log_every: 3 at worker 0, 1 at worker 1" in told
+    assert training_stage(job.invocation.run_folder).inputs() == begun
+    assert not (job.invocation.run_folder / "superseded").exists()
+
+
+def test_records_of_which_one_worker_has_others(records, tmp_path) -> None:
+    """Both know what the other was told, before TensorFlow is started."""
+    job, other = (Job(records, "tensorflow", tmp_path / name) for name in "ab")
+    (other.invocation.run_folder / "data").unlink()
+    more = ("--run", str(other.invocation.run_folder))
+    chief, second = ends(job.start(2, (), more))
+    assert (chief[0], second[0]) == (2, 2)
+    assert f"error: {tmp_path / 'b/data'}: there is no such folder" in second[1]
+    assert f"worker 1 has ended: {tmp_path / 'b/data'}: there is no such" in chief[1]
+    assert not job.training.exists()
 
 
 @pytest.mark.thorough(instead="test_a_batch_that_cannot_be_shared")

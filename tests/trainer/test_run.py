@@ -14,6 +14,8 @@ import tensorflow as tf
 from configs.errors import ArtifactError, ConfigError, UserError
 from model.layers.block import TransformerBlock
 from tests.trainer.conftest import eagerly
+from trainer.distribution.place import Place
+from trainer.distribution.rendezvous import Rendezvous
 from trainer.evaluate import NotFiniteError
 from trainer.evaluation.run import evaluate_run
 from trainer.log import TrainingLog, read_metrics
@@ -160,6 +162,23 @@ def test_a_training_that_cannot_be_moves_no_other_aside(trained, key, told) -> N
     with pytest.raises(UserError, match=told):
         train(trained(key))
     assert not (trained().run_folder / "superseded").exists()
+    assert train(trained()) == {**result_of(trained()), "skipped": True}
+
+
+class OtherRecords(Rendezvous):
+    """Rendezvous with a worker that has other records."""
+
+    def exchange(self, facts):
+        return [facts, {**facts, "records": "other"}]
+
+
+def test_workers_that_do_not_agree_move_no_training_aside(trained) -> None:
+    asked = trained("training.steps=7")
+    with pytest.raises(
+        ArtifactError, match=r"records: \w+ at worker 0, other at worker"
+    ):
+        train(asked, OtherRecords(Place()))
+    assert not (asked.run_folder / "superseded").exists()
     assert train(trained()) == {**result_of(trained()), "skipped": True}
 
 

@@ -8,49 +8,73 @@ from contextlib import contextmanager
 
 import keras
 
-from configs.errors import UserError
+from configs.errors import ConfigError, UserError
 from configs.training import TrainingConfig
-from trainer.distribution.place import COORDINATOR, find_place
+from trainer.distribution.place import Place
+from trainer.distribution.rendezvous import LostWorkerError, Rendezvous
 from trainer.distribution.workers import Workers
 
 _SECONDS_FOR_OTHERS = 2.0
-
-
-class LostWorkerError(UserError):
-    """Another worker is gone, and without its rows there is no batch."""
+_PORT_TAKEN = ("Could not start gRPC server", "Failed to start RPC server")
 
 
 @contextmanager
-def joined(config: TrainingConfig) -> Generator[Workers, None, None]:
+def joined(
+    config: TrainingConfig, rendezvous: Rendezvous
+) -> Generator[Workers, None, None]:
     """Inside, this process is one of the workers of a training.
 
+    Args:
+        config: The `training` section.
+        rendezvous: Of all workers, and with a single one of nobody; it ends here.
+
     Raises:
-        ConfigError: The environment does not say which, or the backend cannot do what
-            `training.distribution` asks for, or batches cannot be shared.
+        ConfigError: The backend cannot do what `training.distribution` asks for, or
+            batches cannot be shared.
         LostWorkerError: Another one is gone.
     """
-    workers = _connect(config)
-    if workers.place.count == 1:
+    place = rendezvous.place
+    # What can be known before the backend is there.
+    Workers(place, place.count).check_batch(config)
+    if place.count == 1:
+        workers = _connect(place, config)
         workers.check_batch(config)
         yield workers
         return
+    workers = None
     try:
+        workers = rendezvous.run(lambda: _connect(place, config))
+        rendezvous.close()
         workers.check_batch(config)
         yield workers
         workers.wait()
     except BaseException as error:
-        lost = workers.is_loss(error)
-        # The backends would wait at the exit for those who cannot come.
-        code = 2 if lost or isinstance(error, UserError) else 1
+        known = _as_user_error(error, place, workers)
+        code = 2 if isinstance(known, UserError) else 1
         code = 130 if isinstance(error, KeyboardInterrupt) else code
-        atexit.register(_leave, code, workers.is_chief)
-        if lost:
-            raise LostWorkerError(
-                f"worker {workers.place.number}: another worker is gone, and training "
-                "needs all of them. Its own messages say why. Start all workers again: "
-                f"they go on from the last checkpoint. ({_first_line(error)})"
-            ) from error
-        raise
+        # The backends would wait at the exit for those who cannot come.
+        atexit.register(_leave, code, place.is_chief)
+        if known is error:
+            raise
+        raise known from error
+
+
+def _as_user_error(
+    error: BaseException, place: Place, workers: Workers | None
+) -> BaseException:
+    """What an error of the backend means to the user, or the error itself."""
+    if workers is not None and workers.is_loss(error):
+        return LostWorkerError(
+            f"worker {place.number}: another worker is gone, and training needs all of "
+            "them. Its own messages say why. Start all workers again: they go on from "
+            f"the last checkpoint. ({_first_line(error)})"
+        )
+    if any(sign in str(error) for sign in _PORT_TAKEN):
+        return ConfigError(
+            f"{place.listens_at}: another process has taken the port just now. End it, "
+            "or give this worker another port, in the environment of all of them"
+        )
+    return error
 
 
 def _leave(code: int, is_chief: bool) -> None:
@@ -60,14 +84,11 @@ def _leave(code: int, is_chief: bool) -> None:
     os._exit(code)
 
 
-def _connect(config: TrainingConfig) -> Workers:
-    place = find_place(os.environ)
-    # What can be known before the others are found.
-    Workers(place, place.count).check_batch(config)
+def _connect(place: Place, config: TrainingConfig) -> Workers:
     if keras.backend.backend() == "jax":
         from trainer.distribution import on_jax
 
-        address = os.environ.get(COORDINATOR, "")
+        address = place.addresses[0] if place.count > 1 else ""
         return on_jax.connect(place, config.distribution, address)
     from trainer.distribution import on_tensorflow
 

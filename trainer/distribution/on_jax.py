@@ -17,6 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from configs.distribution import Distribution, ModelParallelConfig
 from configs.errors import ConfigError
+from configs.held_back import output_held_back
 from trainer.distribution.place import Place
 from trainer.distribution.workers import Workers
 
@@ -55,7 +56,10 @@ def connect(place: Place, config: Distribution, address: str) -> Workers:
     _check_devices(place, spread)
     if jax.device_count() == 1:
         return Workers()
-    return MeshWorkers(place, model_devices=spread)
+    workers = MeshWorkers(place, model_devices=spread)
+    with output_held_back():  # Gloo tells of its first connection on stdout
+        workers.wait()
+    return workers
 
 
 def _check_devices(place: Place, spread: int) -> None:

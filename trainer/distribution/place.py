@@ -4,13 +4,13 @@ Imports nothing heavy: who may write is known before anything else.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from configs.errors import ConfigError
+from trainer.distribution.connection import parse_address
 
-COORDINATOR = "JAX_COORDINATOR_ADDRESS"
-_JAX = (COORDINATOR, "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+_JAX = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,16 @@ class Place:
     Attributes:
         number: From 0, which is the chief's.
         count: How many there are.
+        addresses: HOST:PORT at which each can be found; "" of those that cannot: on
+            JAX all but the chief.
+        listens_at: HOST:PORT whose port the backend will take for this worker; "" for
+            none.
     """
 
     number: int = 0
     count: int = 1
+    addresses: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    listens_at: str = field(default="", compare=False, repr=False)
 
     @property
     def is_chief(self) -> bool:
@@ -37,7 +43,7 @@ def find_place(environment: Mapping[str, str]) -> Place:
     Args:
         environment: Of its variables these: `KERAS_BACKEND`; for TensorFlow
             `TF_CONFIG`; for JAX `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and
-            `JAX_PROCESS_ID`.
+            `JAX_PROCESS_ID`, and `JAX_COORDINATOR_BIND_ADDRESS` if it is there.
 
     Raises:
         ConfigError: They cannot be read, or make no sense.
@@ -50,7 +56,7 @@ def find_place(environment: Mapping[str, str]) -> Place:
     >>> find_place({})
     Place(number=0, count=1)
     """
-    if environment.get("KERAS_BACKEND") == "jax":
+    if _is_on_jax(environment):
         return _by_jax(environment)
     return _by_tf_config(environment.get("TF_CONFIG", ""))
 
@@ -70,7 +76,8 @@ def _by_tf_config(text: str) -> Place:
         if len(tasks) < 2:
             return Place()
         task = config["task"]
-        return Place(tasks.index((task["type"], int(task["index"]))), len(tasks))
+        number = tasks.index((task["type"], int(task["index"])))
+        addresses = tuple(str(cluster[kind][index]) for kind, index in tasks)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ConfigError(
             f"TF_CONFIG={text}: does not say which worker this is. Expected "
@@ -78,6 +85,8 @@ def _by_tf_config(text: str) -> Place:
             '"index": NUMBER}} with a number below that of the workers; or no such '
             "variable, for a single one"
         ) from None
+    _check_addresses("TF_CONFIG", addresses)
+    return Place(number, len(tasks), addresses, addresses[number])
 
 
 def _by_jax(environment: Mapping[str, str]) -> Place:
@@ -96,4 +105,30 @@ def _by_jax(environment: Mapping[str, str]) -> Place:
             "worker 0, how many there are, and which one this is, from 0; or none of "
             "the three, for a single one"
         )
-    return Place(number, count)
+    if count == 1:
+        return Place()
+    bound = environment.get("JAX_COORDINATOR_BIND_ADDRESS") or address
+    _check_addresses("JAX's variables", (address,))
+    _check_addresses("JAX's variables", (bound,))
+    addresses = (address, *[""] * (count - 1))
+    return Place(number, count, addresses, "" if number else bound)
+
+
+def _check_addresses(source: str, addresses: Sequence[str]) -> None:
+    for number, address in enumerate(addresses):
+        try:
+            parse_address(address)
+        except ValueError:
+            raise ConfigError(
+                f"{source}: worker {number} is said to be at {address!r}. Expected "
+                "HOST:PORT, as in 10.0.0.4:2222"
+            ) from None
+        if address in addresses[:number]:
+            raise ConfigError(
+                f"{source}: worker {addresses.index(address)} and worker {number} are "
+                f"both said to be at {address}. Give each an address of its own"
+            )
+
+
+def _is_on_jax(environment: Mapping[str, str]) -> bool:
+    return environment.get("KERAS_BACKEND") == "jax"

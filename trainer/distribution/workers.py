@@ -9,7 +9,6 @@ Who they are is said by the environment (docs/distributed.md). Without a word th
 the training is on one worker, and on all accelerators that this one has.
 """
 
-import zlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,9 +17,7 @@ from typing import Any
 import keras
 
 from configs.errors import ArtifactError, ConfigError
-from configs.run_folder import Stage
 from configs.training import TrainingConfig
-from configs.version import VERSION
 from trainer.distribution.place import Place
 
 # So many steps later the answers are there, and reading them waits for no device.
@@ -95,32 +92,6 @@ class Workers:
     def from_chief(self, fact: int) -> int:
         """Waits for all workers; the chief's number, below 2^31, at each of them."""
         return self.gather(fact)[0]
-
-    def follow_chief(
-        self, stage: Stage, inputs: Mapping[str, Any], config: TrainingConfig
-    ) -> None:
-        """Waits until the chief has begun a stage, and holds this worker against it.
-
-        Raises:
-            ArtifactError: This worker sees another folder, or was started with other
-                keys or records.
-        """
-        self.wait()
-        differences = [] if self.is_chief else stage.differences(inputs)
-        if not self.is_chief and not stage.is_begun:
-            raise ArtifactError(
-                f"{stage.path}: worker 0 has begun it, but worker {self.place.number} "
-                "does not see that. All workers need the same run folder"
-            )
-        if differences:
-            listed = "\n".join(f"  {line}" for line in differences)
-            raise ArtifactError(
-                f"worker {self.place.number} was started with other keys or records "
-                f"than worker 0 (there: worker 0):\n{listed}\nStart all workers with "
-                "the same command on the same files"
-            )
-        version = zlib.crc32(f"{VERSION} {config}".encode()) & 0x7FFFFFFF
-        self.agree(version, "version or keys of `training` (by checksum)")
 
     def told(self) -> str:
         """What there is to say of them in a line; nothing of one device."""

@@ -55,6 +55,31 @@ def test_an_environment_that_does_not_say_it(environment) -> None:
         find_place(environment)
 
 
+def test_where_the_others_are() -> None:
+    place = find_place(tf_config(0, chief=["a:1"], worker=["b:2", "[::1]:3"]))
+    assert place.addresses == ("a:1", "b:2", "[::1]:3")
+    assert place.listens_at == "b:2"
+    variables = jax_variables(JAX_NUM_PROCESSES="2", JAX_PROCESS_ID="0")
+    assert find_place(variables).addresses == ("a:1", "")
+    assert find_place(variables).listens_at == "a:1"
+    bound = {**variables, "JAX_COORDINATOR_BIND_ADDRESS": "[::]:2"}
+    assert find_place(bound).listens_at == "[::]:2"
+    assert find_place({**variables, "JAX_PROCESS_ID": "1"}).listens_at == ""
+
+
+@pytest.mark.parametrize(
+    ("addresses", "told"),
+    [
+        (["a:1", "b"], "worker 1 is said to be at 'b'"),
+        (["a:1", "b:0"], "worker 1 is said to be at 'b:0'"),
+        (["a:1", "b:2", "a:1"], "worker 0 and worker 2 are both said to be at a:1"),
+    ],
+)
+def test_addresses_that_cannot_be(addresses, told) -> None:
+    with pytest.raises(ConfigError, match=told):
+        find_place(tf_config(0, worker=addresses))
+
+
 def test_a_batch_that_cannot_be_shared() -> None:
     workers = Workers(Place(0, 2), replicas=4)
     with pytest.raises(ConfigError, match=r"24 records .* multiple of 16"):
