@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -176,6 +177,7 @@ def test_killed_or_stopped_they_go_on_as_if_nothing_had_been(
     assert (code, killed) == (2, -signal.SIGKILL)
     assert "error: worker 0: another worker is gone" in told
     assert "Traceback" not in told
+    assert not re.search(r"^[IWE]\d{4} ", told, re.MULTILINE)  # lines of C++
 
     (job.training / "metrics.jsonl").unlink()  # of the processes before
     processes = job.start(2)

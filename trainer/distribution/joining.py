@@ -10,6 +10,7 @@ import keras
 
 from configs.errors import ConfigError, UserError
 from configs.training import TrainingConfig
+from trainer.distribution.native_log import NativeLog
 from trainer.distribution.place import Place
 from trainer.distribution.rendezvous import LostWorkerError, Rendezvous
 from trainer.distribution.workers import Workers
@@ -41,19 +42,20 @@ def joined(
         workers.check_batch(config)
         yield workers
         return
-    workers = None
+    workers, log = None, NativeLog()
     try:
         workers = rendezvous.run(lambda: _connect(place, config))
         rendezvous.close()
         workers.check_batch(config)
         yield workers
         workers.wait()
+        log.drop()
     except BaseException as error:
         known = _as_user_error(error, place, workers)
         code = 2 if isinstance(known, UserError) else 1
         code = 130 if isinstance(error, KeyboardInterrupt) else code
         # The backends would wait at the exit for those who cannot come.
-        atexit.register(_leave, code, place.is_chief)
+        atexit.register(_leave, code, place.is_chief, log)
         if known is error:
             raise
         raise known from error
@@ -77,7 +79,9 @@ def _as_user_error(
     return error
 
 
-def _leave(code: int, is_chief: bool) -> None:
+def _leave(code: int, is_chief: bool, log: NativeLog) -> None:
+    if code != 1:  # by now our own error is out
+        log.drop()
     if is_chief:
         # JAX aborts those who find the first worker gone before they have ended.
         time.sleep(_SECONDS_FOR_OTHERS)

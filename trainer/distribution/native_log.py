@@ -1,0 +1,74 @@
+"""Log of C++ libraries, held back until it is known how a process ends.
+
+TensorFlow 2.21 never initializes Abseil's log, so `TF_CPP_MIN_LOG_LEVEL` does not keep
+its lines on a lost connection from stderr. After a crash they must be there all the
+same: a process beside holds them, which outlives it.
+"""
+
+import contextlib
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from trainer.distribution import native_log_holder
+
+_STDERR = 2
+
+
+class NativeLog:
+    """What C++ libraries write to stderr from now on.
+
+    It is shown when the process ends, unless `drop` is called before. What Python
+    writes to `sys.stderr` is not held. Who sets `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 asks
+    for all of it, and sees it at once.
+    """
+
+    def __init__(self) -> None:
+        self._holder: subprocess.Popen[bytes] | None = None
+        if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1") or sys.stderr is None:
+            return
+        with contextlib.suppress(OSError):  # without the process, all is shown
+            self._holder = subprocess.Popen(
+                [sys.executable, "-I", "-S", native_log_holder.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # or Ctrl-C would end it first
+            )
+            self._redirect(self._holder)
+
+    def drop(self) -> None:
+        """Forgets all of it: the process ends well, or its own error says enough."""
+        if self._holder is not None:
+            with contextlib.suppress(OSError):
+                os.write(_STDERR, native_log_holder.DROP)
+
+    def _redirect(self, holder: subprocess.Popen[bytes]) -> None:
+        sys.stderr.flush()
+        _rebind(os.dup(_STDERR))
+        if holder.stdin is not None:
+            os.dup2(holder.stdin.fileno(), _STDERR)
+            holder.stdin.close()
+
+
+def _rebind(descriptor: int) -> None:
+    """Has Python write its stderr to another descriptor."""
+    before = sys.stderr
+    sys.stderr = io.TextIOWrapper(
+        os.fdopen(descriptor, "wb", 0),
+        before.encoding,
+        "backslashreplace",
+        line_buffering=True,
+    )
+    for handler in _handlers():
+        if handler.stream is before:
+            handler.setStream(sys.stderr)
+
+
+def _handlers() -> Iterator[logging.StreamHandler]:
+    for logger in (logging.getLogger(), *logging.Logger.manager.loggerDict.values()):
+        for handler in getattr(logger, "handlers", ()):
+            if isinstance(handler, logging.StreamHandler):
+                yield handler
