@@ -29,6 +29,7 @@ from configs.progress import duration
 from configs.run_folder import lock
 from configs.schema import did_you_mean
 from configs.version import VERSION
+from trainer.distribution.place import one_process_only
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -171,6 +172,7 @@ def _room(command: str) -> Any:
 
 def _run(argv: Sequence[str]) -> int:
     invocation = _read_arguments(argv)
+    _refuse_workers(invocation)
     console = invocation.console
     # Without examples there is nothing to predict.
     stages = STAGES if invocation.config.export.examples else STAGES[:-1]
@@ -218,6 +220,17 @@ def _do_there(
         sender.send(getattr(_room(stage), stage)(invocation))
     except UserError as error:
         sender.send(error)
+
+
+def _refuse_workers(invocation: Invocation) -> None:
+    """Several workers would all make the records: they take one stage after another."""
+    one_process_only(
+        os.environ,
+        "transbeam run",
+        "Take one stage after another: the records at one of them,\n"
+        f"  {invocation.command('data')}\nthen, at all workers,\n"
+        f"  {invocation.command('train')}",
+    )
 
 
 def _read_arguments(argv: Sequence[str]) -> Invocation:

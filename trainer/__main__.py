@@ -23,7 +23,7 @@ from configs.local_paths import local_path
 from configs.quiet import quiet_import
 from configs.run_folder import lock
 from trainer.distribution.meeting import met
-from trainer.distribution.place import find_place
+from trainer.distribution.place import find_place, one_process_only
 from trainer.distribution.rendezvous import SECONDS
 
 
@@ -102,6 +102,12 @@ def prune_model(arguments: argparse.Namespace) -> int:
 
 def sweep_grid(arguments: argparse.Namespace) -> int:
     """Runs a grid of configurations; see `trainer.sweep`."""
+    one_process_only(
+        os.environ,
+        "transbeam sweep",
+        "For each of its runs make the records once, by `transbeam data`, then call "
+        "`transbeam train` at all workers",
+    )
     quiet_import("tensorflow", "keras")
     from trainer.sweep import sweep
 

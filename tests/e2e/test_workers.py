@@ -25,6 +25,7 @@ from tests.e2e.test_training import wait_for
 from trainer.log import read_metrics
 from trainer.run import train
 from trainer.stage import training_stage
+from transbeam import main
 
 KEYS = """
 model:
@@ -297,6 +298,19 @@ def test_records_of_which_one_worker_has_others(records, tmp_path) -> None:
     assert f"error: {tmp_path / 'b/data'}: there is no such folder" in second[1]
     assert f"worker 1 has ended: {tmp_path / 'b/data'}: there is no such" in chief[1]
     assert not job.training.exists()
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_commands_of_one_process_are_refused_to_several(
+    records, command, tmp_path, monkeypatch, capsys
+) -> None:
+    job = Job(records, keras.backend.backend(), tmp_path / "job")
+    for name, value in job.environment(1, [4000, 4001]).items():
+        monkeypatch.setenv(name, value)
+    assert main([command, str(records.config_file), "--run", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert f"worker 1 of 2, and `transbeam {command}` is for one process" in told
+    assert 0 < told.index("transbeam data") < told.index("transbeam train")
 
 
 @pytest.mark.thorough(instead="test_a_batch_that_cannot_be_shared")

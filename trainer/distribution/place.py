@@ -130,5 +130,31 @@ def _check_addresses(source: str, addresses: Sequence[str]) -> None:
             )
 
 
+def one_process_only(
+    environment: Mapping[str, str], command: str, instead: str
+) -> None:
+    """Refuses a command that several workers cannot do together.
+
+    Args:
+        environment: As for `find_place`.
+        command: What was asked for.
+        instead: What to do.
+
+    Raises:
+        ConfigError: This is one of several workers.
+
+    Example:
+    >>> one_process_only({}, "transbeam run", "Take one stage after another")
+    """
+    place = find_place(environment)
+    if place.count == 1:
+        return
+    variable = "JAX_NUM_PROCESSES" if _is_on_jax(environment) else "TF_CONFIG"
+    raise ConfigError(
+        f"{variable}: says that this is worker {place.number} of {place.count}, and "
+        f"`{command}` is for one process. {instead}"
+    )
+
+
 def _is_on_jax(environment: Mapping[str, str]) -> bool:
     return environment.get("KERAS_BACKEND") == "jax"
