@@ -77,8 +77,8 @@ class UnigramConfig:
     remove_extra_whitespaces: bool | None = option(
         "Make one space of several, and take those at the ends of a text away. Left "
         "out: true, as SentencePiece does. With false each is a piece of its own; line "
-        "ends and tabs stay where `normalization` does not begin with nmt, as bytes "
-        "with `byte_fallback`, else unknown. For code take byte_bpe, which loses "
+        "ends and tabs stay too where `normalization` does not begin with nmt, as "
+        "bytes with `byte_fallback`, else unknown. For code take byte_bpe, which loses "
         "nothing and has pieces for several spaces.",
         default=None,
     )

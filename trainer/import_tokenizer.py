@@ -10,10 +10,13 @@ from configs.files import LFSPointerError
 from configs.model import EncoderConfig
 from model.weights.checkpoint import Checkpoint
 from model.weights.settings import Settings
+from pipeline.tokenizers.added_tokens import read_added_tokens
 from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE, Framing
+from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE
 from pipeline.tokenizers.imports import import_tokenizer
-from pipeline.tokenizers.reading import decode_utf8, read_bytes
+from pipeline.tokenizers.reading import decode_utf8, parse_json_object, read_bytes
+from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from pipeline.tokenizers.tokenizer_json import added_tokens
 
 # T5 has sentinels that its SentencePiece file does not name.
 _T5_SENTINELS = 100
@@ -29,7 +32,10 @@ def read_tokenizer_of(
     try:
         if checkpoint.format == "keras_hub":
             return _read_preset_tokenizer(folder)
-        return _read_tokenizer_files(folder, checkpoint.family)
+        rows = checkpoint.vocabulary_size
+        tokenizer = _read_tokenizer_files(folder, checkpoint.family, rows)
+        _warn_of_left_out(folder, tokenizer, rows, console)
+        return tokenizer
     except LFSPointerError:
         raise  # with the file itself there is one
     except UserError as error:
@@ -38,6 +44,26 @@ def read_tokenizer_of(
             "was trained with, the model cannot read text"
         )
         return None
+
+
+def _warn_of_left_out(
+    folder: Path, tokenizer: TokenizerModel, rows: int, console: Console
+) -> None:
+    """Names the added tokens that the tokenizer has not taken."""
+    pieces = {*tokenizer.pieces}
+    tokens = read_added_tokens(folder)
+    file = folder / "tokenizer.json"
+    if file.is_file() and not isinstance(tokenizer, SentencePieceModel):
+        content = parse_json_object(read_bytes(file), str(file))
+        tokens = added_tokens(content, str(file))
+    left_out = [token for token in tokens if token.content not in pieces]
+    if not left_out:
+        return
+    listed = ", ".join(f"{token.content!r} ({token.id})" for token in left_out)
+    reason = "a SentencePiece model is taken as it is"
+    if all(token.id >= rows for token in left_out):
+        reason = f"the weights have no rows beyond {rows - 1:,}"
+    console.warn(f"added tokens are not taken over, for {reason}: {listed}")
 
 
 def with_framing(
@@ -80,7 +106,8 @@ def with_framing(
             f"{told.where}: add_eos_token is not taken over: a text that is to be "
             "written on is not ended"
         )
-    framing = Framing(
+    framing = replace(
+        tokenizer.framing,
         add_begin=adds_begin,
         stop_ids=tuple(i for i in ends if i < number and i != special.end),
         chat_template=_chat_template(folder, told, console),
@@ -112,7 +139,9 @@ def _settings(folder: Path) -> Settings:
     return Settings.of_file(named) if named.is_file() else Settings({}, str(named))
 
 
-def _read_tokenizer_files(folder: Path, family: str) -> TokenizerModel:
+def _read_tokenizer_files(
+    folder: Path, family: str, num_rows: int | None = None
+) -> TokenizerModel:
     told = _settings(folder)
     sentinels = (
         told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
@@ -126,6 +155,7 @@ def _read_tokenizer_files(folder: Path, family: str) -> TokenizerModel:
         lowercase=_flag(told, "do_lower_case") if is_text else None,
         strip_accents=_flag(told, "strip_accents") if is_text else None,
         num_sentinels=sentinels if has_pieces else 0,
+        num_rows=num_rows,
     )
 
 

@@ -9,7 +9,7 @@ after it would mean something else, and nothing downstream would notice.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def save_tokenizer(folder: str | Path, model: TokenizerModel) -> None:
     """
     folder = Path(folder)
     model.check(str(folder))
-    model.framing.check(len(model.pieces), str(folder))
+    model.framing.check(model.pieces, str(folder))
     files = {**model.files(), **model.framing.files()}
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -116,10 +116,11 @@ def read_tokenizer(folder: str | Path) -> TokenizerArtifact:
     if CHAT_TEMPLATE_FILE in metadata["files"]:
         names = (*names, CHAT_TEMPLATE_FILE)
     files = _read_files(folder, names, metadata["files"])
-    model = kind.from_files(files, metadata["options"], where=str(folder))
     framing = Framing.read(metadata.get("framing"), files, str(path))
-    model = replace(model, framing=framing)
-    framing.check(len(model.pieces), str(path))
+    model = kind.from_files(
+        files, metadata["options"], where=str(folder), framing=framing
+    )
+    framing.check(model.pieces, str(path))
     expected = _metadata(model, files)
     if metadata != expected:
         raise ArtifactError(

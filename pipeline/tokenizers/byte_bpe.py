@@ -26,6 +26,7 @@ from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.offsets import TokenOffsets, encodable, of_sizes
 from pipeline.tokenizers.ragged_rows import joined, rows_in_one, rows_of
 from pipeline.tokenizers.vocabulary import byte_bpe_special_ids
+from pipeline.tokenizers.whole_pieces import tokenize_around, whole_pieces_of
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
@@ -55,6 +56,7 @@ class ByteBPETokenizer(tf.Module):
             that its first word is like any other.
         special: Ids of the special pieces, where they are used otherwise than their
             names say.
+        whole_pieces: Those of the vocabulary that are found whole in a text.
 
     Raises:
         ArtifactError: A piece is faulty or there twice, a byte or a special piece is
@@ -82,6 +84,7 @@ class ByteBPETokenizer(tf.Module):
         special_pieces: Sequence[str] = (END_OF_TEXT,),
         add_prefix_space: bool = False,
         special: SpecialIds | None = None,
+        whole_pieces: Sequence[str] = (),
     ) -> None:
         super().__init__(name="byte_bpe_tokenizer")
         check_byte_bpe(vocabulary, merges, special_pieces, where="vocabulary")
@@ -89,6 +92,7 @@ class ByteBPETokenizer(tf.Module):
         self.special_pieces = tuple(special_pieces)
         self.add_prefix_space = add_prefix_space
         self._given_special = special
+        self.whole = whole_pieces_of(self.pieces, whole_pieces)
         self._merger = PairMerger(self.pieces, merges)
         names = set(special_pieces)
         is_special = np.array([piece in names for piece in self.pieces])
@@ -188,6 +192,9 @@ class ByteBPETokenizer(tf.Module):
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return tokenize_around(self.whole, texts, self._ids_of)
+
+    def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
         unique, per_text = self._unique_words(texts)
         ids = self._merger(unique.values, unique.owners, unique.count)
         rows = tf.gather(ids, unique.index)

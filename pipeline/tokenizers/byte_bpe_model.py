@@ -75,7 +75,12 @@ class ByteBPEModel:
 
     @classmethod
     def from_files(
-        cls, files: Mapping[str, bytes], options: Mapping[str, Any], *, where: str
+        cls,
+        files: Mapping[str, bytes],
+        options: Mapping[str, Any],
+        *,
+        where: str,
+        framing: Framing = PLAIN,
     ) -> "ByteBPEModel":
         """Reads what `files` wrote.
 
@@ -87,6 +92,7 @@ class ByteBPEModel:
         model = cls(
             pieces=pieces_in_order(ids, vocabulary_path),
             merges=parse_merges(files[MERGES_FILE], f"{where}/{MERGES_FILE}"),
+            framing=framing,
             **options,
         )
         model.check(where)
@@ -95,7 +101,8 @@ class ByteBPEModel:
     def check(self, where: str) -> None:
         """Raises an ArtifactError if vocabulary and merges cannot be used."""
         check_byte_bpe(self.pieces, self.merges, self.special_pieces, where=where)
-        strange = [p for p in self.special_pieces if not _SPECIAL.fullmatch(p)]
+        named = {*self.special_pieces} - {*self.framing.found_whole}
+        strange = [p for p in self.pieces if p in named and not _SPECIAL.fullmatch(p)]
         if strange:
             raise ArtifactError(
                 f"{where}: {len(strange)} of the {len(self.pieces)} pieces are made by "
@@ -120,6 +127,7 @@ class ByteBPEModel:
             special_pieces=self.special_pieces,
             add_prefix_space=self.add_prefix_space,
             special=self.special,
+            whole_pieces=self.framing.whole_pieces,
         )
 
 

@@ -1,10 +1,10 @@
-"""How texts are begun, ended and put into a conversation, beyond a vocabulary.
+"""How texts are begun, ended, cut and put into a conversation, beyond a vocabulary.
 
 A checkpoint says it beside its tokenizer: `config.json`, `generation_config.json` and
 `tokenizer_config.json`. It is kept with the pieces, for ids mean nothing without them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,12 +22,16 @@ class Framing:
         add_begin: Whether the piece that begins documents stands before each of them.
         stop_ids: Further ids that end a written text, beside the one that ends
             documents; a text has none of them inside.
+        whole_pieces: Pieces that are found whole in a text, before it is cut.
+        folded_pieces: Pieces that are so, in upper and lower case alike.
         chat_template: The Jinja template that makes one text of a conversation, as
             Hugging Face has it; None if there is none.
     """
 
     add_begin: bool = True
     stop_ids: tuple[int, ...] = ()
+    whole_pieces: tuple[str, ...] = ()
+    folded_pieces: tuple[str, ...] = ()
     chat_template: str | None = None
 
     def apply(self, special: SpecialIds) -> SpecialIds:
@@ -43,8 +47,19 @@ class Framing:
         stop = tuple(i for i in self.stop_ids if i != special.end)
         return replace(special, begin=begin, stop=stop)
 
-    def check(self, num_pieces: int, where: str) -> None:
-        """Raises an ArtifactError if a stop id is of no piece."""
+    @property
+    def found_whole(self) -> tuple[str, ...]:
+        """All pieces that are found whole."""
+        return (*self.whole_pieces, *self.folded_pieces)
+
+    def check(self, pieces: Sequence[str], where: str) -> None:
+        """Raises an ArtifactError if something is said of what is no piece."""
+        num_pieces = len(pieces)
+        if strange := sorted({*self.found_whole} - {*pieces}):
+            raise ArtifactError(
+                f"{where}: {strange[0]!r} is to be found whole in a text, and is none "
+                f"of the {num_pieces:,} pieces. Make the tokenizer again"
+            )
         if wrong := [i for i in self.stop_ids if not 0 <= i < num_pieces]:
             raise ArtifactError(
                 f"{where}: {wrong[0]} is to end a text, expected ids of the "
@@ -71,6 +86,9 @@ class Framing:
             told["add_begin"] = False
         if self.stop_ids:
             told["stop_ids"] = list(self.stop_ids)
+        for name in ("whole_pieces", "folded_pieces"):
+            if pieces := getattr(self, name):
+                told[name] = list(pieces)
         return told
 
     def files(self) -> dict[str, bytes]:
@@ -87,20 +105,23 @@ class Framing:
             ArtifactError: It is none of it.
         """
         options = {} if options is None else options
-        known = {"add_begin": bool, "stop_ids": list}
+        lists = {"stop_ids": int, "whole_pieces": str, "folded_pieces": str}
         fine = isinstance(options, dict) and all(
-            type(value) is known.get(key) for key, value in options.items()
+            type(value) is bool
+            if key == "add_begin"
+            else isinstance(value, list)
+            and all(type(each) is lists.get(key) for each in value)
+            for key, value in options.items()
         )
-        stop_ids: list[Any] = options.get("stop_ids", []) if fine else []
-        if not fine or any(type(i) is not int for i in stop_ids):
+        if not fine:
             raise ArtifactError(
-                f"{where}: framing is {options!r}, expected add_begin and stop_ids. "
-                "Make the tokenizer again"
+                f"{where}: framing is {str(options)[:60]!r}, expected add_begin, "
+                f"{', '.join(lists)}. Make the tokenizer again"
             )
         template = files.get(CHAT_TEMPLATE_FILE)
         return cls(
             add_begin=options.get("add_begin", True),
-            stop_ids=tuple(stop_ids),
+            **{name: tuple(options.get(name, ())) for name in lists},
             chat_template=None if template is None else template.decode(),
         )
 

@@ -5,8 +5,14 @@ nearly right would be worse than none.
 """
 
 from pathlib import Path
+from typing import TypeVar
 
 from configs.errors import ArtifactError, ConfigError
+from pipeline.tokenizers.added_tokens import (
+    AddedToken,
+    read_added_tokens,
+    with_added_tokens,
+)
 from pipeline.tokenizers.artifact import METADATA_FILE, TokenizerModel, read_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel, parse_merges
 from pipeline.tokenizers.reading import (
@@ -19,6 +25,8 @@ from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.tokenizer_json import parse_tokenizer_json
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, is_reserved, name_blanks
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
+
+_Model = TypeVar("_Model", WordPieceModel, ByteBPEModel)
 
 # Vocabulary and merges, as they are named together.
 _BYTE_BPE_PAIRS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
@@ -37,6 +45,7 @@ def import_tokenizer(
     lowercase: bool | None = None,
     strip_accents: bool | None = None,
     num_sentinels: int = 0,
+    num_rows: int | None = None,
 ) -> TokenizerModel:
     """Reads a tokenizer of any kind.
 
@@ -49,6 +58,9 @@ def import_tokenizer(
     | `tokenizer.json`: WordPiece, byte-level    | the Rust library `tokenizers`    |
     | `*.model`, `*.spm`                         | SentencePiece: T5, ALBERT, Llama |
 
+    Tokens that were added to the vocabulary of BERT's and GPT-2's files are read from
+    `added_tokens.json` and `tokenizer_config.json` beside them.
+
     Args:
         path: The file, one of two files, or the folder they are in.
         lowercase: For `vocab.txt`, which does not say it: whether upper case is folded
@@ -56,6 +68,8 @@ def import_tokenizer(
         strip_accents: For `vocab.txt`: whether combining marks are dropped. None: the
             same as `lowercase`, as in BERT.
         num_sentinels: For SentencePiece: further ids, such as T5's 100.
+        num_rows: Ids that the model has rows for, if that is known: what was added to
+            the vocabulary beyond is left out.
 
     Raises:
         ArtifactError: There is no such file, it is damaged, or it asks for something
@@ -81,18 +95,30 @@ def import_tokenizer(
     if file.name == METADATA_FILE:
         return read_tokenizer(file.parent).model
     if is_text_vocabulary:
-        return _read_vocabulary(file, lowercase, strip_accents)
+        model = _read_vocabulary(file, lowercase, strip_accents)
+        return _checked(with_added_tokens(model, _added_beside(file), num_rows), file)
     if is_sentence_piece:
         model = SentencePieceModel(proto=read_bytes(file), num_sentinels=num_sentinels)
         model.check(str(file))
         return model
     if _is_in_pair(file):
-        return _read_pair(file)
+        model = _read_pair(file)
+        return _checked(with_added_tokens(model, _added_beside(file), num_rows), file)
     if file.suffix == ".json":
         return parse_tokenizer_json(
-            parse_json_object(read_bytes(file), str(file)), str(file)
+            parse_json_object(read_bytes(file), str(file)), str(file), num_rows
         )
     raise ArtifactError(f"{path}: is no file of a tokenizer; expected {_KNOWN}")
+
+
+def _added_beside(file: Path) -> list[AddedToken]:
+    """The tokens in the files beside one."""
+    return read_added_tokens(file.parent)
+
+
+def _checked(model: _Model, file: Path) -> _Model:
+    model.check(str(file))
+    return model
 
 
 def _file_in(folder: Path) -> Path:
@@ -124,12 +150,10 @@ def _read_pair(file: Path) -> ByteBPEModel:
     vocabulary, merges = (file.with_name(name) for name in pair)
     remedy = f"{pair[0]} and {pair[1]} are needed, side by side"
     ids = parse_json_object(read_bytes(vocabulary, remedy), str(vocabulary))
-    model = ByteBPEModel(
+    return ByteBPEModel(
         pieces=pieces_in_order(ids, str(vocabulary)),
         merges=parse_merges(read_bytes(merges, remedy), str(merges)),
     )
-    model.check(str(file.parent))
-    return model
 
 
 def _read_vocabulary(
@@ -139,10 +163,8 @@ def _read_vocabulary(
     if lowercase is None:
         ordinary = (p for p in pieces if p not in SPECIAL_PIECES and not is_reserved(p))
         lowercase = not any(piece != piece.lower() for piece in ordinary)
-    model = WordPieceModel(
+    return WordPieceModel(
         pieces=pieces,
         lowercase=lowercase,
         strip_accents=lowercase if strip_accents is None else strip_accents,
     )
-    model.check(str(file))
-    return model

@@ -98,14 +98,19 @@ class SentencePieceModel:
 
     @classmethod
     def from_files(
-        cls, files: Mapping[str, bytes], options: Mapping[str, Any], *, where: str
+        cls,
+        files: Mapping[str, bytes],
+        options: Mapping[str, Any],
+        *,
+        where: str,
+        framing: Framing = PLAIN,
     ) -> "SentencePieceModel":
         """Reads what `files` wrote.
 
         Raises:
             ArtifactError: SentencePiece cannot read the model.
         """
-        model = cls(proto=files[MODEL_FILE], **options)
+        model = cls(proto=files[MODEL_FILE], framing=framing, **options)
         model.check(f"{where}/{MODEL_FILE}")
         return model
 

@@ -7,6 +7,7 @@ a file that asks for more is refused with the name of what it asks for.
 from typing import Any
 
 from configs.errors import ArtifactError
+from pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.reading import pieces_in_order
 from pipeline.tokenizers.vocabulary import (
@@ -33,13 +34,14 @@ _BYTE_BPE = {
 
 
 def parse_tokenizer_json(
-    content: dict[str, Any], where: str
+    content: dict[str, Any], where: str, num_rows: int | None = None
 ) -> WordPieceModel | ByteBPEModel:
     """The tokenizer a file describes; what it adds before and after a text is left out.
 
     Args:
         content: The file's JSON object.
         where: Names the file in messages.
+        num_rows: Ids that the model has rows for, if that is known.
 
     Raises:
         ArtifactError: It is damaged, or asks for what our tokenizers do not do.
@@ -50,16 +52,24 @@ def parse_tokenizer_json(
     configs.errors.ArtifactError: t.json: model.type is 'Unigram', expected 'WordPiece'
     or 'BPE'. Give the SentencePiece .model...
     """
-    model = content.get("model")
-    if not isinstance(model, dict) or "vocab" not in model:
+    described = content.get("model")
+    if not isinstance(described, dict) or "vocab" not in described:
         raise ArtifactError(
             f"{where}: has no model with a vocab: it is no tokenizer.json, or damaged"
         )
-    kind = model.get("type")
+    kind = described.get("type")
     if kind == "WordPiece":
-        return _wordpiece(content, where)
+        model = with_added_tokens(
+            _wordpiece(content, where), added_tokens(content, where), num_rows
+        )
+        model.check(where)
+        return model
     if kind == "BPE":
-        return _byte_bpe(content, where)
+        model = with_added_tokens(
+            _byte_bpe(content, where), added_tokens(content, where), num_rows
+        )
+        model.check(where)
+        return model
     remedy = " Give the SentencePiece .model it was made from" * (kind == "Unigram")
     raise ArtifactError(
         f"{where}: model.type is {kind!r}, expected 'WordPiece' or 'BPE'.{remedy}"
@@ -77,13 +87,11 @@ def _wordpiece(content: dict[str, Any], where: str) -> WordPieceModel:
     _expect(content, "pre_tokenizer.type", ("BertPreTokenizer",), where)
     lowercase = content["normalizer"]["lowercase"]
     strip_accents = _find(content, "normalizer.strip_accents")
-    model = WordPieceModel(
+    return WordPieceModel(
         pieces=_pieces(content, where),
         lowercase=lowercase,
         strip_accents=lowercase if strip_accents is None else strip_accents,
     )
-    model.check(where)
-    return model
 
 
 def _byte_bpe(content: dict[str, Any], where: str) -> ByteBPEModel:
@@ -93,13 +101,11 @@ def _byte_bpe(content: dict[str, Any], where: str) -> ByteBPEModel:
     _expect(content, "pre_tokenizer.type", ("ByteLevel",), where)
     _expect(content, "pre_tokenizer.use_regex", (None, True), where)
     _expect(content, "pre_tokenizer.add_prefix_space", (True, False), where)
-    model = ByteBPEModel(
+    return ByteBPEModel(
         pieces=_pieces(content, where),
         merges=_merges(content["model"].get("merges"), where),
         add_prefix_space=content["pre_tokenizer"]["add_prefix_space"],
     )
-    model.check(where)
-    return model
 
 
 def _merges(merges: Any, where: str) -> tuple[tuple[str, str], ...]:
@@ -117,23 +123,27 @@ def _merges(merges: Any, where: str) -> tuple[tuple[str, str], ...]:
 
 
 def _pieces(content: dict[str, Any], where: str) -> tuple[str, ...]:
-    """The vocabulary with the special pieces that were added to it."""
-    if not isinstance(content["model"]["vocab"], dict):
+    """The vocabulary, without what was added to it behind."""
+    ids = content["model"]["vocab"]
+    if not isinstance(ids, dict):
         raise ArtifactError(f"{where}: model.vocab is no object; the file is damaged")
-    ids = dict(content["model"]["vocab"])
-    for token in content.get("added_tokens") or ():
-        piece = token["content"]
-        if not token.get("special"):
-            raise ArtifactError(
-                f"{where}: added_tokens: {piece!r} is not special, so it would be "
-                "found whole in a text; only special pieces can be added"
-            )
-        if ids.setdefault(piece, token["id"]) != token["id"]:
-            raise ArtifactError(
-                f"{where}: added_tokens: {piece!r} has the id {token['id']}, but "
-                f"{ids[piece]} in model.vocab; the file is damaged"
-            )
     return pieces_in_order(ids, where)
+
+
+def added_tokens(content: dict[str, Any], where: str) -> list[AddedToken]:
+    """The tokens that were added, special and other ones.
+
+    Args:
+        content: The file's JSON object.
+        where: Names the file in messages.
+
+    Raises:
+        ArtifactError: They are damaged.
+    """
+    tokens = content.get("added_tokens") or []
+    if not isinstance(tokens, list):
+        raise ArtifactError(f"{where}: added_tokens is no list; the file is damaged")
+    return [AddedToken.of(token, f"{where}: added_tokens") for token in tokens]
 
 
 def _find(content: dict[str, Any], key: str) -> Any:

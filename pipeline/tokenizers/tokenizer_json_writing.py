@@ -15,7 +15,8 @@ def tokenizer_json(model: WordPieceModel | ByteBPEModel) -> dict[str, Any]:
     """The JSON object with which the Rust library gives the same ids as ours.
 
     Nothing is added before and after a text, and special pieces that are written in
-    one are ordinary text: none of them is among `added_tokens`.
+    one are ordinary text: none of them is among `added_tokens`, only pieces that are
+    found whole.
 
     Args:
         model: What the tokenizer is made of.
@@ -32,7 +33,7 @@ def tokenizer_json(model: WordPieceModel | ByteBPEModel) -> dict[str, Any]:
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [],
+        "added_tokens": _found_whole(model),
         "post_processor": None,
         **parts,
     }
@@ -83,6 +84,24 @@ def _byte_bpe(model: ByteBPEModel) -> dict[str, Any]:
             "merges": [list(pair) for pair in model.merges],
         },
     }
+
+
+def _found_whole(model: WordPieceModel | ByteBPEModel) -> list[dict[str, Any]]:
+    folded = {*model.framing.folded_pieces}
+    pieces = {*model.framing.found_whole}
+    return [
+        {
+            "id": number,
+            "content": piece,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": piece in folded,
+            "special": False,
+        }
+        for number, piece in enumerate(model.pieces)
+        if piece in pieces
+    ]
 
 
 def _vocabulary(model: WordPieceModel | ByteBPEModel) -> dict[str, int]:

@@ -154,6 +154,7 @@ def _smaller_wordpiece(
         counts.update(dict.fromkeys(cutter.taken(word), count))
     kept = (*model.special.sentinels, *model.special.stop)
     always = {*SPECIAL_PIECES, *(model.pieces[i] for i in kept)}
+    always |= {*model.framing.found_whole}
     letters = {
         letter for piece in counts for letter in piece.removeprefix(CONTINUATION)
     }
@@ -240,7 +241,8 @@ def _smaller_byte_bpe(
     counts: Counter[Pair] = Counter()
     for word, count in words.items():
         counts.update(dict.fromkeys(cutter.joined(word).joins, count))
-    for piece in (model.pieces[i] for i in model.special.stop):
+    stops = [model.pieces[i] for i in model.special.stop]
+    for piece in (*stops, *model.framing.found_whole):
         if piece not in model.special_pieces:  # it is made of others, which stay, too
             word = from_alphabet(piece).decode("utf-8", "replace")
             counts.update(dict.fromkeys(cutter.joined(word).joins, _ALWAYS))

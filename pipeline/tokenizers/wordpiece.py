@@ -24,6 +24,7 @@ from pipeline.tokenizers.vocabulary import (
     is_reserved,
     wordpiece_special_ids,
 )
+from pipeline.tokenizers.whole_pieces import tokenize_around, whole_pieces_of
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
@@ -71,6 +72,8 @@ class WordPieceTokenizer(tf.Module):
         strip_accents: Drop combining marks. None: the same as `lowercase`.
         special: Ids of the special pieces, where they are used otherwise than their
             names say.
+        whole_pieces: Those of the vocabulary that are found whole in a text.
+        folded_pieces: Those that are so in upper and lower case.
 
     Raises:
         ArtifactError: The vocabulary lacks a special piece or has a faulty one.
@@ -95,6 +98,8 @@ class WordPieceTokenizer(tf.Module):
         lowercase: bool = True,
         strip_accents: bool | None = None,
         special: SpecialIds | None = None,
+        whole_pieces: Sequence[str] = (),
+        folded_pieces: Sequence[str] = (),
     ) -> None:
         super().__init__(name="wordpiece_tokenizer")
         check_vocabulary(vocabulary, where="vocabulary")
@@ -120,6 +125,7 @@ class WordPieceTokenizer(tf.Module):
         )
         self._pieces = tf.constant(self.vocabulary)
         self._wordpiece = fast_wordpiece(self.vocabulary)
+        self.whole = whole_pieces_of(self.vocabulary, whole_pieces, folded_pieces)
 
     @property
     def vocabulary_size(self) -> int:
@@ -210,12 +216,18 @@ class WordPieceTokenizer(tf.Module):
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return tokenize_around(self.whole, texts, self._ids_of)
+
+    def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
         chunks = normalization.split_at_spaces(texts)
         unique, index = tf.unique(chunks.values)
         return _spread(self._look_up(self._words(unique)), index, chunks)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return tokenize_around(self.whole, texts, self._ids_with_masks)
+
+    def _ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
         texts = tf.strings.regex_replace(texts, r"\[MASK\]", f" {MASK} ")
         chunks = normalization.split_at_spaces(texts)
         unique, index = tf.unique(chunks.values)

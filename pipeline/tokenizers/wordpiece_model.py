@@ -47,7 +47,12 @@ class WordPieceModel:
 
     @classmethod
     def from_files(
-        cls, files: Mapping[str, bytes], options: Mapping[str, Any], *, where: str
+        cls,
+        files: Mapping[str, bytes],
+        options: Mapping[str, Any],
+        *,
+        where: str,
+        framing: Framing = PLAIN,
     ) -> "WordPieceModel":
         """Reads what `files` wrote.
 
@@ -57,7 +62,7 @@ class WordPieceModel:
         where = f"{where}/{VOCABULARY_FILE}"
         # Not `splitlines`: it also cuts at U+2028, U+0085 and others a piece may hold.
         lines = decode_utf8(files[VOCABULARY_FILE], where).split("\n")
-        model = cls(pieces=tuple(lines[:-1]), **options)
+        model = cls(pieces=tuple(lines[:-1]), framing=framing, **options)
         model.check(where)
         return model
 
@@ -74,4 +79,6 @@ class WordPieceModel:
             lowercase=self.lowercase,
             strip_accents=self.strip_accents,
             special=self.special,
+            whole_pieces=self.framing.whole_pieces,
+            folded_pieces=self.framing.folded_pieces,
         )

@@ -42,7 +42,9 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
         ConfigError: With what stands in the way.
     """
     check_mediapipe_task(config)
-    if isinstance(model, WordPieceModel):
+    if model.framing.found_whole:
+        problem = "has added tokens, which are found whole, and not by MediaPipe"
+    elif isinstance(model, WordPieceModel):
         problem = _problem_of_wordpiece(model)
     elif isinstance(model, SentencePieceModel):
         problem = _problem_of_sentencepiece(model)

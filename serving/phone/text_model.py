@@ -55,6 +55,8 @@ def text_signature(trained: Trained) -> str:
     check_tflite_text(trained.config)
     if not isinstance(trained.tokenizer, WordPieceTokenizer):
         raise no_wordpiece("the tokenizer that tokenizer.path names")
+    if trained.tokenizer.whole is not None:
+        raise no_wordpiece("a tokenizer with added tokens, which are found whole,")
     plain = task_of(trained).phone_endpoints()
     return next(name for name in FROM_TEXT if name in plain)
 

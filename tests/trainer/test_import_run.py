@@ -1,5 +1,6 @@
 """A checkpoint of others becomes a run's folder that trains and exports."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -366,6 +367,32 @@ def test_what_stands_around_the_names_of_weights_is_taken_away_and_said(
     table = tensors["bert.embeddings.word_embeddings.weight"]
     weights = initial(tmp_path / "run")
     np.testing.assert_array_equal(weights["token_embedding/embeddings"], table)
+
+
+def test_added_tokens_have_their_rows(checkpoint, command, tmp_path):
+    folder = checkpoint("bert_masked")
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES[:-2]))
+    size = len(PIECES)
+    added = {"[CITY]": size - 2, "<brand>": size - 1}
+    (folder / "added_tokens.json").write_text(json.dumps(added))
+    command("import", folder, "--run", tmp_path / "run")
+    trained = load_trained(tmp_path / "run")
+    assert trained.tokenizer.vocabulary_size == size
+    rows = trained.tokenizer.tokenize(["[city]<brand>", "a[CITY]"]).to_list()
+    assert rows == [[size - 2, size - 1], [PIECES.index("a"), size - 2]]
+
+
+def test_added_tokens_without_rows_are_named(checkpoint, tmp_path, capsys):
+    folder = checkpoint("bert_masked")
+    added = {"[CITY]": len(PIECES), "<brand>": len(PIECES) + 1}
+    (folder / "added_tokens.json").write_text(json.dumps(added))
+    code = transbeam.main(["import", str(folder), "--run", str(tmp_path / "run")])
+    assert code == 0
+    said = " ".join(capsys.readouterr().err.split())
+    size = len(PIECES)
+    assert f"the weights have no rows beyond {size - 1}: '[CITY]' ({size})" in said
+    tokenizer = read_tokenizer(tmp_path / "run/imported/tokenizer").model
+    assert tokenizer.pieces == tuple(PIECES)
 
 
 def test_a_tokenizer_that_was_not_fetched_is_refused(checkpoint, command, tmp_path):

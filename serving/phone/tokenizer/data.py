@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def data_of(model: TokenizerModel) -> dict[str, Any]:
 
     Returns:
         `format`, `version`, `kind`, `pieces` in the order of their ids, `special` ids,
-        `mask_text` (what stands for a mask in a text), and what the kind needs.
+        `mask_text` (what stands for a mask in a text), `whole` (ids of pieces that are
+        found whole in a text, the longest first), `folded` (those of them that are so
+        in upper and lower case), and what the kind needs.
 
     Raises:
         ArtifactError: It is of a kind that phones cannot have.
@@ -79,8 +82,16 @@ def data_of(model: TokenizerModel) -> dict[str, Any]:
         "pieces": list(model.pieces),
         "special": asdict(model.special),
         "mask_text": MASK,
+        "whole": _ids(model, model.framing.found_whole),
+        "folded": _ids(model, model.framing.folded_pieces),
         **parts,
     }
+
+
+def _ids(model: TokenizerModel, pieces: Sequence[str]) -> list[int]:
+    """The ids of pieces, the longest first."""
+    ids = {piece: i for i, piece in enumerate(model.pieces)}
+    return [ids[piece] for piece in sorted(pieces, key=len, reverse=True)]
 
 
 def _wordpiece(model: WordPieceModel) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_what_was_never_written_is_refused(tmp_path, framing):
     file = tmp_path / "tokenizer.yaml"
     metadata = {**yaml.safe_load(file.read_text()), "framing": framing}
     file.write_text(yaml.safe_dump(metadata))
-    with pytest.raises(ArtifactError, match="expected add_begin and stop_ids"):
+    with pytest.raises(ArtifactError, match="expected add_begin, stop_ids,"):
         read_tokenizer(tmp_path)
 
 

@@ -63,6 +63,8 @@ class Tokenizer(json: String) {
     val ends: List<Int>
     val mask: Int?
     private val maskText: String
+    private val wholePieces: List<Int> // found whole in a text, the longest first
+    private val folded: Set<Int> // of them, those in upper and lower case
     private val engine: Engine
 
     init {
@@ -75,10 +77,11 @@ class Tokenizer(json: String) {
             unknown = special.intOrNull("unknown")
             begin = special.intOrNull("begin")
             end = special.intOrNull("end")
-            val stop = special.optJSONArray("stop")
-            ends = listOfNotNull(end) + List(stop?.length() ?: 0) { stop!!.getInt(it) }
+            ends = listOfNotNull(end) + special.optJSONArray("stop")?.ints().orEmpty()
             mask = special.intOrNull("mask")
             maskText = data.getString("mask_text")
+            wholePieces = data.optJSONArray("whole")?.ints().orEmpty()
+            folded = data.optJSONArray("folded")?.ints().orEmpty().toSet()
             engine = when (data.getString("kind")) {
                 "wordpiece" -> WordPiece(data)
                 "byte_bpe" -> ByteBPE(data)
@@ -100,7 +103,37 @@ class Tokenizer(json: String) {
      *
      * @throws IllegalArgumentException The text is too long.
      */
-    fun encode(text: String): List<Int> = engine.encode(whole(limited(text)))
+    fun encode(text: String): List<Int> = aroundWhole(whole(limited(text)))
+
+    /** The ids of a text, in which some pieces may be found whole. */
+    private fun aroundWhole(text: String): List<Int> {
+        if (wholePieces.isEmpty()) return engine.encode(text)
+        val ids = mutableListOf<Int>()
+        var start = 0
+        var place = 0
+        while (place < text.length) {
+            val piece = wholeAt(text, place)
+            if (piece == null) {
+                place += 1
+                continue
+            }
+            ids += engine.encode(text.substring(start, place))
+            ids += piece
+            place += pieces[piece].length
+            start = place
+        }
+        return ids + engine.encode(text.substring(start))
+    }
+
+    /** The longest piece that is found whole at a place. */
+    private fun wholeAt(text: String, place: Int): Int? = wholePieces.find { id ->
+        val piece = pieces[id]
+        val fits = place + piece.length <= text.length
+        fits && piece.indices.all {
+            val a = text[place + it]
+            a == piece[it] || (id in folded && lower(a) == lower(piece[it]))
+        }
+    }
 
     /**
      * The text itself.
@@ -747,6 +780,9 @@ private fun damaged(error: Exception) = BadDataException(
         "model",
     error,
 )
+
+/** The letters of ASCII in lower case, and no others. */
+private fun lower(c: Char): Char = if (c in 'A'..'Z') c + 32 else c
 
 /** Halves of a character that only UTF-16 knows become U+FFFD. */
 private fun whole(text: String): String {

@@ -64,6 +64,8 @@ public final class Tokenizer {
     public let ends: [Int]
     public let mask: Int?
     private let maskText: String
+    private let wholePieces: [(id: Int, piece: [UnicodeScalar])]  // the longest first
+    private let folded: Set<Int>
     private let engine: Engine
 
     /// Takes the content of `phone_tokenizer.json`; throws `badData` if it is of another
@@ -82,6 +84,10 @@ public final class Tokenizer {
         ends = [end].compactMap { $0 } + stop
         mask = special.optional("mask")
         maskText = try data.get("mask_text")
+        let found: [Int] = data.optional("whole") ?? []
+        let names = pieces
+        wholePieces = found.map { ($0, Array(names[$0].unicodeScalars)) }
+        folded = Set(data.optional("folded") ?? [Int]())
         switch kind {
         case "wordpiece": engine = try WordPiece(data)
         case "byte_bpe": engine = try ByteBPE(data)
@@ -92,7 +98,37 @@ public final class Tokenizer {
     /// The ids of a text without a frame; a special piece in it is ordinary text. Throws
     /// `badRequest` if the text is too long.
     public func encode(_ text: String) throws -> [Int] {
-        engine.encode(Array(try limited(text).unicodeScalars))
+        aroundWhole(Array(try limited(text).unicodeScalars))
+    }
+
+    /// The ids of a text, in which some pieces may be found whole.
+    private func aroundWhole(_ text: [UnicodeScalar]) -> [Int] {
+        if wholePieces.isEmpty { return engine.encode(text) }
+        var ids: [Int] = []
+        var start = 0
+        var place = 0
+        while place < text.count {
+            guard let (id, piece) = wholeAt(text, place) else {
+                place += 1
+                continue
+            }
+            ids += engine.encode(Array(text[start..<place]))
+            ids.append(id)
+            place += piece.count
+            start = place
+        }
+        return ids + engine.encode(Array(text[start...]))
+    }
+
+    /// The longest piece that is found whole at a place.
+    private func wholeAt(
+        _ text: [UnicodeScalar], _ place: Int
+    ) -> (id: Int, piece: [UnicodeScalar])? {
+        wholePieces.first { id, piece in
+            let part = text[place...].prefix(piece.count)
+            if part.elementsEqual(piece) { return true }
+            return folded.contains(id) && part.map(lower) == piece.map(lower)
+        }
     }
 
     /// The text itself. Throws `badRequest` if it is too long.
@@ -120,7 +156,7 @@ public final class Tokenizer {
             var kept = part
             // Spaces before a mask belong to what it stands for.
             while !isLast, kept.last == " " { kept.removeLast() }
-            ids += engine.encode(kept)
+            ids += aroundWhole(kept)
             if !isLast { ids.append(mask) }
         }
         return ids
@@ -835,6 +871,12 @@ private func checked(_ data: Fields) throws -> String {
             "found the kind \(kind ?? "nothing"), expected one of \(kinds)")
     }
     return one
+}
+
+/// The letters of ASCII in lower case, and no others.
+private func lower(_ scalar: UnicodeScalar) -> UnicodeScalar {
+    guard ("A"..."Z").contains(scalar) else { return scalar }
+    return UnicodeScalar(UInt8(scalar.value) + 32)
 }
 
 /// Joins neighbours, those of the lowest rank first, the leftmost of equal ones.

@@ -73,6 +73,8 @@ class Tokenizer:
             ends = [self.end, *data["special"].get("stop", ())]
             self.ends: list[int] = [end for end in ends if end is not None]
             self._mask_text: str = data["mask_text"]
+            self._whole: list[int] = data.get("whole", [])
+            self._folded: set[int] = set(data.get("folded", ()))
             self._engine: _Engine = _ENGINES[data["kind"]](data)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise BadDataError(
@@ -98,7 +100,30 @@ class Tokenizer:
         Raises:
             ValueError: The text is too long.
         """
-        return self._engine.encode(_whole(self.limited(text)))
+        return self._around_whole(_whole(self.limited(text)))
+
+    def _around_whole(self, text: str) -> Ids:
+        """The ids of a text, in which some pieces may be found whole."""
+        if not self._whole:
+            return self._engine.encode(text)
+        ids, start, place = [], 0, 0
+        while place < len(text):
+            piece = self._whole_at(text, place)
+            if piece is None:
+                place += 1
+                continue
+            ids += [*self._engine.encode(text[start:place]), piece]
+            start = place = place + len(self.pieces[piece])
+        return ids + self._engine.encode(text[start:])
+
+    def _whole_at(self, text: str, place: int) -> int | None:
+        """The longest piece that is found whole at a place."""
+        for i in self._whole:
+            piece = self.pieces[i]
+            part = text[place : place + len(piece)]
+            if part == piece or (i in self._folded and _lower(part) == _lower(piece)):
+                return i
+        return None
 
     def limited(self, text: str) -> str:
         """The text itself.
@@ -662,6 +687,11 @@ def _check(data: Any) -> None:
 def _whole(text: str) -> str:
     """Halves of a character that only UTF-16 knows become U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _lower(text: str) -> str:
+    """With the letters of ASCII in lower case, and no others."""
+    return "".join(c.lower() if c.isascii() else c for c in text)
 
 
 def _groups(values: Sequence[int], size: int) -> list[Sequence[int]]:

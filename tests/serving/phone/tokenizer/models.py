@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from configs.tokenizer import ByteBPEConfig
+from pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
 from pipeline.tokenizers.artifact import save_tokenizer
 from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.making import learn_model, word_splitter
@@ -48,7 +49,11 @@ NAMES = [
     "byte_bpe of another order",
     "byte_bpe of roberta",
     *_SENTENCE_PIECES,
+    "added wordpiece",
+    "added byte_bpe",
 ]
+# Tokens that are found whole: one begins with another, and one is of other letters.
+_ADDED = ("an", "and the", "[The]", "é", "\u1b44o", "ti\u0345")
 # Of each engine, each frame and each way with bytes: the golden ids of a tokenizer take
 # half a second, and those of all kinds are of the same few functions.
 _GOLDEN = {
@@ -71,6 +76,16 @@ def model(name):
         )
     if name.startswith("byte_bpe"):
         return _byte_bpe(name)
+    if name.startswith("added"):
+        plain = model(NAMES[0] if name.endswith("wordpiece") else "byte_bpe")
+        new = (piece for piece in _ADDED if piece not in plain.pieces)
+        ids = {piece: len(plain.pieces) + i for i, piece in enumerate(new)}
+        tokens = [
+            AddedToken(piece, ids.get(piece, -1), False, number % 2 == 0, "here")
+            for number, piece in enumerate(_ADDED)
+            if piece in ids
+        ]
+        return with_added_tokens(plain, tokens)
     proto = train(**_SENTENCE_PIECES[name])
     return SentencePieceModel(proto=proto, num_sentinels=3 if name == "t5" else 0)
 
