@@ -1,6 +1,6 @@
 """`transbeam import`: a run's folder out of a checkpoint that others trained.
 
-    RUN/run.yaml                       the configuration; edit data.source, then train
+    RUN/run.yaml                       the configuration; data.source is nowhere yet
     RUN/imported/stage.json            where the weights are from, with checksums
     RUN/imported/weights.safetensors   where training begins (training.initial_weights)
     RUN/imported/tokenizer             the tokenizer (tokenizer.path)
@@ -8,8 +8,8 @@
                                        records, and with the weights as they came
 
 The two stages are there only if nothing of the model is missing, neither its head nor
-its tokenizer, and it is of a kind that can be exported. `transbeam data` and `transbeam
-train` put their own in their place.
+its tokenizer, and it is of a kind that can be exported; or if it is a body that gives
+vectors of texts. `transbeam data` and `transbeam train` put their own in their place.
 """
 
 import dataclasses
@@ -171,6 +171,12 @@ def _import(
         console.say(f"left out, of heads that are not asked for: {', '.join(left_out)}")
     if new:
         console.say(f"new, not in the checkpoint: {', '.join(new)}")
+    kind = config.objective.kind
+    if kind in ("classification", "regression"):
+        console.say(
+            "it reads one text at a time; if it was trained on pairs of texts, import "
+            f"it with `--set objective.kind=pair_{kind}`"
+        )
     exportable = is_ready(config, tokenizer, new, has_vectors=files.has_vectors)
     if exportable:
         finish_stages(config, stage.run_folder, model, tokenizer, has_head=not new)
