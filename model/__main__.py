@@ -94,6 +94,11 @@ def _check(arguments: argparse.Namespace) -> int:
     console = Console(json=arguments.json)
     for told in _cannot(arguments):
         console.warn(told)
+    if not config.data.validation_fraction and config.data.validation_source is None:
+        console.warn(
+            "data.validation_fraction=0 holds nothing out: the training will measure "
+            "itself on training records, which says nothing about new text"
+        )
     need = _need(config)
     found = find_memory()
     run_folder = arguments.run_folder

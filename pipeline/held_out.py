@@ -100,7 +100,7 @@ class HeldOut:
 
 
 def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
-    """Finds the documents of the validation split again.
+    """Finds the documents of the validation split again, or of what stands in for it.
 
     Args:
         manifest: Of a data folder, or of a test set.
@@ -116,7 +116,7 @@ def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
     for name, shards in _by_part(manifest.split("validation")).items():
         batch = DocumentBatch.load(manifest.folder / f"documents/{name}.arrow")
         held_out = np.arange(len(batch))
-        if data.validation_source is None:
+        if data.validation_source is None and shards[0].split == "validation":
             held_out = np.flatnonzero(
                 in_validation(batch.keys, data.validation_fraction)
             )

@@ -23,6 +23,7 @@ def warn_of_losses(
         result: The stage's result; what was made by an earlier version lacks some keys.
     """
     for sentence in (
+        *_nothing_held_out(config, result),
         *missing_labels(result.get("label_counts", {})),
         *_leaks(result),
         *_cuts(config, result.get("truncated")),
@@ -30,6 +31,16 @@ def warn_of_losses(
         *_notes(result),
     ):
         console.warn(sentence)
+
+
+def _nothing_held_out(config: RunConfig, result: Mapping[str, Any]) -> Iterator[str]:
+    if result["counts"]["records"].get("validation"):
+        return
+    key = f"data.validation_fraction={config.data.validation_fraction:g}"
+    yield (
+        f"no record is held out ({key}): a training measures itself on training "
+        "records, which says nothing about new text"
+    )
 
 
 def _leaks(result: Mapping[str, Any]) -> Iterator[str]:

@@ -39,17 +39,27 @@ class Manifest:
         """The record contract of a shard."""
         return self.buckets.get(shard.sequence_length, self.features)
 
+    @property
+    def has_validation(self) -> bool:
+        """Whether documents are held out to validate on."""
+        return any(s.split == "validation" and s.records for s in self.shards)
+
     def split(self, name: str) -> list[Shard]:
         """The non-empty shards of a split.
+
+        Where no document is held out, the first shard of training stands in for the
+        validation split. What is measured on it says nothing about new text.
 
         Raises:
             ArtifactError: The split has no record.
         """
         shards = [s for s in self.shards if s.split == name and s.records]
+        if name == "validation" and not shards:
+            shards = self.split("train")[:1]
         if not shards:
             raise ArtifactError(
                 f"{self.folder / FILE}: the {name} split has no record. Give the "
-                "corpus more documents, or change data.validation_fraction"
+                "corpus more documents"
             )
         return shards
 

@@ -187,7 +187,13 @@ def _train(
     if training.final_weights == "best" and best is not None:
         console.say(f"the least validation loss was at {best.name}")
         restore_checkpoint(best, state)
-    console.say("evaluating on the whole validation split")
+    if manifest.has_validation:
+        console.say("evaluating on the whole validation split")
+    else:
+        console.warn(
+            "no record is held out: what follows is measured on training records, and "
+            "says nothing about new text"
+        )
     with averaged(state):
         if finish_adaptation(model, folder if workers.is_chief else None):
             console.say(f"merged the adapters, which are in {folder / ADAPTERS} too")
@@ -204,7 +210,9 @@ def _train(
                 shown = _samples(prepared, first.rows, invocation)
     rows = read_metrics(folder)
     result = {
-        "summary": describe(evaluation),
+        "summary": describe(
+            evaluation, "validation" if manifest.has_validation else "training"
+        ),
         "weights": str(folder / WEIGHTS),
         "parameters": model.count_params(),
         "trained_parameters": counted.trainable,

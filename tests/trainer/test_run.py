@@ -13,6 +13,8 @@ import tensorflow as tf
 
 from configs.errors import ArtifactError, ConfigError, UserError
 from model.layers.block import TransformerBlock
+from pipeline.stage import data
+from tests.small_run import invocations, write_corpus
 from tests.trainer.conftest import eagerly
 from trainer.distribution.place import Place
 from trainer.distribution.rendezvous import Rendezvous
@@ -336,3 +338,14 @@ def test_a_gpu_under_jax_has_to_be_told_before_xla_begins(monkeypatch) -> None:
     )
     make_deterministic()
     assert called == [True]
+
+
+@eagerly
+def test_a_run_that_holds_nothing_out_is_trained_and_says_so(tmp_path, capsys) -> None:
+    make = invocations(tmp_path, write_corpus(tmp_path / "corpus"))
+    invocation = make("run", "data.validation_fraction=0", "training.steps=2")
+    data(invocation)
+    assert train(invocation)["summary"].startswith("training loss ")
+    told = capsys.readouterr().err
+    assert "no record is held out (data.validation_fraction=0)" in told
+    assert "measured on training records" in told

@@ -92,6 +92,11 @@ def evaluate_run(
         else Examined(name, config, read_manifest(own.texts))
     )
     examined.manifest.check_files()
+    if not examined.manifest.has_validation:
+        console.warn(
+            "no record is held out: this is measured on training records, and says "
+            "nothing about new text"
+        )
     for reason, count in examined.left_out.items():
         console.warn(f"left out of the test set: {count:,} documents: {reason}")
 

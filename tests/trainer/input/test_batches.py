@@ -82,12 +82,22 @@ def test_records_made_for_something_else_are_refused(manifest) -> None:
         check_contract(replace(manifest, features=()), masked_features(32, 5))
 
 
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_empty_split(manifest, split: str) -> None:
-    others = tuple(shard for shard in manifest.shards if shard.split != split)
-    without = replace(manifest, shards=others)
-    with pytest.raises(ArtifactError, match=f"the {split} split has no record"):
-        batches(without) if split == "train" else validation_batches(without, 4)
+def test_no_training_record(manifest) -> None:
+    others = tuple(shard for shard in manifest.shards if shard.split != "train")
+    with pytest.raises(ArtifactError, match="the train split has no record"):
+        batches(replace(manifest, shards=others))
+
+
+def test_training_records_stand_in_where_none_is_held_out(manifest) -> None:
+    assert manifest.has_validation
+    training = tuple(shard for shard in manifest.shards if shard.split == "train")
+    without = replace(manifest, shards=training)
+    assert not without.has_validation
+    assert without.split("validation") == without.split("train")[:1]
+    number = sum(len(batch["token_ids"]) for batch in validation_batches(without, 4))
+    assert number == without.split("train")[0].records
+    with pytest.raises(ArtifactError, match="the train split has no record"):
+        validation_batches(replace(manifest, shards=()), 4)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 6, 20])
