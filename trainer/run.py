@@ -1,5 +1,6 @@
 """A training run, step by step."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -27,6 +28,7 @@ from trainer.checkpoint import (
 )
 from trainer.distribution.joining import joined
 from trainer.distribution.meeting import met
+from trainer.distribution.place import find_place
 from trainer.distribution.rendezvous import Rendezvous
 from trainer.distribution.workers import Workers
 from trainer.evaluate import (
@@ -102,6 +104,9 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
         )
     # Before anything is moved aside for what not all of them are asked to train.
     rendezvous.assert_equal({**inputs, "training in the run folder": _found(stage)})
+    # Of several workers one would look into the folder while another moves it.
+    if find_place(os.environ).count == 1 and stage.take_up(inputs):
+        console.say(f"taken up again from {invocation.run_folder / 'superseded'}")
     if result := stage.result_if_done(inputs):
         if result.get("imported"):
             raise ArtifactError(

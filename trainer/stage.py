@@ -33,6 +33,7 @@ HAS_HEAD = "has_head"
 _OF_NO_WEIGHT = {
     f"training.{key}"
     for key in (
+        "accumulation",  # whose numbers are those of the whole batch
         "distillation.teacher",
         "distribution.kind",
         "distribution.model_devices",
@@ -77,6 +78,8 @@ def training_inputs(
         if (key == "seed" or key.startswith(sections)) and key not in free
     }
     there = there or {}
+    # As it was written down by versions to which it was of weight.
+    keys |= {key: there[key] for key in free if key in there}
     for name, path in _weights_of_others(config.training).items():
         key = f"{name}_sha256"
         gone = there.get(key, "missing")

@@ -349,3 +349,17 @@ def test_a_run_that_holds_nothing_out_is_trained_and_says_so(tmp_path, capsys) -
     told = capsys.readouterr().err
     assert "no record is held out (data.validation_fraction=0)" in told
     assert "measured on training records" in told
+
+
+@eagerly
+def test_accumulation_and_what_was_set_aside_cost_no_training(tmp_path) -> None:
+    make = invocations(tmp_path, write_corpus(tmp_path / "corpus"))
+    data(make("run"))
+    first = train(make("run", "training.steps=2"))
+    assert train(make("run", "training.steps=2", "training.accumulation=2"))["skipped"]
+    other = train(make("run", "training.steps=3"))
+    assert "skipped" not in other
+    again = train(make("run", "training.steps=2"))
+    assert again["skipped"]
+    assert again["evaluation"] == first["evaluation"]
+    assert train(make("run", "training.steps=3"))["evaluation"] == other["evaluation"]
