@@ -71,7 +71,7 @@ def without_special(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedT
 
 
 def written_text(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
-    """What is text among ids that were written: not the one that ended it, either."""
+    """The text among generated ids: not the id that ended it, either."""
     return _without(tokens, tokenizer, tokenizer.special.stop)
 
 

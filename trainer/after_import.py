@@ -27,7 +27,7 @@ def is_ready(
     *,
     has_vectors: bool = True,
 ) -> bool:
-    """Whether a run can be exported as it is, without training.
+    """Tells a run that can be exported as it is, without training.
 
     Below a head that is new a body still gives vectors.
 
@@ -43,7 +43,7 @@ def is_ready(
 
 
 def reads_images(config: RunConfig) -> bool:
-    """Whether a run's model needs no tokenizer."""
+    """Tells a run whose model needs no tokenizer."""
     return isinstance(config.objective, ImageClassificationConfig)
 
 

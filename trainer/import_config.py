@@ -92,7 +92,7 @@ def config_of_checkpoint(
 
 
 def _objective_for(model: Model) -> Objective:
-    """What a body without a head can be trained for, in want of anything better."""
+    """The objective of a body without a head, in want of anything better."""
     patches = model.patches if isinstance(model, EncoderConfig) else None
     if patches is None:
         return MaskedConfig()
@@ -128,7 +128,7 @@ def _without_defaults(objective: Objective) -> dict[str, Any]:
 
 
 def _place_for(objective: Objective) -> Source:
-    """Where the examples of an objective might lie, in the format that most are in."""
+    """A source that is not there, in the format that most examples are in."""
     match objective:
         case ImageClassificationConfig(image_size=image_size):
             return ImagesSource(path=f"{_PLACE}/*/*", image_size=image_size)

@@ -1,4 +1,4 @@
-"""How a checkpoint says that its model writes: where texts end, and what is drawn."""
+"""Generation settings of a checkpoint: the ids that end a text, and the method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ _TOP_K = 50
 
 @dataclass(frozen=True)
 class Generation:
-    """What is said of how a model writes.
+    """Generation settings of a checkpoint.
 
     Attributes:
         evaluation: The run's section, for what a client does not say.

@@ -20,7 +20,7 @@ from trainer.import_tokenizer import read_tokenizer_of, with_framing
 
 @dataclass(frozen=True)
 class ImportedFiles:
-    """What a checkpoint's files say.
+    """Contents of a checkpoint's files.
 
     Attributes:
         checkpoint: Its weights, and what model they are of.

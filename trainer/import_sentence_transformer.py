@@ -1,4 +1,4 @@
-"""How a sentence-transformers folder says that vectors of texts are made.
+"""Reads the embedding settings of a sentence-transformers folder.
 
 modules.json                  the steps in their order, each with its folder
 sentence_bert_config.json     how many tokens of a text are read
@@ -29,7 +29,7 @@ _NAMED: dict[str, _Pooling] = {"cls": "first", "mean": "mean", "max": "max"}
 
 @dataclass
 class SentenceTransformer:
-    """What such a folder says.
+    """Embedding settings of a sentence-transformers folder.
 
     Attributes:
         body: The folder of the Transformer itself.

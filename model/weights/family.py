@@ -72,7 +72,7 @@ def wrappers(names: Collection[str], prefix: str) -> list[str]:
 
 
 def _outer_prefix(names: Iterable[str], prefix: str) -> str:
-    """What all names begin with, up to a dot, beside the family's own prefix."""
+    """The prefix of all names, up to a dot, without the family's own."""
     folders = zip(*(name.split(".")[:-1] for name in names), strict=False)
     common = itertools.takewhile(lambda parts: len(set(parts)) == 1, folders)
     return "".join(f"{parts[0]}." for parts in common).removesuffix(prefix)

@@ -46,7 +46,7 @@ def read_objective(settings: Settings, heads: Heads) -> Objective | None:
 
 
 def sequence_head(labels: tuple[str, ...]) -> Objective:
-    """What a `ForSequenceClassification` was trained for: one label is a number.
+    """The objective of a `ForSequenceClassification`: one label is a number.
 
     So transformers itself takes it, where `problem_type` is left out.
 
@@ -119,7 +119,7 @@ def is_classifier(objective: Objective | None) -> bool:
 
 
 def is_estimator(objective: Objective | None) -> bool:
-    """Whether a head gives a number to a whole text.
+    """Tells a head that gives a number to a whole text.
 
     Example:
     >>> is_estimator(RegressionConfig())

@@ -181,5 +181,5 @@ def _special(told: dict[str, Any]) -> set[str]:
 
 
 def _object(file: Path) -> dict[str, Any]:
-    """What a file of JSON holds; nothing if it is not there."""
+    """The JSON object of a file; an empty one if there is no file."""
     return parse_json_object(read_bytes(file), str(file)) if file.is_file() else {}

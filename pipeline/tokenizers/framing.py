@@ -1,4 +1,4 @@
-"""How texts are begun, ended, cut and put into a conversation, beyond a vocabulary.
+"""Rules of a tokenizer beside its vocabulary: begin, ends, added tokens, chat template.
 
 A checkpoint says it beside its tokenizer: `config.json`, `generation_config.json` and
 `tokenizer_config.json`. It is kept with the pieces, for ids mean nothing without them.
@@ -16,7 +16,7 @@ CHAT_TEMPLATE_FILE = "chat_template.jinja"
 
 @dataclass(frozen=True, kw_only=True)
 class Framing:
-    """What is said of a tokenizer beside its pieces.
+    """Rules of a tokenizer beside its pieces.
 
     Attributes:
         add_begin: Whether the piece that begins documents stands before each of them.
@@ -80,7 +80,7 @@ class Framing:
         return replace(self, stop_ids=tuple(new[i] for i in self.stop_ids if i in new))
 
     def options(self) -> dict[str, Any]:
-        """What stands in `tokenizer.yaml`: nothing where all is as usual."""
+        """The keys in `tokenizer.yaml`: none where all is as usual."""
         told: dict[str, Any] = {}
         if not self.add_begin:
             told["add_begin"] = False

@@ -1,4 +1,4 @@
-"""How a checkpoint writes is taken over, or named as what is not."""
+"""A checkpoint's generation settings are taken over, or named if they are not."""
 
 import json
 from pathlib import Path

@@ -187,7 +187,7 @@ def test_a_damaged_list_of_modules(tmp_path, modules):
 
 @pytest.mark.thorough(instead="test_vectors_are_made_as_the_folder_says")
 def test_trained_on_it_is_a_masked_model_again(command, tmp_path):
-    """What is exported then has the head, which has learned something."""
+    """The export then has the head, which has learned something."""
     run_folder = tmp_path / "run"
     (tmp_path / "corpus.txt").write_text("\n\n".join(paragraphs(60)))
     command(

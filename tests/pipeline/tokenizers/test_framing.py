@@ -1,4 +1,4 @@
-"""What is said beside the pieces is kept with them, and leaves older folders alone."""
+"""Rules beside the pieces are kept with them, and leave older folders alone."""
 
 from dataclasses import replace
 
