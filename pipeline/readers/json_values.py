@@ -71,7 +71,8 @@ def read_values(file: SourceFile, encoding: str) -> Iterator[Value]:
     """The objects of a file, and whatever else stands in their place, in order.
 
     Raises:
-        BrokenFile: The file is truncated or damaged, or no text in its encoding.
+        BrokenFile: The file is truncated or damaged, or no text in its encoding; also
+            behind the last object, where an array does not end.
     """
     with open_file(file) as stream:
         yield from _Reader(stream, codec_of(file, encoding), file.name).values()
@@ -95,6 +96,7 @@ class _Reader:
         self._place = 0  # where in the text the next value begins, or what is before
         self._offset = 0  # bytes of the file before that
         self._indent = ""  # what stands before it on its line
+        self._last = ""  # the last character passed that is no white space
         self._is_whole = False  # whether the text goes to the end of the file
 
     def values(self) -> Iterator[Value]:
@@ -102,8 +104,12 @@ class _Reader:
         if self._text.startswith("\ufeff"):
             self._go_to(1)
             self._indent = ""
+        is_array = self._text[self._place :].lstrip().startswith("[")
         while self._skip_between():
             yield self._value()
+        if is_array and self._last != "]":
+            what = "the array has no ] at its end"
+            raise BrokenFile("truncated JSON", what, self._offset, doubtful=True)
 
     def _read_on(self) -> None:
         """Reads more: as much again as is waiting, so that nothing is read often."""
@@ -125,6 +131,7 @@ class _Reader:
         indent = line if newline else self._indent + line
         self._indent = indent[:_LONGEST_INDENT]
         self._place = place
+        self._last = passed[-_LONGEST_INDENT:].rstrip()[-1:] or self._last
         try:
             self._offset += len(passed.encode(self._codec))
         except UnicodeEncodeError:

@@ -109,10 +109,6 @@ def test_a_broken_value_is_the_only_one_lost(tmp_path):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (
-            b'[{"text": "one"}, {"text": "tw',
-            "not JSON: Unterminated string starting at",
-        ),
         (b'[{"text": "one"}, {"text" "two"}]', "not JSON: Expecting ':' delimiter"),
         (b'[{"text": "one"}, oh\n{"text": "two"}]', "not JSON: Expecting value"),
     ],
@@ -144,3 +140,16 @@ def test_lines_stay_lines(tmp_path):
         "not a JSON object",
         "not a JSON object",
     ]
+
+
+@pytest.mark.usefixtures("block")
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("kept", [20, 40, -1])
+def test_an_array_that_is_cut_is_not_whole(scratch, indent, kept):
+    whole = array([{"text": f"row {n}"} for n in range(5)], indent=indent).encode()
+    scratch.write_bytes(whole[:kept])
+    source = JsonlSource(path=str(scratch))
+    (unit,) = plan_units(list_files(source), source, 10**6)
+    *_, last = read_unit(unit, source)
+    assert isinstance(last, Rejected)
+    assert (last.reason, last.doubtful) == ("truncated JSON", True)
