@@ -36,6 +36,8 @@ setup(
         "keras-nlp>=0.32",
         "tensorflow-text>=2.21,<2.22",
         "apache-beam>=2.77",
+        # Another version may guess otherwise, and a guess decides what is in records.
+        "chardet>=7.7,<7.8",
         "pyyaml>=6",
         "ai-edge-litert>=2.3",
         "ai-edge-quantizer>=0.10,<0.11",

@@ -11,7 +11,8 @@ from configs.table_sources import TableSource
 _DOCUMENT = "What one document is: a line, a run of lines up to a blank one, or a file."
 _ENCODING = (
     "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
-    "as a byte order mark says, else UTF-8, else Windows-1252."
+    "as a byte order mark says, else UTF-8, else as chardet tells; in quarantine if it "
+    "is not certain."
 )
 
 

@@ -12,7 +12,8 @@ from configs.templates import template_fields
 _PATH = "Glob of the files; `.gz`, `.bz2`, `.xz` and `.zst` are unpacked while reading."
 _ENCODING = (
     "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
-    "as a byte order mark says, else UTF-8, else Windows-1252."
+    "as a byte order mark says, else UTF-8, else as chardet tells; in quarantine if it "
+    "is not certain."
 )
 
 

@@ -1,18 +1,6 @@
-"""Bytes to text: encodings declared, or told from the bytes.
-
-The rule of `detect`, the same on every machine:
-
-1. A byte order mark decides.
-2. What is valid UTF-8 is UTF-8; text in any other encoding hardly ever is.
-3. Anything else is taken for Windows-1252 (Latin-1 with printable characters instead
-   of controls), the commonest encoding of Western European text, as browsers do. Where
-   that cannot be (bytes it has no character for, or more than a third of the letters
-   outside ASCII, as in Cyrillic or Chinese text) the encoding cannot be told and must
-   be declared.
-"""
+"""Bytes to text: encodings declared, or detected (`encoding_detection`)."""
 
 import codecs
-import string
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import BinaryIO
@@ -21,20 +9,11 @@ from configs.encodings import DETECT
 from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
 from pipeline.readers.damage import BrokenFile
+from pipeline.readers.encoding_detection import detect, marked, tells_nothing
 from pipeline.readers.files import open_beginning
 from pipeline.spans import SourceFile
 
 _SAMPLE_BYTES = 1 << 20
-# UTF-32's mark begins with that of UTF-16, so it is looked for first.
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_ASCII_LETTERS = string.ascii_letters.encode()
-_HIGH_BYTES = bytes(range(128, 256))
 
 
 def decode(raw: bytes, encoding: str) -> str:
@@ -49,10 +28,10 @@ def decode(raw: bytes, encoding: str) -> str:
         UnicodeDecodeError: They are no text in that encoding.
 
     Example:
-    >>> decode(b"\xef\xbb\xbfcaf\xc3\xa9", "utf-8"), decode(b"caf\xe9", "detect")
+    >>> decode(b"\xef\xbb\xbfcaf\xc3\xa9", "utf-8"), decode(b"caf\xe9", "latin-1")
     ('café', 'café')
     """
-    codec = detect(raw) if encoding == DETECT else encoding
+    codec = detect(raw).codec if encoding == DETECT else encoding
     return raw.decode(codec).removeprefix("\ufeff")
 
 
@@ -99,12 +78,12 @@ def refuse_other_mark(beginning: bytes, codec: str) -> None:
     Traceback (most recent call last):
     pipeline.readers.damage.BrokenFile: ('UTF-16 by its byte order mark, not utf-8', ...
     """
-    marked = (_marked(beginning) or "").upper()[:6]
+    mark = (marked(beginning) or "").upper()[:6]
     known = codecs.lookup(codec).name.upper()
-    if marked in ("UTF-16", "UTF-32") and not known.startswith(marked):
+    if mark in ("UTF-16", "UTF-32") and not known.startswith(mark):
         raise BrokenFile(
-            f"{marked} by its byte order mark, not {codec}",
-            f"write data.source.encoding: {marked.lower()}, or {DETECT}",
+            f"{mark} by its byte order mark, not {codec}",
+            f"write data.source.encoding: {mark.lower()}, or {DETECT}",
         )
 
 
@@ -127,52 +106,20 @@ def settled_codec(
     with open_stream() as stream:
         if name != DETECT:
             # Without a mark, little-endian: nearly all such files are from Windows.
-            return _marked(stream.read(4)) or f"{name}-le"
+            return marked(stream.read(4)) or f"{name}-le"
         sample = _sample(stream)
     try:
-        return detect(sample, cut=len(sample) == _SAMPLE_BYTES)
+        return detect(sample, cut=len(sample) == _SAMPLE_BYTES).codec
     except UnicodeDecodeError as error:
-        detail = f"declare the source's encoding; {excerpt(error.object)}"
+        detail = (
+            f"{error.reason}; declare the source's encoding; {excerpt(error.object)}"
+        )
         raise BrokenFile("encoding cannot be told", detail) from error
 
 
 def _sample(stream: BinaryIO) -> bytes:
     """The first block that tells encodings apart."""
     while block := stream.read(_SAMPLE_BYTES):
-        if not block.isascii():
+        if not tells_nothing(block):
             return block
     return b""
-
-
-def detect(sample: bytes, *, cut: bool = False) -> str:
-    r"""The codec that the rule of this module settles on.
-
-    Args:
-        sample: A file's bytes, or its first ones.
-        cut: Whether it may end within a character.
-
-    Raises:
-        UnicodeDecodeError: The encoding cannot be told.
-
-    Example:
-    >>> detect("naïve".encode("utf-8")), detect("naïve".encode("latin-1"))
-    ('utf-8', 'cp1252')
-    """
-    if marked := _marked(sample):
-        return marked
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(sample, final=not cut)
-        return "utf-8"
-    except UnicodeDecodeError:
-        pass
-    sample.decode("cp1252")
-    ascii_letters = len(sample) - len(sample.translate(None, _ASCII_LETTERS))
-    high = len(sample) - len(sample.translate(None, _HIGH_BYTES))
-    if 2 * high > ascii_letters:
-        what = "too few ASCII letters for Western European text"
-        raise UnicodeDecodeError(DETECT, sample, 0, len(sample), what)
-    return "cp1252"
-
-
-def _marked(sample: bytes) -> str | None:
-    return next((codec for mark, codec in _MARKS if sample.startswith(mark)), None)
