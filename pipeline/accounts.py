@@ -15,6 +15,7 @@ from pipeline.quarantine import examples
 from pipeline.source_bytes import UnreadFile, unread_files
 from pipeline.states import read_states
 
+_MOST_KINDS = 100
 LEFT_OUT = "left out by the weight of its source"
 
 
@@ -46,6 +47,9 @@ def counts_of(folder: Path) -> dict[str, Any]:
         "filtered": _sorted(filtered),
         "quarantined": _sorted(quarantined),
         "bytes": _bytes(prepared, built),
+        "dropped_in_sentences": _most(
+            _sum(state.get("dropped", {}) for state in prepared)
+        ),
         "characters": sum(p["size"] for state in prepared for p in state["parts"]),
         **_by_split(built),
     }
@@ -75,6 +79,20 @@ def _by_split(built: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
         for shard in state["shards"]:
             totals.setdefault("records", Counter())[shard["split"]] += shard["records"]
     return {name: dict(sorted(total.items())) for name, total in sorted(totals.items())}
+
+
+def detected_encodings(folder: Path) -> list[dict[str, Any]]:
+    """The codec of each file whose encoding was detected, and the confidence in it.
+
+    Web pages are counted by their codec.
+    """
+    prepared = list(read_states(folder, "documents"))
+    pages = _sum(state.get("page_encodings", {}) for state in prepared)
+    return [
+        {"file": file, "codec": codec, "confidence": confidence}
+        for state in prepared
+        for file, (codec, confidence) in sorted(state.get("encodings", {}).items())
+    ] + [{"web_pages": pages[codec], "codec": codec} for codec in sorted(pages)]
 
 
 def check_prepared(config: RunConfig, folder: Path) -> None:
@@ -271,6 +289,13 @@ def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
     for row in rows:
         total.update(row)
     return total
+
+
+def _most(counts: Counter[str]) -> dict[str, int]:
+    """The most frequent kinds, and the others as one: a wiki has ten thousands."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    others = sum(count for _, count in ranked[_MOST_KINDS:])
+    return {**dict(ranked[:_MOST_KINDS]), **({"others": others} if others else {})}
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:

@@ -5,7 +5,7 @@ no script.
 """
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ def _sections(
             "as texts." + _not_whole(manifest["unread"]["files"]),
             _bytes(counts["bytes"]) + _unread(manifest["unread"]["files"]),
         ),
+        *_readings(manifest),
         *_distributions(statistics),
         Section(
             "What a record holds",
@@ -162,6 +163,45 @@ def _not_whole(files: Sequence[Mapping[str, Any]]) -> str:
 _FATES = ("filtered", "quarantined")
 
 
+def _readings(manifest: Mapping[str, Any]) -> Iterator[Section]:
+    """Markup that readers dropped and encodings that they detected, if any."""
+    if dropped := manifest["counts"].get("dropped_in_sentences"):
+        yield Section(
+            "Dropped inside sentences",
+            f"{sum(dropped.values()):,} templates and formulas whose words are not "
+            "known. The sentences lack them.",
+            [("kind", "times"), *((kind, f"{n:,}") for kind, n in dropped.items())],
+        )
+    if found := manifest.get("encodings"):
+        yield Section(
+            "Detected encodings",
+            "UTF-8 and byte order marks are certain; the least certain files are "
+            "listed, all are in the manifest.",
+            [("encoding", "files or pages", "least confidence"), *_encodings(found)],
+        )
+
+
+def _encodings(found: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each codec, then one for each of the least certain files."""
+    files = [row for row in found if "file" in row]
+    rows: Table = []
+    for codec in sorted({row["codec"] for row in files}):
+        of_codec = [row["confidence"] for row in files if row["codec"] == codec]
+        rows.append((codec, f"{len(of_codec):,}", f"{min(of_codec):.2f}"))
+    for row in found:
+        if "web_pages" in row:
+            rows.append((row["codec"], f"{row['web_pages']:,} web pages", ""))
+    guessed = [row for row in files if row["confidence"] < 1]
+    guessed.sort(key=lambda row: (row["confidence"], row["file"]))
+    return rows + [
+        (row["codec"], row["file"], f"{row['confidence']:.2f}")
+        for row in guessed[:_MOST_FILES]
+    ]
+
+
+_MOST_FILES = 50
+
+
 def _distributions(statistics: Mapping[str, Any]) -> Sequence[Section]:
     train = statistics["train"]
     pieces = train["most_frequent"]
@@ -209,7 +249,7 @@ def _markdown_table(table: Table) -> list[str]:
     ]
 
 
-_HEADERS = ("", "fate", "piece", "feature")
+_HEADERS = ("", "fate", "piece", "feature", "kind", "encoding")
 
 
 def _page(title: str, sections: Sequence[Section]) -> str:

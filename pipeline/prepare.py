@@ -19,6 +19,7 @@ from pipeline.deduplication.steps import save_signatures
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document, Filtered, Noted, Rejected
 from pipeline.kept import is_held_out
+from pipeline.readers.report import ReadingReport, reported
 from pipeline.source_bytes import UnreadFile, shared_out
 from pipeline.sources import Item, Unit, read_spans
 from pipeline.spans import SourceFile
@@ -88,7 +89,8 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
 
     books = _Books()
     notes: Counter[Noted] = Counter()
-    for span, item in read_spans(unit, *sources):
+    report = ReadingReport()
+    for span, item in reported(read_spans(unit, *sources), report):
         if isinstance(item, Noted):
             notes[item] += 1
             continue
@@ -109,7 +111,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
     prepared.quarantined.update(entry.reason for entry in quarantine)
     prepared.noted = [{**asdict(note), "times": n} for note, n in notes.items()]
     write_quarantine(folder, name, quarantine)
-    mark_done(folder, "documents", name, vars(prepared))
+    mark_done(folder, "documents", name, {**vars(prepared), **vars(report)})
     return parts_of(folder, unit.index)
 
 

@@ -16,6 +16,7 @@ from pipeline.accounts import (
     check_quarantine,
     counts_of,
     cut_off,
+    detected_encodings,
     named,
     noted,
     stripped_marks,
@@ -108,6 +109,7 @@ def write_results(
         "truncated": cut_off(counts),
         "noted": noted(folder),
         "stripped_marks": stripped_marks(folder),
+        "encodings": detected_encodings(folder),
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)

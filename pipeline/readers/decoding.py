@@ -11,6 +11,7 @@ from pipeline.documents import Rejected
 from pipeline.readers.damage import BrokenFile
 from pipeline.readers.encoding_detection import detect, marked, tells_nothing
 from pipeline.readers.files import open_beginning
+from pipeline.readers.report import report_encoding
 from pipeline.spans import SourceFile
 
 _SAMPLE_BYTES = 1 << 20
@@ -93,11 +94,13 @@ def codec_of(file: SourceFile, encoding: str) -> str:
     Raises:
         BrokenFile: The encoding is `detect` and cannot be told.
     """
-    return settled_codec(lambda: open_beginning(file), encoding)
+    return settled_codec(lambda: open_beginning(file), encoding, file.name)
 
 
 def settled_codec(
-    open_stream: Callable[[], AbstractContextManager[BinaryIO]], encoding: str
+    open_stream: Callable[[], AbstractContextManager[BinaryIO]],
+    encoding: str,
+    source: str,
 ) -> str:
     """The same for anything that can be opened and read, such as a zip's member."""
     name = encoding if encoding == DETECT else codecs.lookup(encoding).name
@@ -109,12 +112,14 @@ def settled_codec(
             return marked(stream.read(4)) or f"{name}-le"
         sample = _sample(stream)
     try:
-        return detect(sample, cut=len(sample) == _SAMPLE_BYTES).codec
+        found = detect(sample, cut=len(sample) == _SAMPLE_BYTES)
     except UnicodeDecodeError as error:
         detail = (
             f"{error.reason}; declare the source's encoding; {excerpt(error.object)}"
         )
         raise BrokenFile("encoding cannot be told", detail) from error
+    report_encoding(source, found.codec, found.confidence)
+    return found.codec
 
 
 def _sample(stream: BinaryIO) -> bytes:

@@ -9,6 +9,8 @@ from email.parser import BytesHeaderParser
 from configs.encodings import DETECT, check_encoding
 from configs.errors import ConfigError
 from pipeline.readers.decoding import decode
+from pipeline.readers.encoding_detection import detect
+from pipeline.readers.report import report_page_encoding
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 _META_BYTES = 4096
@@ -161,10 +163,15 @@ def page_text(body: bytes, headers: Message) -> str:
     """The text of an unpacked page.
 
     Raises:
-        UnicodeDecodeError: It is not in the encoding it declares.
+        UnicodeDecodeError: It is not in the encoding it declares, or it declares none
+            and it cannot be told.
         UnreadablePage: It is not HTML that can be parsed.
     """
-    text = decode(body, charset_of(body, headers))
+    codec = charset_of(body, headers)
+    if codec == DETECT:
+        codec = detect(body).codec
+        report_page_encoding(codec)
+    text = decode(body, codec)
     if headers.get_content_type() not in HTML_TYPES:
         return text
     try:

@@ -67,7 +67,7 @@ def _member(
 
     try:
         _check(open_member())
-        codec = settled_codec(open_member, source.encoding)
+        codec = settled_codec(open_member, source.encoding, name)
         with open_member() as stream:
             for offset, raw in pieces(stream, source.document, codec):
                 yield decoded(raw, codec, name, offset)

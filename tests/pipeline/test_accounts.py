@@ -13,6 +13,7 @@ from pipeline.accounts import (
     check_prepared,
     check_quarantine,
     counts_of,
+    detected_encodings,
 )
 from pipeline.states import mark_done
 
@@ -79,6 +80,25 @@ def test_every_document_is_in_the_books(folder: Path) -> None:
     assert counts["tokens"] == {"train": 90}
     assert counts["records"] == {"train": 4}
     check_balance(counts)
+
+
+def test_what_readers_report_is_added_up(folder: Path) -> None:
+    for name, count in (("00001", 3), ("00002", 4)):
+        report = {
+            "dropped": {"<math>": count, **{f"{{{{{i}}}}}": 1 for i in range(120)}},
+            "encodings": {f"{name}.txt": ["cp1251", 0.75]},
+            "page_encodings": {"koi8-r": count},
+        }
+        mark_done(folder, "documents", name, {**PREPARED, **report})
+    dropped = counts_of(folder)["dropped_in_sentences"]
+    assert list(dropped.items())[:2] == [("<math>", 7), ("{{0}}", 2)]
+    assert len(dropped) == 101
+    assert dropped["others"] == 2 * (120 - 99)
+    assert detected_encodings(folder) == [
+        {"file": "00001.txt", "codec": "cp1251", "confidence": 0.75},
+        {"file": "00002.txt", "codec": "cp1251", "confidence": 0.75},
+        {"web_pages": 7, "codec": "koi8-r"},
+    ]
 
 
 def test_a_lost_document_is_a_bug(folder: Path) -> None:

@@ -111,6 +111,28 @@ def test_a_validation_source_and_its_leaks_are_told(tmp_path: Path) -> None:
     assert "4 validation documents have texts that are in training too." in card
 
 
+def test_dropped_markup_and_detected_encodings_are_told(tmp_path: Path) -> None:
+    encodings = [
+        {"file": "a.txt", "codec": "cp1251", "confidence": 0.62},
+        {"file": "b.txt", "codec": "cp1251", "confidence": 0.7},
+        {"file": "c.txt", "codec": "utf-8", "confidence": 1.0},
+        {"web_pages": 7, "codec": "koi8-r"},
+    ]
+    counts = {**MANIFEST["counts"], "dropped_in_sentences": {"{{price}}": 1234}}
+    manifest = {**MANIFEST, "counts": counts, "encodings": encodings}
+    write_card(tmp_path, "demo", manifest, STATISTICS)
+    card = (tmp_path / "card.md").read_text("utf-8")
+    assert "| {{price}} | 1,234 |" in card
+    table = card[card.index("| encoding |") :].split("\n\n")[0]
+    assert table.splitlines()[2:] == [
+        "| cp1251 | 2 | 0.62 |",
+        "| utf-8 | 1 | 1.00 |",
+        "| koi8-r | 7 web pages |  |",
+        "| cp1251 | a.txt | 0.62 |",
+        "| cp1251 | b.txt | 0.70 |",
+    ]
+
+
 def test_the_page_is_whole_and_nothing_of_the_data_is_markup(tmp_path: Path) -> None:
     write_card(tmp_path, "demo <1>", MANIFEST, STATISTICS)
     page = (tmp_path / "card.html").read_text("utf-8")

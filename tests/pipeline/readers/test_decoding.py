@@ -7,11 +7,13 @@ import pytest
 from configs.sources import TextSource
 from configs.table_sources import CsvSource, JsonlSource
 from pipeline.corpus import list_files
-from pipeline.documents import Rejected
+from pipeline.documents import Document, Rejected
+from pipeline.readers import plain_text
 from pipeline.readers.damage import BrokenFile
 from pipeline.readers.decoding import codec_of
+from pipeline.readers.report import ReadingReport, reported
 from pipeline.sources import plan_units, read_unit
-from pipeline.spans import SourceFile
+from pipeline.spans import SourceFile, Span
 
 FRENCH = (
     "Ça va très bien, merci. L’été est déjà passé, et nous n’avons rien fait. Où "
@@ -70,3 +72,17 @@ def test_a_byte_order_mark_of_another_encoding_is_named(
     assert isinstance(entry, Rejected)
     assert entry.reason == f"{written.upper()} by its byte order mark, not {read_as}"
     assert entry.excerpt == f"write data.source.encoding: {written}, or detect"
+
+
+def test_what_was_detected_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(FRENCH.encode("cp1252"))
+    source = TextSource(path="*", document="file", encoding="detect")
+    file = SourceFile.at(path, "a.txt")
+    report = ReadingReport()
+    (document,) = reported(plain_text.read(Span(file, 0, file.size), source), report)
+    assert isinstance(document, Document)
+    assert document.text == FRENCH
+    codec, confidence = report.encodings["a.txt"]
+    assert codec == "cp1252"
+    assert 0.5 <= confidence < 1

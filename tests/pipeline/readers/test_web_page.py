@@ -6,6 +6,7 @@ from email.message import Message
 
 import pytest
 
+from pipeline.readers.report import ReadingReport, reported
 from pipeline.readers.web_page import (
     UnreadablePage,
     charset_of,
@@ -91,6 +92,17 @@ def test_unpacking() -> None:
 )
 def test_charset(declared: str, head: bytes, codec: str) -> None:
     assert charset_of(head, headers(Content_Type=declared)) == codec
+
+
+def test_page_without_a_declared_charset() -> None:
+    text = (
+        "Съешь ещё этих мягких французских булок, да выпей чаю. Они были вкусные, да."
+    )
+    report = ReadingReport()
+    body = f"<p>{text}".encode("koi8-r")
+    pages = (page_text(body, headers(Content_Type="text/html")) for _ in range(2))
+    assert list(reported(pages, report)) == [text, text]
+    assert report.page_encodings == {"koi8-r": 2}
 
 
 def test_text_of_a_page() -> None:
