@@ -95,6 +95,8 @@ setup(
             # The import graph; import-linter brings it.
             "grimp",
             "moto[s3]",
+            # The reference for the arguments of templates in wikitext.
+            "mwparserfromhell",
             "hypothesis",
             "import-linter",
             # The second backend that `model/` is tested on.

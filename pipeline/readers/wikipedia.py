@@ -5,9 +5,10 @@ The file is parsed as it is decompressed, page by page; a page's offset is its i
 the next page.
 """
 
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from xml.etree.ElementTree import Element
 
@@ -15,7 +16,9 @@ from configs.sources import WikipediaSource
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Filtered, Rejected
 from pipeline.readers.files import gaps_in, open_file, source_offset
-from pipeline.readers.wikitext import DROPPED_LINKS, plain_text
+from pipeline.readers.report import report_dropped
+from pipeline.readers.wikitext import prose
+from pipeline.readers.wikitext_marks import DROPPED_LINKS
 from pipeline.spans import Span
 
 _ARTICLE = "0"
@@ -23,6 +26,19 @@ _FILE_AND_CATEGORY = ("6", "14")
 _ROOT, _END, _PAGE = b"<mediawiki>", b"</mediawiki>", b"<page>"
 _LONGEST_LINE = 1 << 16
 _DAMAGE = (ElementTree.ParseError, ValueError, LookupError)
+
+
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# Each language has its own word for it, and a list begins otherwise.
+_REDIRECT = re.compile(r"\s*#\w+\s*:?\s*\[\[[^\[\]]+\]\]\s*\Z")
+
+
+@dataclass
+class _Wiki:
+    """What a dump tells of its wiki."""
+
+    language: str = "en"
+    dropped_links: set[str] = field(default_factory=lambda: set(DROPPED_LINKS))
 
 
 def read(
@@ -33,7 +49,7 @@ def read(
     Raises:
         BrokenFile: The compressed file breaks off or is damaged.
     """
-    dropped_links = set(DROPPED_LINKS)
+    wiki = _Wiki()
     name = span.file.name
     last = 0
     with open_file(span.file) as stream:
@@ -43,9 +59,11 @@ def read(
                 yield Rejected(*entry, unread=found.unread, doubtful=found.doubtful)
             elif _local(found) == "namespace":
                 if found.get("key") in _FILE_AND_CATEGORY and found.text:
-                    dropped_links.add(found.text.lower())
+                    wiki.dropped_links.add(found.text.lower())
+            elif _local(found) == "mediawiki":
+                wiki.language = found.get(_LANGUAGE, wiki.language)
             else:
-                outcome = _page(found, name, dropped_links)
+                outcome = _page(found, name, wiki)
                 yield outcome
                 last = outcome.offset
 
@@ -59,7 +77,10 @@ class _Lost:
 
 
 def _elements(stream: BinaryIO) -> Iterator[Element | _Lost]:
-    """Each namespace and each page; what is no XML, up to the next page, as one."""
+    """The root where it begins, each namespace and each page.
+
+    What is no XML, up to the next page, is one `_Lost`.
+    """
     parser = _Parser()
     gaps = gaps_in(stream)
     offset, place, found = 0, 0, False
@@ -107,7 +128,7 @@ def _from_page(line: bytes, number: int) -> bytes:
 
 
 class _Parser:
-    """Finds the namespaces and pages of XML that is fed to it piece by piece.
+    """Finds the root, namespaces and pages of XML that is fed to it piece by piece.
 
     Args:
         beginning: What stands before the first piece.
@@ -128,6 +149,8 @@ class _Parser:
     def feed(self, piece: bytes, offset: int) -> Iterator[Element]:
         """The elements that a piece of the text, which begins at `offset`, ends.
 
+        The root, whose attributes are wanted, comes where it begins.
+
         Raises:
             ParseError, ValueError, LookupError: It is no XML, or not of this kind.
         """
@@ -141,6 +164,8 @@ class _Parser:
                         raise ValueError("a page begins within a page")
                     self._in_page, self.page = True, offset
                     self.num_pages += 1
+                if not self._above and name == "mediawiki":
+                    yield element
                 self._above.append(element)
                 continue
             self._above.pop()
@@ -162,9 +187,7 @@ class _Parser:
         list(self._parser.read_events())
 
 
-def _page(
-    page: Element, source: str, dropped_links: set[str]
-) -> Document | Filtered | Rejected:
+def _page(page: Element, source: str, wiki: _Wiki) -> Document | Filtered | Rejected:
     fields = {_local(child): child for child in page}
     number = _text(fields.get("id")).strip()
     if not number.isdecimal() or "revision" not in fields:
@@ -176,11 +199,14 @@ def _page(
     text = _text(revision.get("text"))
     if _text(fields.get("ns")).strip() not in ("", _ARTICLE):
         return Filtered("not an article", source, int(number), len(text))
-    if "redirect" in fields:
+    # A dump marks those alone whose target it knows.
+    if "redirect" in fields or _REDIRECT.match(text):
         return Filtered("redirect", source, int(number), len(text))
     if _text(revision.get("model")).strip() not in ("", "wikitext"):
         return Filtered("not wikitext", source, int(number), len(text))
-    return Document(plain_text(text, dropped_links), source, int(number))
+    found = prose(text, wiki.dropped_links, wiki.language)
+    report_dropped(found.dropped)
+    return Document(found.text, source, int(number))
 
 
 def _local(element: Element) -> str:

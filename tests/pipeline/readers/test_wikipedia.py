@@ -10,6 +10,7 @@ from configs.sources import WikipediaSource
 from pipeline.documents import Document, Filtered, Rejected
 from pipeline.readers import wikipedia
 from pipeline.readers.damage import BrokenFile
+from pipeline.readers.report import ReadingReport, reported
 from pipeline.readers.wikipedia import read
 from pipeline.spans import SourceFile, Span
 
@@ -67,6 +68,23 @@ def test_outcome_of_every_page(tmp_path: Path, name: str) -> None:
     ]
     assert [item.reason for item in found[5:]] == ["page without id or text"] * 2
     assert [item.excerpt for item in found[5:]] == ["No id", "No text"]
+
+
+def test_the_wiki_and_what_was_dropped(tmp_path: Path) -> None:
+    head = HEAD.replace("<mediawiki ", '<mediawiki xml:lang="de" ')
+    pages = [
+        page(12, "Es wiegt {{formatnum:12345}} kg {{vorlage|x}}."),
+        page(13, "#WEITERLEITUNG [[Roggen]]"),
+        page(14, "#1 [[a]] und [[b]]"),
+    ]
+    (tmp_path / "dump.xml").write_text(head + "".join(pages) + "</mediawiki>")
+    report = ReadingReport()
+    assert list(reported(read_all(tmp_path / "dump.xml"), report)) == [
+        Document("Es wiegt 12.345 kg.", "dump.xml", 12),
+        Filtered("redirect", "dump.xml", 13),
+        Document("1 a und b", "dump.xml", 14),
+    ]
+    assert report.dropped == {"{{vorlage}}": 1}
 
 
 def reasons(path: Path) -> list[tuple[int, str, int, bool]]:
