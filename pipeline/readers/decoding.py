@@ -52,7 +52,7 @@ def undecodable(
     ...     decode(b"caf\xe9", "utf-8")
     ... except UnicodeDecodeError as error:
     ...     undecodable(error, "utf-8", "a.txt", 100)
-    Rejected(reason='not UTF-8', source='a.txt', offset=103, excerpt='\\xe9')
+    Rejected(reason='not UTF-8', source='a.txt', offset=103, excerpt='\\xe9', ...)
     """
     raw = error.object
     reason = f"not {encoding.upper()}"

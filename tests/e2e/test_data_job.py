@@ -210,7 +210,7 @@ def rows_of_guide(title: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("title", "key", "count"),
     [
-        ("Sources", "data.source", 16),
+        ("Sources", "data.source", 17),
         ("Tokenizers", "tokenizer", 4),
         ("Objectives", "objective", 15),
     ],

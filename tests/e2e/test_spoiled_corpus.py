@@ -239,11 +239,20 @@ def test_bytes_add_up(spoiled: Path, counts: dict[str, Any]) -> None:
     assert manifest["unread"]["bytes"] == sum(row["unread"] for row in unread.values())
 
 
-def test_files_that_are_not_whole_stop_the_job(spoiled: Path, capsys) -> None:
-    arguments = ["data", str(spoiled / "spoiled.yaml"), "--run", str(spoiled / "other")]
-    changed = ["--set", "data.accept_incomplete_files=false", "--workers=1"]
-    assert main([*arguments, *changed]) == 2
-    message = capsys.readouterr().err
+def test_files_that_are_not_whole_stop_the_job(spoiled: Path) -> None:
+    file = spoiled / "spoiled.yaml"
+    overrides = ("data.accept_incomplete_files=false",)
+    invocation = Invocation(
+        config=load_run(file, overrides),
+        config_file=file,
+        overrides=overrides,
+        run_folder=spoiled / "other",
+        console=Console(quiet=True),
+        workers=1,
+    )
+    with pytest.raises(DataError) as caught:
+        data(invocation)
+    message = str(caught.value)
     size = (spoiled / "corpus/lines/cut.jsonl.gz").stat().st_size
     assert f"cut.jsonl.gz ends after {size:,} bytes, 30 documents" in message
     assert "cut.parquet ends after" in message
