@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pipeline.cleaning.scripts import script_of
+
 # Scripts whose words are other words without their combining marks. Of Arabic and
 # Hebrew the marks are vowels that are mostly left out, of Latin and Greek accents.
 _SCRIPTS = frozenset(
@@ -64,7 +66,7 @@ def needed_marks() -> np.ndarray:
 
 
 def count_needed_marks(texts: Iterable[bytes]) -> Counter[str]:
-    """How many characters lose a mark that they need, by script; and of how many.
+    """Counts the characters that lose a mark that they need, by script.
 
     Args:
         texts: UTF-8.
@@ -93,6 +95,4 @@ def count_needed_marks(texts: Iterable[bytes]) -> Counter[str]:
 
 
 def _script(character: str) -> str:
-    if ord(character) in _VOICING:
-        return "hiragana"
-    return unicodedata.name(character, "unnamed").split()[0].split("-")[0].lower()
+    return "hiragana" if ord(character) in _VOICING else script_of(character)
