@@ -121,7 +121,7 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
 
 
 def told(counts: Mapping[str, Any]) -> str:
-    """What was read and not used, for people.
+    """Tells people what was read and not used.
 
     Example:
     >>> told({"read": 9, "filtered": {"empty": 2}, "quarantined": {}})
@@ -129,10 +129,20 @@ def told(counts: Mapping[str, Any]) -> str:
     """
     parts = [f"{counts['read']:,} documents read"]
     for fate in ("filtered", "quarantined"):
-        reasons = ", ".join(f"{n:,} × {reason}" for reason, n in counts[fate].items())
+        reasons = reasons_told(counts[fate])
         number = sum(counts[fate].values())
         parts.append(f"{number:,} {fate}" + (f" ({reasons})" if reasons else ""))
     return ", ".join(parts)
+
+
+def reasons_told(counts: Mapping[str, int]) -> str:
+    """Names reasons with how often each occurred.
+
+    Example:
+    >>> reasons_told({"empty": 1_200, "binary": 1})
+    '1,200 × empty, 1 × binary'
+    """
+    return ", ".join(f"{number:,} × {reason}" for reason, number in counts.items())
 
 
 def check_quarantine(config: RunConfig, folder: Path) -> None:
@@ -150,7 +160,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
     bytes_ = counts["bytes"]
     lost = bytes_["quarantined"] + bytes_["unread"]
     allowed = config.data.maximum_quarantine_fraction
-    reasons = ", ".join(f"{n:,} × {r}" for r, n in counts["quarantined"].items())
+    reasons = reasons_told(counts["quarantined"])
     share, what = max(
         _share(quarantined, counts["read"], "documents"),
         _share(lost, bytes_["source"], "bytes of source"),
@@ -214,7 +224,7 @@ def _doubt(file: UnreadFile) -> str:
 
 
 def noted(folder: Path) -> list[dict[str, Any]]:
-    """What readers noticed of the files, by file: kind, source, detail, times."""
+    """Notes of the readers, by file: kind, source, detail, times."""
     times: Counter[tuple[str, str, str]] = Counter()
     for state in read_states(folder, "documents"):
         for note in state["noted"]:
@@ -242,7 +252,7 @@ def stripped_marks(folder: Path) -> dict[str, Any]:
 
 
 def cut_off(counts: Mapping[str, Any]) -> dict[str, float]:
-    """How much of the documents is in no record, as they are too long.
+    """Counts what of the documents is in no record, as they are too long.
 
     Returns:
         `documents` and `tokens`, and the share of each among all, 0 where none is.

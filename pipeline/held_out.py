@@ -26,7 +26,7 @@ from configs.files import writing
 from configs.run import RunConfig
 from configs.sources import Source
 from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from pipeline.accounts import check_whole
+from pipeline.accounts import check_whole, reasons_told
 from pipeline.bucketing import bucket_runs
 from pipeline.build import build_part
 from pipeline.corpus import list_files
@@ -217,8 +217,8 @@ def make_evaluation_set(
     left_out = _left_out(folder)
     if not any(shard.records for shard in shards):
         raise DataError(
-            f"evaluation.test: no record was made of it: {_told(left_out)}. Mend its "
-            "files, or the keys of evaluation.test"
+            f"evaluation.test: no record was made of it: {reasons_told(left_out)}. Mend "
+            "its files, or the keys of evaluation.test"
         )
     shutil.rmtree(folder / "state")
     runs = bucket_runs(config)
@@ -269,10 +269,6 @@ def _left_out(folder: Path) -> Counter[str]:
         reasons.update(state["filtered"])
         reasons.update(state["quarantined"])
     return +reasons
-
-
-def _told(reasons: Counter[str]) -> str:
-    return ", ".join(f"{number:,} × {reason}" for reason, number in reasons.items())
 
 
 @contextmanager

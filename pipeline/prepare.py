@@ -33,6 +33,8 @@ from pipeline.states import (
 )
 
 MEGABYTE = 1_000_000
+# Left out of an entry of the quarantine where they say nothing.
+_RARE = ("unread", "doubtful")
 
 
 @dataclass
@@ -192,6 +194,3 @@ def _row(entry: Rejected) -> dict[str, Any]:
     row = asdict(entry)
     del row["size"]
     return {key: value for key, value in row.items() if key not in _RARE or value}
-
-
-_RARE = ("unread", "doubtful")

@@ -19,6 +19,7 @@ from configs.memory import peak_memory
 from configs.run_folder import Stage, lock
 from configs.saved_models import find_version
 from configs.sources import ArraysSource, ImagesSource
+from pipeline.accounts import reasons_told
 from pipeline.corpus import corpus_fingerprint, list_files
 from pipeline.corpus import parts_of as parts_of_source
 from pipeline.readers.remote import use_options
@@ -194,18 +195,14 @@ def _join(scoring: Scoring, output: Path, units: int) -> Ledger:
     folder = scoring.folder
     ledger = total(folder, units)
     if not ledger.scored:
+        reasons = reasons_told(ledger.quarantined + ledger.filtered)
         raise DataError(
-            f"data.source: none of {ledger.read} documents could be scored: "
-            f"{_told(ledger.quarantined + ledger.filtered)}. Mend the corpus, or the "
-            "keys of data.source"
+            f"data.source: none of {ledger.read} documents could be scored: {reasons}. "
+            "Mend the corpus, or the keys of data.source"
         )
     parts = [part for unit in range(units) for part in parts_of(folder, unit)]
     join(parts, output, scoring.rows)
     return ledger
-
-
-def _told(reasons: Counter[str]) -> str:
-    return ", ".join(f"{number:,} × {reason}" for reason, number in reasons.items())
 
 
 def _result(output: Path, ledger: Ledger, seconds: float) -> dict[str, Any]:
