@@ -1,4 +1,4 @@
-"""How often `encoding: detect` is right, on messages of programs in their languages.
+"""Measures how often `encoding: detect` is right, on messages of programs.
 
     pip install --no-deps django==5.2.19 sphinx==9.0.4
     python -m bench.encodings [--peer]
@@ -139,7 +139,7 @@ def text_of(size: int, codec: str, lines: list[str]) -> str:
 
 
 def is_writable(message: str, codec: str) -> bool:
-    """Whether a code page has all characters of a message."""
+    """Tells whether a code page has all characters of a message."""
     try:
         message.encode(codec)
     except UnicodeEncodeError:

@@ -67,7 +67,7 @@ class Invocation:
         return shlex.join(words)
 
     def _is_saved(self) -> bool:
-        """Whether the folder of the run, given as CONFIG, is this configuration."""
+        """Tells whether the run's folder, given as CONFIG, is this configuration."""
         try:
             return load_run(self.run_folder) == self.config
         except ConfigError:

@@ -181,7 +181,7 @@ class SpanCorruptionConfig:
             longest = tokens
 
     def num_sentinels(self, encoder_length: int) -> int:
-        """How many sentinels the spans of one text may take.
+        """The number of sentinels that the spans of one text may take.
 
         Example:
         >>> SpanCorruptionConfig().num_sentinels(512)

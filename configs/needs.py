@@ -1,4 +1,4 @@
-"""What an objective needs: of each document, and of the tokenizer's special pieces.
+"""Needs of an objective: fields of each document, special pieces of the tokenizer.
 
 A source that cannot give it, or a tokenizer to be learned that will not have it, is
 known before anything is read.
@@ -87,7 +87,7 @@ PURPOSES = {
 
 
 def fields_needed(objective: Objective) -> tuple[str, ...]:
-    """What a document must have, by the names of `Document`.
+    """The fields that a document must have, by the names of `Document`.
 
     Example:
     >>> from configs.supervised import RegressionConfig
@@ -102,7 +102,7 @@ def fields_needed(objective: Objective) -> tuple[str, ...]:
 
 
 def fields_given(source: SingleSource) -> tuple[str, ...]:
-    """What the documents of a source have.
+    """The fields that the documents of a source have.
 
     Example:
     >>> fields_given(TextSource(path="a.txt"))

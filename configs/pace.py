@@ -9,7 +9,7 @@ _MOST_SAMPLES = 256
 
 
 class Pace:
-    """How fast work goes on, once that can be told.
+    """The speed of work, once that can be told.
 
     The first piece of work takes what only the first one needs, such as compilation,
     and does not count. A speed is told from when that of the last half of the time is

@@ -100,7 +100,7 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a reader noticed of a file that people should know; it is no document.
+    """A note of a reader about a file; it is no document.
 
     Attributes:
         kind: What it is, in a few words; notes are counted by it and by file.

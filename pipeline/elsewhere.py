@@ -35,7 +35,7 @@ _TRIES = 8
 
 
 def takes_strangers(run: RunConfig) -> bool:
-    """Whether a run's records have segments of other documents in them."""
+    """Tells whether a run's records have segments of other documents in them."""
     objective = run.objective
     return (
         isinstance(objective, SentencePairsConfig) and objective.task == "next_sentence"
@@ -72,7 +72,7 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
 def strangers(
     run: RunConfig, folder: Path, name: str, split: Split, batch: DocumentBatch
 ) -> DocumentBatch | None:
-    """What of the sample the documents of a part may be paired with.
+    """Selects what of the sample the documents of a part may be paired with.
 
     Args:
         run: The run.

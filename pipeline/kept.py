@@ -57,7 +57,7 @@ def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
 def kept_rows(
     keys: np.ndarray, folder: Path, part: Part, config: RunConfig
 ) -> dict[Split, np.ndarray]:
-    """Which documents of a part are used in each split.
+    """Finds the documents of a part that are used in each split.
 
     Args:
         keys: uint64 (D,), the documents' hashes.

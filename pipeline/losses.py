@@ -1,4 +1,4 @@
-"""What people should hear of a finished job: what is lost, cut or missing."""
+"""Warnings about a finished job: what is lost, cut or missing."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

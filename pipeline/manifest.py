@@ -41,7 +41,7 @@ class Manifest:
 
     @property
     def has_validation(self) -> bool:
-        """Whether documents are held out to validate on."""
+        """True if documents are held out to validate on."""
         return any(s.split == "validation" and s.records for s in self.shards)
 
     def split(self, name: str) -> list[Shard]:

@@ -35,7 +35,7 @@ def split_sentences(text: str, rule: str = "punctuation") -> list[str]:
 
 
 def has_two_sentences(text: str, rule: str = "punctuation") -> bool:
-    """Whether a text has a second sentence.
+    """Tells whether a text has a second sentence.
 
     Example:
     >>> has_two_sentences("One. Two"), has_two_sentences("Only one. ")

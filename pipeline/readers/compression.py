@@ -135,7 +135,7 @@ class Unpacked(io.RawIOBase):
         return size
 
     def source_offset(self, offset: int) -> int:
-        """How far in the file a place in the text is, about."""
+        """The place in the file of a place in the text, about."""
         texts = [text for text, _ in self._places]
         index = min(bisect_left(texts, offset), len(texts) - 1)
         (text, place), (text_0, place_0) = (
@@ -230,7 +230,7 @@ class Unpacked(io.RawIOBase):
         self.gaps.append(self._unpacked)
 
     def _next_member(self, start: int) -> int:
-        """Where the next member begins that can be unpacked, or the file's end."""
+        """The beginning of the next member that can be unpacked, or the file's end."""
         longest = 16
         while start < self._size:
             self._stream.seek(start)

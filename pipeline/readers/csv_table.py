@@ -94,7 +94,7 @@ _JOINED = (
 
 
 def _joins_rows(field: str, width: int, delimiter: str) -> bool:
-    r"""Whether a field looks like the end of a row, whole rows, and a row's beginning.
+    r"""Tells whether a field looks like a row's end, rows, and a row's beginning.
 
     Example:
     >>> _joins_rows("Open here\tb\nrow 5\ta\nEnds here", 2, "\t")

@@ -1,4 +1,4 @@
-"""What could not be read of a file: where, why, and how much of the file it is."""
+"""Damage of a file: where, why, and how much of the file it is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -81,7 +81,7 @@ def is_compressed(file: SourceFile) -> bool:
 
 
 def _compression(file: SourceFile) -> Compression | None:
-    """How a file is compressed, whether its name says so or not."""
+    """The compression of a file, whether its name says so or not."""
     suffix = Path(file.path).suffix.lower()
     if suffix in COMPRESSIONS:
         return COMPRESSIONS[suffix]
@@ -141,7 +141,7 @@ def open_beginning(file: SourceFile) -> BinaryIO:
 
 
 def source_offset(stream: BinaryIO) -> int:
-    """How many bytes of the file have been read, about, if it is compressed.
+    """Counts the bytes of the file that have been read; about, if it is compressed.
 
     Args:
         stream: As `open_file` gave it.
@@ -152,7 +152,7 @@ def source_offset(stream: BinaryIO) -> int:
 
 
 def gaps_in(stream: BinaryIO) -> Sequence[int]:
-    """Where something is missing in what was read so far, in bytes from the start.
+    """Places where something is missing in what was read, in bytes from the start.
 
     The list grows while the stream is read. It may be of any stream; only compressed
     files have gaps.

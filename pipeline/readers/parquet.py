@@ -90,7 +90,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _is_cut(stream: BinaryIO) -> bool:
-    """Whether a file begins like Parquet and does not end like it."""
+    """Tells whether a file begins like Parquet and does not end like it."""
     stream.seek(0)
     begin = stream.read(len(_MARK))
     stream.seek(0, io.SEEK_END)

@@ -47,11 +47,11 @@ class PutBack:
         self.offset -= len(raw)
 
     def gap_since(self, offset: int) -> int | None:
-        """Where bytes are missing within what was read from `offset` on."""
+        """The first gap within what was read from `offset` on."""
         inside = (gap for gap in self._gaps if offset < gap < self.offset)
         return next(inside, None)
 
     def source_offset(self) -> int:
-        """How far in the file it is, about; see `files.source_offset`."""
+        """The place in the file, about; see `files.source_offset`."""
         waiting = len(self._again.getbuffer()) - self._again.tell()
         return source_offset(self._stream) - waiting

@@ -45,7 +45,7 @@ class _Record:
 
 
 class _Malformed(Exception):
-    """What stands where a record should: the reason, and its beginning."""
+    """Bytes where a record should stand: the reason, and their beginning."""
 
 
 def read(span: Span, source: WarcSource) -> Iterator[Document | Filtered | Rejected]:

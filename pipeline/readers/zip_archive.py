@@ -88,6 +88,6 @@ def _check(member: BinaryIO) -> None:
 
 
 def begins_like_zip(stream: BinaryIO) -> bool:
-    """Whether a file is the beginning of an archive, whose directory is at its end."""
+    """Tells whether a file begins as an archive, whose directory is at its end."""
     stream.seek(0)
     return stream.read(len(_BEGINNING)) == _BEGINNING
