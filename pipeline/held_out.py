@@ -217,8 +217,8 @@ def make_evaluation_set(
     left_out = _left_out(folder)
     if not any(shard.records for shard in shards):
         raise DataError(
-            f"evaluation.test: no record was made of it: {reasons_told(left_out)}. Mend "
-            "its files, or the keys of evaluation.test"
+            f"evaluation.test: no record was made of it: {reasons_told(left_out)}. "
+            "Mend its files, or the keys of evaluation.test"
         )
     shutil.rmtree(folder / "state")
     runs = bucket_runs(config)
