@@ -7,8 +7,7 @@ configuration, and its size does not grow with the corpus.
 """
 
 import heapq
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from pipeline.kept import kept_rows
 from pipeline.objectives.pairing import ENOUGH
 from pipeline.objectives.sentences import has_two_sentences, stretch_of
 from pipeline.randomness import mix, stage_key, uniform
-from pipeline.states import all_parts, documents_path
+from pipeline.states import Part, all_parts, documents_path
 
 # Text of a sample, in characters.
 _SAMPLE_CHARACTERS = 16_000_000
@@ -32,6 +31,8 @@ _UNIT_SHARE = 0.5
 _CHARACTERS_PER_TOKEN = 6
 # How many documents are looked at for one that has two sentences.
 _TRIES = 8
+
+_Place = tuple[Part, int]  # and the row in it
 
 
 def takes_strangers(run: RunConfig) -> bool:
@@ -86,9 +87,9 @@ def strangers(
         Stretches of text, their keys the hashes of the documents they are of; None
         where none is needed.
     """
-    if not takes_strangers(run) or not len(batch) or len(batch) > 4 * ENOUGH:
+    if not takes_strangers(run) or not len(batch) or _has_enough(batch, run):
         return None
-    sample = _load(_path(folder, split))
+    sample = DocumentBatch.load(_path(folder, split))
     wanted = batch.sizes().sum() * _UNIT_SHARE / _stretch_characters(run)
     count = min(max(int(wanted), 4 * ENOUGH), len(sample))
     key = np.uint64(stage_key(run.seed, f"strangers/{name}"))
@@ -97,13 +98,20 @@ def strangers(
     return sample.take(np.sort(order[:count]))
 
 
+def _has_enough(batch: DocumentBatch, run: RunConfig) -> bool:
+    """Tells whether documents can be paired with one another; copies are one."""
+    assert isinstance(run.objective, SentencePairsConfig)
+    found: set[bytes] = set()
+    for text in batch.texts():
+        if has_two_sentences(text.decode("utf-8"), run.objective.sentences):
+            found.add(text)
+            if len(found) > ENOUGH:
+                return True
+    return False
+
+
 def _path(folder: Path, split: Split) -> Path:
     return folder / f"state/elsewhere-{split}.arrow"
-
-
-@lru_cache(maxsize=2)
-def _load(path: Path) -> DocumentBatch:
-    return DocumentBatch.load(path)
 
 
 def _stretch_characters(run: RunConfig) -> int:
@@ -115,14 +123,14 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
     assert isinstance(run.objective, SentencePairsConfig)
     rule = run.objective.sentences
     most = _SAMPLE_CHARACTERS // _stretch_characters(run)
-    texts = _texts(run, folder, split, most * _TRIES)
-    sound = list(_first(texts, most, rule))
+    places = list(_places_of_two_sentences(run, folder, split, most))
     key = stage_key(run.seed, "elsewhere/place")
     found: dict[tuple[int, str], Document] = {}
-    for document in sound:
+    # Read once more, because the documents together may not fit into memory.
+    for document in _documents(folder, places):
         identity = document_hash(document.text)
-        places = np.arange(-(-most // len(sound)))
-        shares = uniform(key, np.full(len(places), identity, np.uint64), places)
+        times = np.arange(-(-most // len(places)))
+        shares = uniform(key, np.full(len(times), identity, np.uint64), times)
         for share in shares.tolist():
             text = stretch_of(document.text, rule, share, _stretch_characters(run))
             found.setdefault((identity, text), document.with_text(text))
@@ -130,32 +138,42 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
     return DocumentBatch(np.array([i for i, _ in found], np.uint64), batch.table)
 
 
-def _first(texts: Iterator[Document], most: int, rule: str) -> Iterator[Document]:
-    number = 0
-    for document in texts:
-        if has_two_sentences(document.text, rule):
-            yield document
-            number += 1
-            if number == most:
+def _places_of_two_sentences(
+    run: RunConfig, folder: Path, split: Split, most: int
+) -> Iterator[_Place]:
+    """The first places, in the order of the draw, of documents that can be taken."""
+    assert isinstance(run.objective, SentencePairsConfig)
+    drawn = _drawn(run, folder, split, most * _TRIES)
+    found = 0
+    for place, document in zip(drawn, _documents(folder, drawn), strict=True):
+        if has_two_sentences(document.text, run.objective.sentences):
+            yield place
+            found += 1
+            if found == most:
                 return
 
 
-def _texts(run: RunConfig, folder: Path, split: Split, most: int) -> Iterator[Document]:
-    """The documents of a split in the order of a number drawn by their keys."""
+def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Place]:
+    """The places of documents of a split, in the order of a draw by their keys."""
     key = stage_key(run.seed, "elsewhere")
-    least: list[tuple[float, str, int]] = []
-    parts = {part.name: part for part in all_parts(folder)}
-    for name, part in parts.items():
+    least: list[tuple[float, Part, int]] = []
+    for part in all_parts(folder):
         batch = DocumentBatch.load(documents_path(folder, part))
         rows = kept_rows(batch.keys, folder, part, run)[split]
         drawn = uniform(key, batch.keys[rows], np.zeros(1, np.int64))
-        here = zip(drawn.tolist(), [name] * len(rows), rows.tolist(), strict=True)
+        here = zip(drawn.tolist(), [part] * len(rows), rows.tolist(), strict=True)
         least = heapq.nsmallest(most, [*least, *here])
+    return [(part, row) for _, part, row in least]
+
+
+def _documents(folder: Path, places: Iterable[_Place]) -> Iterator[Document]:
+    """The texts at some places; what is mapped of a file is not held in memory."""
     batches: dict[str, DocumentBatch] = {}
-    for _, name, row in least:
-        if name not in batches:
-            batches[name] = DocumentBatch.load(documents_path(folder, parts[name]))
-        values = batches[name].table.slice(row, 1)
+    for part, row in places:
+        if part.name not in batches:
+            path = documents_path(folder, part)
+            batches[part.name] = DocumentBatch.load(path)
+        values = batches[part.name].table.slice(row, 1)
         yield Document(
             values["text"][0].as_py().decode("utf-8"),
             values["source"][0].as_py(),

@@ -110,7 +110,7 @@ class _Walk:
         by_key = np.argsort(keys[:num_own], kind="stable")
         self.documents = by_key[sentences.per_document[by_key] > 1].tolist()
         others = self.documents
-        if len(others) <= ENOUGH and num_strangers:
+        if num_strangers and len(np.unique(identities[others])) <= ENOUGH:
             # Those without a token have nothing to give.
             others = num_own + np.flatnonzero(sentences.per_document[num_own:])
         self._others = np.asarray(others, np.int64)

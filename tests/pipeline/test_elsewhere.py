@@ -165,3 +165,53 @@ def test_other_seeds_draw_other_sentences(tmp_path) -> None:
         sample_sentences(replace(run, seed=seed), tmp_path / "data")
         drawn.append(DocumentBatch.load(path).texts().tolist())
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_lines_that_cannot_be_paired_are_no_strangers_enough(tmp_path) -> None:
+    write_corpus(tmp_path / "corpus", 4)
+    for row in range(4):
+        for number in range(100):
+            title = tmp_path / f"corpus/{row:02}-{number}.txt"
+            title.write_text(f"w{row} w{100 + number}")
+    size = (tmp_path / "corpus/00.txt").stat().st_size
+    run = run_over(tmp_path / "corpus")
+    # In each unit one document of sentences, and titles.
+    parts = prepared(run, tmp_path / "data", size + 100 * len("w0 w100"))
+    batches = [kept_documents(tmp_path / "data", part, run) for part in parts]
+    assert min(len(batch.splits["train"]) for batch in batches) > 70
+    sample_sentences(run, tmp_path / "data")
+    found = labels(run, tmp_path / "data", parts, "train")
+    assert abs(np.mean(found) - 0.5) < 2 / np.sqrt(len(found))
+
+
+def test_many_copies_are_no_strangers_enough(tmp_path) -> None:
+    write_corpus(tmp_path / "corpus", 2)
+    text = (tmp_path / "corpus/01.txt").read_text()
+    for number in range(30):
+        (tmp_path / f"corpus/copy{number}.txt").write_text(text)
+    lines = [f"w0 w{line % 500} a b c d e f" for line in range(2_000)]
+    (tmp_path / "corpus/00.txt").write_text("\n".join(lines))
+    run = run_over(tmp_path / "corpus")
+    # The other document is in a unit of its own.
+    size = (tmp_path / "corpus/00.txt").stat().st_size
+    _, part = prepared(run, tmp_path / "data", size)
+    sample_sentences(run, tmp_path / "data")
+    batch = kept_documents(tmp_path / "data", part, run).splits["train"]
+    others = strangers(run, tmp_path / "data", part.name, "train", batch)
+    assert others is not None
+    records = make_records(batch, WORDS, run, "train", others)
+    assert abs(records.arrays["next_sentence_label"].mean() - 0.5) < 0.1
+
+
+def test_a_sample_that_is_drawn_anew_is_read_anew(tmp_path) -> None:
+    write_corpus(tmp_path / "corpus", 3)
+    run = run_over(tmp_path / "corpus")
+    (part,) = prepared(run, tmp_path / "data", 10**6)
+    batch = kept_documents(tmp_path / "data", part, run).splits["train"]
+    found = []
+    for seed in (0, 1):
+        sample_sentences(replace(run, seed=seed), tmp_path / "data")
+        others = strangers(run, tmp_path / "data", part.name, "train", batch)
+        assert others is not None
+        found.append(others.texts().tolist())
+    assert found[0] != found[1]
