@@ -27,6 +27,7 @@ from configs.export import asked_texts
 from configs.needs import check_needs
 from configs.progress import duration
 from configs.run_folder import lock
+from configs.schedules import ENDLESS
 from configs.schema import did_you_mean
 from configs.version import VERSION
 from trainer.distribution.place import one_process_only
@@ -65,7 +66,7 @@ Write your own:
   transbeam explain model.position          one part of it
   transbeam check my.yaml                   is it right, and what does it ask for?
   transbeam cost my.yaml                    weights, FLOPs and memory of its model
-  transbeam train my.yaml --set training.steps=5000
+  transbeam train my.yaml --set training.schedule.peak=5e-4
 
 Train each combination of some keys' values, and compare them:
 
@@ -270,7 +271,6 @@ def _closing_screen(
         if "path" in result:
             lines.append(f"  {'':<25} {result['path']}")
     total = duration(sum(seconds.values()))
-    steps = f"training.steps={2 * invocation.config.training.steps}"
     return "\n".join(
         [
             *lines,
@@ -279,9 +279,17 @@ def _closing_screen(
             "Try next:",
             *_question(invocation),
             f"  {invocation.command('evaluate')}",
-            f"  {invocation.command('run')} --set {steps}",
+            *_more_steps(invocation),
         ]
     )
+
+
+def _more_steps(invocation: Invocation) -> list[str]:
+    """The line to type for a longer training; none if this one cannot go on."""
+    training = invocation.config.training
+    if not isinstance(training.schedule, ENDLESS):
+        return []
+    return [f"  {invocation.command('run')} --set training.steps={2 * training.steps}"]
 
 
 def _question(invocation: Invocation) -> list[str]:

@@ -15,7 +15,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -69,9 +69,13 @@ class Invocation:
     def _is_saved(self) -> bool:
         """Tells whether the run's folder, given as CONFIG, is this configuration."""
         try:
-            return load_run(self.run_folder) == self.config
+            saved = load_run(self.run_folder)
         except ConfigError:
             return False
+        trainings = [x.training.with_warmup() for x in (saved, self.config)]
+        return trainings[0] == trainings[1] and saved == replace(
+            self.config, training=saved.training
+        )
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:

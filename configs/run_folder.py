@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -112,6 +112,16 @@ class Stage:
         record = self.load()
         return record["result"] if _is_made_from(record, inputs) else None
 
+    @property
+    def is_finished(self) -> bool:
+        return self._finished_file.exists()
+
+    @property
+    def is_of_this_version(self) -> bool:
+        """Whether this code, and no other, made what is there."""
+        record = self._record()
+        return record is not None and record["version"] == VERSION
+
     def inputs(self) -> Mapping[str, Any]:
         """What is there, finished or not, was made from; nothing if nothing is."""
         record = self._record()
@@ -182,17 +192,35 @@ class Stage:
             return True
         return False
 
-    def reopen(self, inputs: Mapping[str, Any]) -> None:
-        """Makes a finished stage one that is to be gone on with, from other inputs."""
-        write_json(self._unfinished_file, self._new_record(inputs))
-        with writing(self._finished_file):
-            self._finished_file.unlink()
+    def extend(
+        self, inputs: Mapping[str, Any], unchanging: Collection[str] = ()
+    ) -> Path | None:
+        """Makes what is there a part of what other inputs ask for, to be gone on with.
 
-    def take_back(self, moved_to: Path | None) -> None:
-        """Undoes a `begin` of which nothing came.
+        What was finished is kept as well, as a copy beside what was moved aside.
 
         Args:
-            moved_to: What `begin` returned; it is put where it was.
+            inputs: What it is to be made from.
+            unchanging: Folders in the stage's whose files are never written into again:
+                the copy shares them.
+
+        Returns:
+            Where the copy is, if what is there was finished.
+        """
+        kept = None
+        if self._finished_file.exists():
+            label = self.load()["fingerprint"]
+            kept = self._copy_aside(label, {self.path / name for name in unchanging})
+        write_json(self._unfinished_file, self._new_record(inputs))
+        with writing(self._finished_file):
+            self._finished_file.unlink(missing_ok=True)
+        return kept
+
+    def take_back(self, moved_to: Path | None) -> None:
+        """Undoes a `begin` or `extend` of which nothing came.
+
+        Args:
+            moved_to: What that returned; it is put where it was.
         """
         if moved_to is None:
             return
@@ -286,14 +314,36 @@ class Stage:
         return self.run_folder / "superseded"
 
     def _move_aside(self, label: str) -> Path:
-        shelf = self._shelf
-        with writing(shelf):
-            shelf.mkdir(exist_ok=True)
-            target, number = shelf / f"{self.name}-{label}", 1
-            while target.exists():
-                number += 1
-                target = shelf / f"{self.name}-{label}-{number}"
+        with writing(self._shelf):
+            target = self._place_on_the_shelf(label)
             self.path.rename(target)
+        return target
+
+    def _copy_aside(self, label: str, unchanging: set[Path]) -> Path:
+        def copy(source: str, target: str) -> None:
+            if unchanging.isdisjoint(Path(source).parents):
+                shutil.copy2(source, target)
+                return
+            try:
+                os.link(source, target)
+            except OSError:  # not every file system has links
+                shutil.copy2(source, target)
+
+        with writing(self._shelf):
+            target = self._place_on_the_shelf(label)
+            temporary = self._shelf / f".{target.name}.tmp"
+            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.copytree(self.path, temporary, copy_function=copy)
+            temporary.rename(target)
+        return target
+
+    def _place_on_the_shelf(self, label: str) -> Path:
+        """A path there that is free."""
+        self._shelf.mkdir(exist_ok=True)
+        target, number = self._shelf / f"{self.name}-{label}", 1
+        while target.exists():
+            number += 1
+            target = self._shelf / f"{self.name}-{label}-{number}"
         return target
 
 
@@ -326,6 +376,19 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """
     return [
         f"{key}: {_shown(there, key)} there, {_shown(here, key)} here"
+        for key in different_keys(there, here)
+    ]
+
+
+def different_keys(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """The keys whose values differ.
+
+    Example:
+    >>> different_keys({"seed": 1, "name": "a"}, {"seed": 2, "name": "a"})
+    ['seed']
+    """
+    return [
+        key
         for key in dict.fromkeys([*here, *there])
         if _text_of(there, key) != _text_of(here, key)
     ]

@@ -24,7 +24,7 @@ _MOST_STEPS_OF_NOAM = 4_000
 def _warmup_steps(minimum: int = 0, most: int = _MOST_STEPS) -> Any:
     return option(
         "Steps in which the rate rises in a line to its peak. Left out: a tenth of all "
-        f"steps, at most {most:,}.",
+        f"steps, at most {most:,}; of a training that goes on to more, what it was.",
         default=None,
         minimum=minimum,
     )
@@ -162,3 +162,31 @@ def warmup_of(schedule: Schedule, steps: int) -> int:
 def with_warmup(schedule: Schedule, steps: int) -> Schedule:
     """The same schedule, with the steps of its warm-up as a number."""
     return replace(schedule, warmup_steps=warmup_of(schedule, steps))
+
+
+# Their rates do not depend on how many steps there are.
+ENDLESS = (ConstantSchedule, InverseSqrtSchedule, NoamSchedule)
+
+
+def common_steps(schedule: Schedule, steps: int, others: int) -> int:
+    """Counts the first steps whose rates two trainings of one schedule share.
+
+    Args:
+        schedule: Theirs, with the steps of its warm-up as a number.
+        steps: Of the one.
+        others: Of the other.
+
+    Example:
+    >>> common_steps(ConstantSchedule(warmup_steps=3), 20, 30)
+    20
+    >>> common_steps(WsdSchedule(warmup_steps=3, decay_fraction=0.2), 20, 30)
+    16
+    >>> common_steps(CosineSchedule(warmup_steps=3), 20, 30)
+    3
+    """
+    shorter = min(steps, others)
+    if steps == others or isinstance(schedule, ENDLESS):
+        return shorter
+    if isinstance(schedule, WsdSchedule):
+        return min(n - schedule.decay_steps(n) for n in (steps, others))
+    return min(warmup_of(schedule, steps), shorter)

@@ -1,6 +1,6 @@
 """`training`: how long, how fast and with what the model learns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from configs.adaptation import Adaptation, AllWeights, LoraWeights
@@ -168,8 +168,18 @@ class TrainingConfig:
                     f"steps={self.steps} is {decay_steps} steps, which leaves no room "
                     f"for schedule.warmup_steps={warmup_steps}"
                 )
-        # A number, so that a training that goes on has the same one.
-        object.__setattr__(self, "schedule", with_warmup(schedule, self.steps))
+
+    def with_warmup(self, steps: int | None = None) -> "TrainingConfig":
+        """The same, with the steps of the warm-up as a number.
+
+        Args:
+            steps: Of the warm-up, if they are left out here; None for the share of all
+                steps that they then are.
+        """
+        schedule = self.schedule
+        if schedule.warmup_steps is None and steps is not None:
+            schedule = replace(schedule, warmup_steps=steps)
+        return replace(self, schedule=with_warmup(schedule, self.steps))
 
     def _check_beginning(self) -> None:
         """The weights to begin with are there where they must be, and only once."""

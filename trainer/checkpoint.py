@@ -184,6 +184,16 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"))
 
 
+def step_of(path: Path) -> int:
+    """The step that a checkpoint was taken at.
+
+    Example:
+    >>> step_of(Path("checkpoints/step-00000040"))
+    40
+    """
+    return int(path.name.removeprefix("step-"))
+
+
 def best_checkpoint(folder: Path) -> Path | None:
     """The complete checkpoint with the least validation loss, if one was measured."""
     paths = list_checkpoints(folder)

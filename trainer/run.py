@@ -1,8 +1,8 @@
 """A training run, step by step."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from trainer.checkpoint import (
 )
 from trainer.distribution.joining import joined
 from trainer.distribution.meeting import met
-from trainer.distribution.place import find_place
 from trainer.distribution.rendezvous import Rendezvous
 from trainer.distribution.workers import Workers
 from trainer.evaluate import (
@@ -49,6 +48,7 @@ from trainer.log import TrainingLog, read_metrics, time_and_tokens
 from trainer.loop import run_steps, stop_on_signals
 from trainer.losses import loss_of
 from trainer.memory import memory_advice
+from trainer.more_steps import STEPS, WARMUP_STEPS, can_go_on
 from trainer.origin import check_origin
 from trainer.pages.examples import examples
 from trainer.prepare import Prepared, prepare
@@ -102,10 +102,15 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
         console.warn(
             f"{path}: is not there, so nothing tells whether {stage.path} began with it"
         )
+    # The run as it is trained and saved: with a number of steps for its warm-up.
+    training = config.training.with_warmup(inputs[WARMUP_STEPS])
+    config = replace(config, training=training)
+    invocation = replace(invocation, config=config)
     # Before anything is moved aside for what not all of them are asked to train.
     rendezvous.assert_equal({**inputs, "training in the run folder": _found(stage)})
-    # Of several workers one would look into the folder while another moves it.
-    if find_place(os.environ).count == 1 and stage.take_up(inputs):
+    # The others look into the folder when the chief has moved what it moves.
+    taken_up = rendezvous.place.is_chief and stage.take_up(inputs)
+    if any(rendezvous.exchange(taken_up)):
         console.say(f"taken up again from {invocation.run_folder / 'superseded'}")
     if result := stage.result_if_done(inputs):
         if result.get("imported"):
@@ -119,12 +124,13 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
         )
         return {**result, "skipped": True}
     checkpoints = list_checkpoints(stage.path / "checkpoints")
-    if stage.differences(inputs) or not checkpoints:
+    goes_on = can_go_on(stage, inputs, training.schedule)
+    if not goes_on and (stage.differences(inputs) or not checkpoints):
         manifest = read_manifest(invocation.run_folder / "data")
         check_origin(config, invocation.run_folder, manifest)
         data_sets(config, manifest)
     with joined(config.training, rendezvous) as workers:
-        return _begin_and_train(invocation, stage, inputs, workers)
+        return _begin_and_train(invocation, stage, inputs, workers, goes_on)
 
 
 def _found(stage: Stage) -> str:
@@ -142,10 +148,13 @@ def _begin_and_train(
     stage: Stage,
     inputs: Mapping[str, Any],
     workers: Workers,
+    goes_on: bool,
 ) -> dict[str, Any]:
     config, console = invocation.config, invocation.console
-    other, moved = [], None
-    if workers.is_chief:
+    other, moved, before = [], None, stage.inputs().get(STEPS)
+    if workers.is_chief and goes_on:
+        moved = stage.extend(inputs, unchanging=("checkpoints",))
+    elif workers.is_chief:
         other, moved = stage.differences(inputs), stage.begin(inputs)
     advice = memory_advice(config, stage.path / "checkpoints", workers.replicas)
     with peak_memory() as peak, advice:
@@ -159,6 +168,10 @@ def _begin_and_train(
             raise
         for line in other:
             console.say(f"trained anew, because {line}")
+        if goes_on:
+            console.say(
+                f"planned for {config.training.steps:,} steps now, not {before:,}"
+            )
         if moved:
             console.say(f"the model trained before is now in {moved}")
         result = _train(training, invocation, stage.path, workers)

@@ -7,6 +7,7 @@ RUN/training/model.weights.h5      what `transbeam train` made
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from configs.training import TrainingConfig
 from model.build import build_model
 from model.layers.block import TransformerBlock
 from trainer.input.data_sets import sha256_of_records
+from trainer.more_steps import warmup_of_fewer_steps
 
 IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"
@@ -72,9 +74,10 @@ def training_inputs(
     free = _OF_NO_WEIGHT
     if config.training.final_weights == "best":
         free = free - _OF_THE_BEST
+    settled = replace(config, training=config.training.with_warmup())
     keys = {
         key: value
-        for key, value in flatten(config).items()
+        for key, value in flatten(settled).items()
         if (key == "seed" or key.startswith(sections)) and key not in free
     }
     there = there or {}
@@ -88,7 +91,10 @@ def training_inputs(
         key = f"datasets[{number}].records"
         gone = there.get(key, "missing")
         keys[key] = sha256_of_records(dataset) or gone
-    return {**keys, "records": records_sha256}
+    keys["records"] = records_sha256
+    if config.training.schedule.warmup_steps is None:
+        keys |= warmup_of_fewer_steps(there, keys)
+    return keys
 
 
 def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:

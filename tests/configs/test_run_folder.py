@@ -1,5 +1,6 @@
 """The folder of a run: nothing is lost, nothing stale is used, nobody shares it."""
 
+import errno
 import json
 import os
 import subprocess
@@ -118,12 +119,48 @@ def test_what_is_damaged_on_the_shelf_is_passed_over(stage):
     assert stage.result_if_done(NEW) is not None
 
 
-def test_a_finished_stage_is_reopened_to_go_on(stage):
+def test_a_finished_stage_is_extended_and_kept_as_it_was(stage):
     finish(stage)
-    stage.reopen(NEW)
+    (stage.path / "parts").mkdir()
+    (stage.path / "parts/one").write_text("one")
+    kept = stage.extend(NEW, unchanging=["parts"])
     assert stage.result_if_done(OLD) is None
     assert (stage.differences(NEW), stage.begin(NEW)) == ([], None)
-    assert (stage.path / "records").exists()
+    assert kept == stage.run_folder / "superseded" / f"data-{fingerprint(OLD)}"
+    shared = {
+        name: (kept / name).samefile(stage.path / name)
+        for name in ("records", "parts/one")
+    }
+    assert shared == {"records": False, "parts/one": True}
+    # It is taken up again, and what it was extended to is as well.
+    assert stage.take_up(OLD)
+    assert stage.result_if_done(OLD) == {"records": 3}
+    assert stage.take_up(NEW)
+    assert not stage.is_finished
+
+
+def test_an_unfinished_stage_is_extended_and_no_copy_is_made(stage):
+    stage.begin(OLD)
+    assert stage.extend(NEW) is None
+    assert stage.differences(NEW) == []
+    assert not (stage.run_folder / "superseded").exists()
+
+
+def test_an_extension_of_which_nothing_came_is_taken_back(stage):
+    finish(stage)
+    stage.take_back(stage.extend(NEW))
+    assert stage.result_if_done(OLD) == {"records": 3}
+    assert not (stage.run_folder / "superseded").exists()
+
+
+def test_files_are_copied_where_there_are_no_links(stage, monkeypatch):
+    def refuse(source, target):
+        raise OSError(errno.EPERM, "no links here")
+
+    finish(stage)
+    monkeypatch.setattr(os, "link", refuse)
+    kept = stage.extend(NEW, unchanging=["."])
+    assert (kept / "records").read_text() == (stage.path / "records").read_text()
 
 
 def test_what_was_moved_aside_is_never_overwritten(stage):

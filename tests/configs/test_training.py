@@ -101,12 +101,19 @@ def test_a_warm_up_that_is_left_out_fits_any_steps(
     schedule: str, steps: int, warmup_steps: int
 ) -> None:
     training = parse(f"schedule={schedule}", f"steps={steps}")
-    assert training.schedule.warmup_steps == warmup_steps
+    assert training.schedule.warmup_steps is None
+    assert training.with_warmup().schedule.warmup_steps == warmup_steps
+
+
+def test_a_warm_up_that_was_shorter_stays_unless_it_is_given() -> None:
+    assert parse("steps=30").with_warmup(2).schedule.warmup_steps == 2
+    given = parse("steps=30", "schedule={kind: constant, warmup_steps: 5}")
+    assert given.with_warmup(2) == given
 
 
 def test_defaults() -> None:
     training = parse("optimizer.not_decayed=[]")
     assert training.optimizer == AdamWConfig(not_decayed=())
-    assert training.schedule == CosineSchedule(warmup_steps=10)
+    assert training.schedule == CosineSchedule()
     assert (training.clip_norm, training.ema_decay) == (1.0, None)
     assert parse("clip_norm=").clip_norm is None

@@ -101,13 +101,14 @@ def test_second_run_skips_every_stage_and_says_why(folder: Path, capsys) -> None
     "test_second_run_skips_every_stage_and_says_why"
 )
 def test_training_key_keeps_the_data(folder: Path) -> None:
-    done = transbeam(folder, "run", "small.yaml", "--set", "training.steps=5", "--json")
+    peak = ("--set", "training.schedule.peak=0.01")
+    done = transbeam(folder, "run", "small.yaml", *peak, "--json")
     assert done.returncode == 0
     results = json.loads(done.stdout)
     assert results["data"]["skipped"]
-    assert results["train"]["steps"] == 5
+    assert "skipped" not in results["train"]
     assert "skipped" not in results["export"]
-    assert "training.steps: 4 there, 5 here" in done.stderr
+    assert "training.schedule.peak: 0.02 there, 0.01 here" in done.stderr
     assert len(list((folder / "runs/small/superseded").glob("training-*"))) == 1
     back = transbeam(folder, "run", "small.yaml", "--quiet")
     assert (back.returncode, back.stdout, back.stderr) == (0, "", "")

@@ -355,11 +355,13 @@ def test_a_run_that_holds_nothing_out_is_trained_and_says_so(tmp_path, capsys) -
 def test_accumulation_and_what_was_set_aside_cost_no_training(tmp_path) -> None:
     make = invocations(tmp_path, write_corpus(tmp_path / "corpus"))
     data(make("run"))
-    first = train(make("run", "training.steps=2"))
-    assert train(make("run", "training.steps=2", "training.accumulation=2"))["skipped"]
-    other = train(make("run", "training.steps=3"))
+    keys = ("training.steps=2",)
+    first = train(make("run", *keys))
+    assert train(make("run", *keys, "training.accumulation=2"))["skipped"]
+    others = (*keys, "training.schedule.peak=0.1")
+    other = train(make("run", *others))
     assert "skipped" not in other
-    again = train(make("run", "training.steps=2"))
+    again = train(make("run", *keys))
     assert again["skipped"]
     assert again["evaluation"] == first["evaluation"]
-    assert train(make("run", "training.steps=3"))["evaluation"] == other["evaluation"]
+    assert train(make("run", *others))["evaluation"] == other["evaluation"]

@@ -14,6 +14,7 @@ from configs.schedules import (
     NoamSchedule,
     Schedule,
     WsdSchedule,
+    common_steps,
 )
 from trainer.optimizers.schedules import build_schedule
 
@@ -95,6 +96,16 @@ def test_without_warmup_starts_at_the_peak(kind: Any) -> None:
 def test_all_warmup_stays_finite(kind: Any) -> None:
     got = rates(kind(peak=1.0, warmup_steps=12), range(12))
     np.testing.assert_allclose(got, np.arange(1, 13) / 12, rtol=1e-6)
+
+
+@pytest.mark.parametrize("config", EVERY, ids=lambda config: config.kind)
+@pytest.mark.parametrize("steps", [12, 16, 40])
+def test_common_steps_have_the_same_rates(config: Schedule, steps: int) -> None:
+    shared = common_steps(config, 12, steps)
+    assert shared == {"cosine": 3, "linear": 3, "wsd": 11}.get(config.kind, 12) or (
+        steps == shared == 12
+    )
+    assert rates(config, range(shared)) == rates(config, range(shared), steps=steps)
 
 
 @pytest.mark.parametrize("config", EVERY, ids=lambda config: config.kind)
