@@ -255,6 +255,21 @@ def test_the_chief_is_killed(records, backend, tmp_path) -> None:
     assert job.last_state() == whole.last_state()
 
 
+@pytest.mark.thorough(instead="test_a_finished_training_goes_on_as_if_planned_longer")
+def test_workers_go_on_with_a_finished_training(records, backend, tmp_path) -> None:
+    endless = ("--set", "training.schedule={kind: constant, warmup_steps: 2}")
+    fewer = (*endless, "--set", "training.steps=7")
+    whole = Job(records, backend, tmp_path / "whole")
+    assert ends(whole.start(2, endless, endless)) == [(0, "")] * 2
+    job = Job(records, backend, tmp_path / "job")
+    assert ends(job.start(2, fewer, fewer)) == [(0, "")] * 2
+    assert ends(job.start(2, endless, endless)) == [(0, "")] * 2
+    assert job.last_state() == whole.last_state()
+    # What was set aside is taken up by all, and is finished.
+    assert ends(job.start(2, fewer, fewer)) == [(0, "")] * 2
+    assert training_stage(job.invocation.run_folder).load()["result"]["steps"] == 7
+
+
 @pytest.mark.thorough(instead="test_workers_take_what_the_chief_chose")
 def test_all_multiply_bfloat16_as_the_chief_does(records, tmp_path) -> None:
     def state(name: str, *dtypes: str) -> bytes:
