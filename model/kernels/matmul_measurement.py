@@ -27,6 +27,8 @@ DTYPES = ("float32", "bfloat16")
 TIME_LIMIT = 60.0
 # Variables that say which instructions oneDNN may use, or whether it is used at all.
 _OF_ONEDNN = ("DNNL_", "ONEDNN_", "TF_ENABLE_ONEDNN")
+# These let it print each product on stdout, where the times are to be read.
+_TALKATIVE = ("DNNL_VERBOSE", "ONEDNN_VERBOSE")
 
 
 class MeasurementError(RuntimeError):
@@ -69,7 +71,7 @@ def identify_machine() -> dict[str, Any]:
     variables = {
         name: value
         for name, value in sorted(os.environ.items())
-        if name.startswith(_OF_ONEDNN)
+        if name.startswith(_OF_ONEDNN) and name not in _TALKATIVE
     }
     return {
         "host": platform.node(),
@@ -98,10 +100,13 @@ def run_program(
     # Its own alarm is the second one: it ends the program also when this process is
     # killed. -P: the modules beside the program are not those that it imports.
     alarm = str(math.ceil(time_limit) + 10)
+    environment = quiet_environment()
+    for name in _TALKATIVE:
+        environment.pop(name, None)
     try:
         done = subprocess.run(
             [sys.executable, "-P", str(program), alarm],
-            env=quiet_environment(),
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=time_limit,

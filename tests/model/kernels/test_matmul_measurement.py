@@ -149,6 +149,14 @@ def test_the_instructions_that_onednn_may_use_belong_to_the_machine(monkeypatch)
     assert identify_machine() == before
 
 
+def test_a_talkative_onednn_measures_the_same(program, monkeypatch):
+    before = identify_machine()
+    monkeypatch.setenv("ONEDNN_VERBOSE", "1")
+    assert identify_machine() == before
+    talks = "import os; 'ONEDNN_VERBOSE' in os.environ and print('onednn_verbose,v1')\n"
+    assert run_program(program(talks + WITH_TIMES)) == TIMES
+
+
 def test_a_cache_that_cannot_be_written_costs_only_time(program, tmp_path):
     in_the_way = tmp_path / "cache"
     in_the_way.write_text("a file")
