@@ -9,7 +9,6 @@ import importlib
 import multiprocessing
 import os
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -148,8 +147,6 @@ def _dispatch(argv: Sequence[str]) -> int:
     if command == "--version":
         print(f"transbeam {VERSION}")
         return 0
-    if command == "run" or command in ROOMS:
-        _take_backend(command)
     if command == "run":
         return _run(argv[1:])
     if command in ROOMS:
@@ -159,12 +156,6 @@ def _dispatch(argv: Sequence[str]) -> int:
         f"{command!r} is not a command.{did_you_mean(command, known)} "
         "`transbeam --help` shows them all."
     )
-
-
-def _take_backend(command: str) -> None:
-    backend = backend_for(command, os.environ)
-    if backend is not None and "keras" not in sys.modules:
-        os.environ["KERAS_BACKEND"] = backend
 
 
 def _room(command: str) -> Any:
@@ -194,7 +185,8 @@ def _run(argv: Sequence[str]) -> int:
 def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
     """Does a stage, in a process of its own if it runs on another backend."""
     here, wanted = chosen_backend(os.environ), backend_for(stage, os.environ)
-    if wanted in (None, here):
+    # `data` has processes of its own, and computes nothing with Keras.
+    if stage == "data" or wanted in (None, here):
         return getattr(_room(stage), stage)(invocation)
     processes = multiprocessing.get_context("spawn")
     receiver, sender = processes.Pipe(duplex=False)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from configs.backend import take_backend
 from configs.console import Console
 from configs.errors import ConfigError, UserError
 from configs.files import os_problem
@@ -216,7 +217,7 @@ def run_main(
 
     Args:
         function: Takes the arguments, returns the exit code.
-        argv: The arguments without the program's name; the process's own if left out.
+        argv: The command and its arguments; the process's own if left out.
     """
     code = _run(function, sys.argv[1:] if argv is None else argv)
     # Side threads are in the middle of something that libraries tidy away at an exit.
@@ -229,6 +230,8 @@ def run_main(
 def _run(function: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     _never_fail_to_print()
     try:
+        if argv:
+            take_backend(argv[0])
         code = function(argv)
         sys.stdout.flush()
     except UserError as error:

@@ -8,7 +8,6 @@ every other library talk from then on.
 import contextlib
 import gc
 import importlib
-import json
 import logging
 import os
 import shutil
@@ -16,8 +15,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator, Sequence
-from pathlib import Path
 
+from configs.backend import chosen_backend
 from configs.processor import processor_environment
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
@@ -63,7 +62,7 @@ def quiet_import(*modules: str) -> None:
 
 def _import_quietly(modules: Sequence[str]) -> None:
     needless = ["matplotlib", "sklearn"]
-    if not _computes_with_jax():
+    if chosen_backend(os.environ) != "jax":
         needless.append("jax")
     with (
         _garbage_ignored(),
@@ -100,16 +99,6 @@ def _garbage_ignored() -> Generator[None, None, None]:
         gc.freeze()
         if was_enabled:
             gc.enable()
-
-
-def _computes_with_jax() -> bool:
-    """Reads from the environment, or else from Keras's own file, if it asks for JAX."""
-    backend = os.environ.get("KERAS_BACKEND")
-    if not backend:
-        folder = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            backend = json.loads((folder / "keras.json").read_bytes()).get("backend")
-    return backend == "jax"
 
 
 @contextlib.contextmanager

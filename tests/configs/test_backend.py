@@ -1,30 +1,57 @@
 """What each command does under each backend is decided before any work."""
 
+import importlib
+import os
+import sys
+
 import pytest
 
 import transbeam
-from configs.backend import backend_for, chosen_backend
+from configs.backend import backend_for, chosen_backend, take_backend
 from configs.errors import ConfigError
 
-WITHOUT = {"explain", "cost", "data", "tokenize"}
+COMMANDS = [*transbeam.ROOMS, "run"]
+WITHOUT = {"explain", "cost"}
 EITHER = {"run", "train", "evaluate", "sweep", "import", "trim"}
 
 
+def anything(name: str) -> bool:
+    return True
+
+
 @pytest.mark.parametrize("chosen", ["tensorflow", "jax"])
-@pytest.mark.parametrize("command", [*transbeam.ROOMS, "run"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_runs_under_either(command: str, chosen: str) -> None:
-    found = backend_for(command, {"KERAS_BACKEND": chosen}, lambda name: True)
+    found = backend_for(command, {"KERAS_BACKEND": chosen}, anything)
     if command in WITHOUT:
         assert found is None
     else:
         assert found == (chosen if command in EITHER else "tensorflow")
 
 
+@pytest.mark.parametrize("chosen", ["torch", "jaxx"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_nothing_trains_on_is_refused_or_left_aside(command, chosen) -> None:
+    environment = {"KERAS_BACKEND": chosen}
+    if command in EITHER:
+        with pytest.raises(ConfigError, match=f"^KERAS_BACKEND={chosen}: "):
+            backend_for(command, environment, anything)
+    else:
+        found = backend_for(command, environment, anything)
+        assert found == (None if command in WITHOUT else "tensorflow")
+
+
+@pytest.mark.parametrize("room", ["transbeam", "of its own"])
 @pytest.mark.parametrize("chosen", ["torch", "openvino", "jaxx"])
 @pytest.mark.parametrize("command", sorted(EITHER))
-def test_others_are_refused_in_one_line(command, chosen, monkeypatch, capsys) -> None:
+def test_others_are_refused_in_one_line(
+    command, chosen, room, monkeypatch, capsys
+) -> None:
     monkeypatch.setenv("KERAS_BACKEND", chosen)
-    assert transbeam.main([command, "configs/tiny/causal.yaml"]) == 2
+    program = transbeam
+    if room != "transbeam" and command in transbeam.ROOMS:
+        program = importlib.import_module(f"{transbeam.ROOMS[command]}.__main__")
+    assert program.main([command, "configs/tiny/causal.yaml"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"KERAS_BACKEND={chosen}" in line
     assert "tensorflow or jax" in line
@@ -36,10 +63,38 @@ def test_what_is_not_installed_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "backend"), [('{"backend": "jax"}', "jax"), ("[", "tensorflow")]
+    ("content", "backend"),
+    [
+        ('{"backend": "jax"}', "jax"),
+        ('{"floatx": "float32"}', "tensorflow"),
+        ("[", "tensorflow"),
+    ],
 )
 def test_keras_has_a_file_of_its_own(tmp_path, content: str, backend: str) -> None:
     (tmp_path / "keras.json").write_text(content)
     home = {"KERAS_HOME": str(tmp_path)}
     assert chosen_backend(home) == backend
     assert chosen_backend({**home, "KERAS_BACKEND": "jax"}) == "jax"
+
+
+def test_the_file_that_chose_what_is_refused_is_named(tmp_path) -> None:
+    file = tmp_path / "keras.json"
+    file.write_text('{"backend": "torch"}')
+    with pytest.raises(ConfigError) as refused:
+        backend_for("train", {"KERAS_HOME": str(tmp_path)})
+    assert str(refused.value).startswith(f"{file}: backend=torch: `transbeam train`")
+
+
+@pytest.mark.parametrize(
+    ("command", "backend"), [("train", "jax"), ("data", "tensorflow"), ("cost", "")]
+)
+def test_all_that_a_command_starts_gets_its_backend(
+    tmp_path, monkeypatch, command: str, backend: str
+) -> None:
+    """Keras and child processes; and what asks which worker this is."""
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.setenv("KERAS_BACKEND", "")
+    monkeypatch.delitem(sys.modules, "keras", raising=False)
+    take_backend(command)
+    assert os.environ["KERAS_BACKEND"] == backend
