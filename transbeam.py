@@ -11,6 +11,7 @@ import os
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from configs.abilities import check_export
@@ -23,6 +24,7 @@ from configs.command import (
 )
 from configs.errors import UserError
 from configs.export import asked_texts
+from configs.files import os_problem
 from configs.needs import check_needs
 from configs.progress import duration
 from configs.run_folder import lock
@@ -115,6 +117,7 @@ ROOMS = {
     "deploy": "serving",
 }
 STAGES = ("data", "train", "export", "predict")
+_TIDYING = 10.0  # seconds
 # What a model of each kind can be asked about: a text, both of a pair, or an image.
 QUESTIONS = {
     "masked": ("It returns a [MASK].",),
@@ -199,8 +202,11 @@ def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
     except EOFError:
         process.join()
         raise RuntimeError(f"{stage} ended with {process.exitcode}") from None
-    process.join()
-    if isinstance(result, UserError):
+    finally:
+        # After a Ctrl-C, which it has heard as well, it may take a moment to tidy up.
+        process.join(_TIDYING)
+        process.terminate()
+    if isinstance(result, BaseException):
         raise result
     return result
 
@@ -211,8 +217,11 @@ def _do_there(
     os.environ["KERAS_BACKEND"] = backend
     try:
         sender.send(getattr(_room(stage), stage)(invocation))
-    except UserError as error:
-        sender.send(error)
+    except (UserError, OSError, KeyboardInterrupt) as error:
+        if isinstance(error, OSError) and os_problem(error) is None:
+            raise  # a bug, whose traceback is here
+        with suppress(BrokenPipeError):
+            sender.send(error)
 
 
 def _refuse_workers(invocation: Invocation) -> None:

@@ -130,7 +130,7 @@ def _stderr_held_back() -> Generator[None, None, None]:
         os.dup2(held.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:  # a Ctrl-C is none of the import's
             sys.stderr.flush()
             held.seek(0)
             with open(stderr, "wb", closefd=False) as shown:

@@ -1,5 +1,6 @@
 """What each command does under each backend is decided before any work."""
 
+import errno
 import importlib
 import os
 import sys
@@ -8,7 +9,7 @@ import pytest
 
 import transbeam
 from configs.backend import backend_for, chosen_backend, take_backend
-from configs.errors import ConfigError
+from configs.errors import ArtifactError, ConfigError
 
 COMMANDS = [*transbeam.ROOMS, "run"]
 WITHOUT = {"explain", "cost"}
@@ -98,3 +99,42 @@ def test_all_that_a_command_starts_gets_its_backend(
     monkeypatch.delitem(sys.modules, "keras", raising=False)
     take_backend(command)
     assert os.environ["KERAS_BACKEND"] == backend
+
+
+class Pipe(list):
+    send = list.append
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ArtifactError("nothing is trained"),
+        OSError(errno.ENOSPC, "No space left on device", "runs/export"),
+        KeyboardInterrupt(),
+    ],
+)
+def test_what_stopped_a_stage_in_another_process_is_told_in_this(
+    error: BaseException, monkeypatch
+) -> None:
+    pipe = Pipe()
+    stage_that_raises(error, monkeypatch)
+    transbeam._do_there("export", "tensorflow", None, pipe)
+    assert pipe == [error]
+
+
+@pytest.mark.parametrize("bug", [ValueError(), OSError(errno.EBADF, "Bad file")])
+def test_a_bug_keeps_its_traceback(bug: Exception, monkeypatch) -> None:
+    pipe = Pipe()
+    stage_that_raises(bug, monkeypatch)
+    with pytest.raises(type(bug)):
+        transbeam._do_there("export", "tensorflow", None, pipe)
+    assert pipe == []
+
+
+def stage_that_raises(error: BaseException, monkeypatch) -> None:
+    def export(invocation) -> None:
+        raise error
+
+    room = type("Room", (), {"export": staticmethod(export)})
+    monkeypatch.setattr(transbeam, "_room", lambda stage: room)
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")

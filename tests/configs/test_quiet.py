@@ -111,6 +111,19 @@ def test_garbage_collector_skips_what_was_imported_and_works_on(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_ctrl_c_during_an_import_shows_none_of_its_noise(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import sys\nprint('noise', file=sys.stderr)\nraise KeyboardInterrupt\n"
+    )
+    program = (
+        "from configs.quiet import quiet_import\n"
+        "try:\n    quiet_import('slow')\n"
+        "except KeyboardInterrupt:\n    print('stopped')\n"
+    )
+    done = python(program, tmp_path)
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
 @pytest.mark.parametrize("library", ["matplotlib", "sklearn", "jax"])
 def test_optional_library_is_there_again_after_the_import(tmp_path, library):
     (tmp_path / f"{library}.py").touch()
