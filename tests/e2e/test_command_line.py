@@ -1,11 +1,8 @@
 """The commands as a user meets them, some in a process of their own."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,29 +13,15 @@ from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from tests.harness.stages import copy_of, stage
-from tests.small_run import YAML, paragraphs
+from tests.e2e.processes import environment, small_run, start, stop, transbeam
+from tests.harness.stages import copy_of
+from tests.small_run import YAML
 from transbeam import main
-
-TRANSBEAM = [sys.executable, "-m", "transbeam"]
 
 
 @pytest.fixture(scope="module")
 def made() -> Path:
-    """A corpus, a configuration, and a run that went all the way, in a process."""
-    return stage("command-line", whole_way)
-
-
-def whole_way(folder: Path) -> None:
-    (folder / "corpus.txt").write_text("\n\n".join(paragraphs(300)), "utf-8")
-    text = YAML.replace("PATH", "corpus.txt")
-    examples = "examples: ['the model reads a [MASK] of']"
-    export = f"export: {{tflite: [dynamic_int8], tflite_masks: 2, {examples}}}\n"
-    (folder / "small.yaml").write_text(text + export, "utf-8")
-    done = transbeam(folder, "run", "small.yaml", "--json", "--workers=2")
-    assert done.returncode == 0, done.stderr
-    (folder / "first.json").write_text(done.stdout, "utf-8")
-    (folder / "first.err").write_text(done.stderr, "utf-8")
+    return small_run()
 
 
 @pytest.fixture
@@ -47,21 +30,6 @@ def folder(made: Path, tmp_path: Path, monkeypatch) -> Path:
     folder = copy_of(made, tmp_path / "copy")
     monkeypatch.chdir(folder)
     return folder
-
-
-def transbeam(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TRANSBEAM, *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 @pytest.fixture
@@ -194,29 +162,6 @@ def test_ctrl_c_of_a_stage_and_the_whole_way_on(folder: Path, stage: str) -> Non
     done = transbeam(folder, *arguments, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["train"]["steps"] == 60
-
-
-def start(folder: Path, *arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [*TRANSBEAM, *arguments],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def stop(process: subprocess.Popen, when: Path) -> None:
-    """Presses Ctrl-C as soon as there is a folder, to every process of the group."""
-    while process.poll() is None and not when.is_dir():
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=120)
-    assert process.returncode == 130, stderr
-    assert "run the same command again" in stderr
-    assert "Traceback" not in stderr
 
 
 TOKENIZE = """
