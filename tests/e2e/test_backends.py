@@ -81,7 +81,7 @@ ROWS = [
         makes="runs/new/imported/weights.safetensors",
     ),
     Row(
-        "export small.yaml --set export.top_k=3",
+        "export small.yaml --set export.version=2",
         makes="runs/small/export/saved_model/2/saved_model.pb",
     ),
     Row("export small.yaml --target phone", makes="runs/small/phone/README.md"),
