@@ -9,9 +9,11 @@ import importlib
 import multiprocessing
 import os
 import shlex
+import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from configs.abilities import check_export
@@ -30,11 +32,13 @@ from configs.progress import duration
 from configs.run_folder import lock
 from configs.schedules import ENDLESS
 from configs.schema import did_you_mean
+from configs.side_threads import begin_aside
 from configs.version import VERSION
 from trainer.distribution.place import one_process_only
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
 
 HELP = f"""\
 Transbeam {VERSION}: from your own corpus to a served Transformer, in one YAML file.
@@ -215,6 +219,8 @@ def _do_there(
     stage: str, backend: str, invocation: Invocation, sender: "Connection"
 ) -> None:
     os.environ["KERAS_BACKEND"] = backend
+    if parent := multiprocessing.parent_process():
+        begin_aside(partial(_end_with, parent), "end with the command")
     try:
         sender.send(getattr(_room(stage), stage)(invocation))
     except (UserError, OSError, KeyboardInterrupt) as error:
@@ -222,6 +228,12 @@ def _do_there(
             raise  # a bug, whose traceback is here
         with suppress(BrokenPipeError):
             sender.send(error)
+
+
+def _end_with(parent: "BaseProcess") -> None:
+    """Ends this process as soon as another is gone: killed, it can tell nobody."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _refuse_workers(invocation: Invocation) -> None:

@@ -235,6 +235,39 @@ def test_an_export_is_made_where_jax_was_chosen(folder, variables) -> None:
     assert all(row["passed"] for row in json.loads(done.stdout)["parity"])
 
 
+STAGE_THAT_LASTS = """
+import time
+import transbeam
+
+def last(invocation):
+    print("here", flush=True)
+    time.sleep(60)
+
+class Room:
+    data = train = staticmethod(lambda invocation: {})
+    export = staticmethod(last)
+
+transbeam._room = lambda stage: Room
+if __name__ == "__main__":
+    raise SystemExit(transbeam.main())
+"""
+
+
+def test_a_stage_in_another_process_ends_with_a_killed_run(folder, variables) -> None:
+    (folder / "program.py").write_text(STAGE_THAT_LASTS, "utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "program.py", "run", "small.yaml", "--quiet"],
+        cwd=folder,
+        env=environment(**variables, KERAS_BACKEND="jax"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "here\n"
+    process.kill()
+    process.communicate(timeout=30)  # until nobody has the pipe open any more
+
+
 @pytest.mark.thorough(
     instead="test_what_stopped_a_stage_in_another_process_is_told_in_this"
 )
