@@ -98,21 +98,6 @@ class Filtered:
     size: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A note of a reader about a file; it is no document.
-
-    Attributes:
-        kind: What it is, in a few words; notes are counted by it and by file.
-        source: The file's name within the corpus.
-        detail: What it means and what to do about it.
-    """
-
-    kind: str
-    source: str
-    detail: str
-
-
 def document_hash(text: str) -> int:
     """64 bits that identify a text wherever and whenever it is met.
 

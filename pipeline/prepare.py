@@ -17,7 +17,7 @@ from pipeline.cleaning import clean_text, filter_reason, quarantine_reason, reje
 from pipeline.corpus import parts_of as parts_of_source
 from pipeline.deduplication.steps import save_signatures
 from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document, Filtered, Noted, Rejected
+from pipeline.documents import Document, Filtered, Rejected
 from pipeline.kept import is_held_out
 from pipeline.readers.report import ReadingReport, reported
 from pipeline.source_bytes import UnreadFile, shared_out
@@ -49,7 +49,6 @@ class Prepared:
         bytes: Bytes of source that are `filtered`, `quarantined` and `unread`; the rest
             is the parts'.
         unread: The files that could not be read as a whole.
-        noted: What was noticed of files: kind, source, detail, and how often.
     """
 
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -58,7 +57,6 @@ class Prepared:
     quarantined: Counter[str] = field(default_factory=Counter)
     bytes: dict[str, int] = field(default_factory=dict)
     unread: list[dict[str, Any]] = field(default_factory=list)
-    noted: list[dict[str, Any]] = field(default_factory=list)
 
 
 def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
@@ -90,12 +88,8 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
             kept.clear()
 
     books = _Books()
-    notes: Counter[Noted] = Counter()
     report = ReadingReport()
     for span, item in reported(read_spans(unit, *sources), report):
-        if isinstance(item, Noted):
-            notes[item] += 1
-            continue
         outcome = cleaned(item, config)
         books.enter(span.file, item, outcome, len(prepared.parts))
         if isinstance(outcome, Document):
@@ -111,9 +105,8 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
     close_part()
     books.close(prepared, unit.size)
     prepared.quarantined.update(entry.reason for entry in quarantine)
-    prepared.noted = [{**asdict(note), "times": n} for note, n in notes.items()]
     write_quarantine(folder, name, quarantine)
-    mark_done(folder, "documents", name, {**vars(prepared), **vars(report)})
+    mark_done(folder, "documents", name, {**vars(prepared), **report.as_json()})
     return parts_of(folder, unit.index)
 
 

@@ -34,7 +34,7 @@ from configs.table_sources import (
     TFRecordSource,
 )
 from pipeline.corpus import named_by, parts_of, with_partners
-from pipeline.documents import Document, Filtered, Noted, Rejected
+from pipeline.documents import Document, Filtered, Rejected
 from pipeline.readers import (
     arrays,
     conll,
@@ -165,20 +165,19 @@ Item = Document | Filtered | Rejected
 def read_unit(
     unit: Unit, source: Source, validation_source: Source | None = None
 ) -> Iterator[Item]:
-    """The same as `read_spans`, without the spans and what was noted."""
+    """The same as `read_spans`, without the spans."""
     for _, item in read_spans(unit, source, validation_source):
-        if not isinstance(item, Noted):
-            yield item
+        yield item
 
 
 def read_spans(
     unit: Unit, source: Source, validation_source: Source | None = None
-) -> Iterator[tuple[Span, Item | Noted]]:
+) -> Iterator[tuple[Span, Item]]:
     """Every document of a unit, in order, each with the span it is from.
 
     What cannot be read comes as `Rejected`, what a reader leaves out by rule as
     `Filtered`. Each stretch of a file that cannot be read is one `Rejected` that says
-    how many bytes it has.
+    how many bytes it has. What else readers report goes where `reported` says.
 
     Raises:
         DataError: A file cannot be opened, or has gone or changed its size since it

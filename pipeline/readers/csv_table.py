@@ -28,10 +28,11 @@ from configs.errors import DataError
 from configs.schema import did_you_mean
 from configs.table_sources import CsvSource
 from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Noted, Rejected
+from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
 from pipeline.readers.damage import BrokenFile
 from pipeline.readers.lines import Line, lines
+from pipeline.readers.report import report_note
 from pipeline.spans import Span
 
 # Python's own limit, 131,072 characters, is met by real documents. None at all would
@@ -57,7 +58,7 @@ def is_splittable(source: CsvSource) -> bool:
     return source.quoting == "none"
 
 
-def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected | Noted]:
+def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
     """A document for each row that begins in a span.
 
     Raises:
@@ -82,7 +83,7 @@ def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected | Noted]
             yield Rejected(reason, span.file.name, row.offset, shown, len(text))
         else:
             if any(_joins_rows(field, width, source.delimiter) for field in row.fields):
-                yield Noted("rows that quotes have joined", span.file.name, _JOINED)
+                report_note("rows that quotes have joined", span.file.name, _JOINED)
             values = dict(zip(columns, row.fields, strict=True))
             yield row_document(values, source.columns, span.file.name, row.offset)
 

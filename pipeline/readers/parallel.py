@@ -14,9 +14,10 @@ from itertools import zip_longest
 from configs.errors import DataError
 from configs.table_sources import ParallelSource
 from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Noted, Rejected
+from pipeline.documents import Document, Rejected
 from pipeline.readers.files import matching_files
 from pipeline.readers.lines import Line, lines
+from pipeline.readers.report import report_note
 from pipeline.spans import SourceFile, Span
 
 # A line that is a tag, or stands between tags as a segment of WMT's SGML does.
@@ -48,7 +49,7 @@ def list_files(source: ParallelSource) -> list[SourceFile]:
     ]
 
 
-def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected | Noted]:
+def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected]:
     """A document for each pair of lines; the span is the whole file.
 
     Raises:
@@ -74,7 +75,7 @@ def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected | N
                 f"{number:,} of {max(counts):,} lines are tags of SGML or XML, as in "
             )
             what += "the files of shared tasks: take the markup off before"
-            yield Noted("markup", side.name, what)
+            report_note("markup", side.name, what)
     if counts[0] != counts[1]:
         raise DataError(
             f"{file.path} has {counts[0]} lines and {partner.path} {counts[1]}: they "

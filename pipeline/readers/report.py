@@ -1,29 +1,41 @@
-"""Reports of readers: text that they dropped and encodings that they detected.
+"""Reports of readers: text they dropped, encodings they detected, notes about files.
 
-A reader yields documents. What it leaves out of them, and what it decides about a whole
-file, goes into the report of whoever reads; where nobody asks for one, nowhere.
+A reader yields documents. What it leaves out of them, and what it decides or notices
+about a whole file, goes into the report of whoever reads; where nobody asks for one,
+nowhere. The functions that report are called from any depth of a reader. A report is
+that of one iteration, whatever other generators and threads read at the same time.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 
 @dataclass
 class ReadingReport:
-    """What the readers of a unit of source tell beside its documents.
+    """Facts about a unit of source that are no documents.
 
     Attributes:
         dropped: How often something was dropped inside a sentence, by its kind.
         encodings: Codec and confidence of each file whose encoding was detected.
         page_encodings: How many web pages were detected to be in each codec.
+        noted: How often something was noticed: kind, file's name, detail.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
     encodings: dict[str, tuple[str, float]] = field(default_factory=dict)
     page_encodings: Counter[str] = field(default_factory=Counter)
+    noted: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as a unit's marker has it."""
+        noted = [
+            {"kind": kind, "source": file, "detail": detail, "times": times}
+            for (kind, file, detail), times in self.noted.items()
+        ]
+        return {**vars(self), "noted": noted}
 
 
 _CURRENT: ContextVar[ReadingReport | None] = ContextVar("report", default=None)
@@ -69,3 +81,15 @@ def report_page_encoding(codec: str) -> None:
     """Reports the encoding that was detected for a web page which declares none."""
     if report := _CURRENT.get():
         report.page_encodings[codec] += 1
+
+
+def report_note(kind: str, file: str, detail: str) -> None:
+    """Reports something noticed about a file that people should know.
+
+    Args:
+        kind: A few words; notes are counted by it and by file.
+        file: Its name in the corpus.
+        detail: The consequence, and what to do about it.
+    """
+    if report := _CURRENT.get():
+        report.noted[kind, file, detail] += 1

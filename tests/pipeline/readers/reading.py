@@ -1,9 +1,12 @@
 """What a reader makes of one file, for the tests of the readers."""
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pipeline.documents import Document, Rejected
+from pipeline.readers.report import ReadingReport, reported
 from pipeline.spans import SourceFile, Span
 
 
@@ -17,6 +20,18 @@ def read_file(reader: Any, source: Any, step: int = 0) -> list[Document | Reject
         for start in range(0, max(file.size, 1), step)
     ]
     return [item for span in spans for item in reader.read(span, source)]
+
+
+def notes_while(read: Callable[[], Iterable[Any]]) -> Counter[tuple[str, str, str]]:
+    """Kind, file and detail of what is noted during a call, and how often."""
+
+    def items() -> Iterator[Any]:
+        yield from read()
+
+    report = ReadingReport()
+    for _ in reported(items(), report):
+        pass
+    return report.noted
 
 
 def texts(items: list[Document | Rejected]) -> list[str]:

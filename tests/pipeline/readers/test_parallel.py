@@ -7,9 +7,10 @@ import pytest
 from configs.errors import DataError
 from configs.table_sources import ParallelSource
 from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.documents import Document, Noted, Rejected
+from pipeline.documents import Document, Rejected
 from pipeline.readers import parallel
 from pipeline.spans import Span
+from tests.pipeline.readers.reading import notes_while
 
 
 def read(source: ParallelSource) -> list[Document | Rejected]:
@@ -78,7 +79,6 @@ def test_markup_is_noted(tmp_path, source):
     segments = [f'<seg id="{n}">Line {n}.</seg>' for n in range(5)]
     (tmp_path / "a.en").write_text("\n".join(["<doc>", "<p>", *segments, "</doc>"]))
     (tmp_path / "a.de").write_text("1 < 2, <b>fett</b> und mehr\n" * 8)
-    notes = [item for item in read(source) if isinstance(item, Noted)]
-    (note,) = notes
-    assert (note.kind, note.source) == ("markup", "a.en")
-    assert "8 of 8 lines are tags" in note.detail
+    (((kind, file, detail), times),) = notes_while(lambda: read(source)).items()
+    assert (kind, file, times) == ("markup", "a.en", 1)
+    assert "8 of 8 lines are tags" in detail
