@@ -205,12 +205,14 @@ def read_spans(
 
 def _entries(broken: BrokenFile, span: Span) -> Iterator[Rejected]:
     for damage in broken.damage:
+        # The rest of the file belongs to whoever reads its other spans.
+        unread = span.size if damage.unread is None else min(damage.unread, span.size)
         yield Rejected(
             damage.reason,
             span.file.name,
             damage.offset,
             damage.detail,
-            unread=span.size if damage.unread is None else damage.unread,
+            unread=unread,
             doubtful=damage.doubtful,
         )
 

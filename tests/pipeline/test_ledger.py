@@ -163,3 +163,20 @@ def test_a_file_in_several_units_is_one_file() -> None:
         UnreadFile("a", 9, 2, 5, True, ("x",)),
         UnreadFile("b", 9, 5, 12, False, ("x", "y")),
     ]
+
+
+def test_unread_bytes_are_those_of_the_spans(tmp_path: Path) -> None:
+    """Of a file in another encoding only the first span finds the mark."""
+    text = "\ufeff" + "a line of text\n" * 200
+    (tmp_path / "a.txt").write_bytes(text.encode("utf-16-le"))
+    source = TextSource(path=str(tmp_path / "a.txt"), document="line")
+    config = RunConfig(name="x", data=DataConfig(source=source))
+    for part in ("state", "documents"):
+        (tmp_path / part).mkdir()
+    units = plan_units(list_files(source), source, 1000)
+    assert len(units) == 7
+    for unit in units:
+        prepare_unit(unit, config, tmp_path)
+    (file,) = unread_files(read_states(tmp_path, "documents"))
+    assert (file.unread, file.size) == (1000, 6002)
+    assert counts_of(tmp_path)["bytes"]["unread"] == 1000
