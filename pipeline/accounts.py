@@ -4,7 +4,7 @@ So is every byte of source, or it could not be read.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from configs.errors import DataError
 from configs.run import RunConfig
 from pipeline.deduplication.verdicts import EXACT, NEAR, REASONS
 from pipeline.quarantine import examples
-from pipeline.source_bytes import UnreadFile, unread_files
+from pipeline.readers.report import dropped_in_sentences
+from pipeline.source_bytes import check_whole, named, unread_files
 from pipeline.states import read_states
 
-_MOST_KINDS = 100
 LEFT_OUT = "left out by the weight of its source"
 
 
@@ -47,9 +47,7 @@ def counts_of(folder: Path) -> dict[str, Any]:
         "filtered": _sorted(filtered),
         "quarantined": _sorted(quarantined),
         "bytes": _bytes(prepared, built),
-        "dropped_in_sentences": _most(
-            _sum(state.get("dropped", {}) for state in prepared)
-        ),
+        "dropped_in_sentences": dropped_in_sentences(prepared),
         "characters": sum(p["size"] for state in prepared for p in state["parts"]),
         **_by_split(built),
     }
@@ -79,20 +77,6 @@ def _by_split(built: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
         for shard in state["shards"]:
             totals.setdefault("records", Counter())[shard["split"]] += shard["records"]
     return {name: dict(sorted(total.items())) for name, total in sorted(totals.items())}
-
-
-def detected_encodings(folder: Path) -> list[dict[str, Any]]:
-    """The codec of each file whose encoding was detected, and the confidence in it.
-
-    Web pages are counted by their codec.
-    """
-    prepared = list(read_states(folder, "documents"))
-    pages = _sum(state.get("page_encodings", {}) for state in prepared)
-    return [
-        {"file": file, "codec": codec, "confidence": confidence}
-        for state in prepared
-        for file, (codec, confidence) in sorted(state.get("encodings", {}).items())
-    ] + [{"web_pages": pages[codec], "codec": codec} for codec in sorted(pages)]
 
 
 def check_prepared(config: RunConfig, folder: Path) -> None:
@@ -180,61 +164,6 @@ def _share(part: int, whole: int, of: str) -> tuple[float, str]:
     return part / max(whole, 1), f"{part:,} of {whole:,} {of}"
 
 
-def named(files: Sequence[UnreadFile], most: int = 5) -> str:
-    """The files that were not read as a whole, for people.
-
-    Example:
-    >>> named([UnreadFile("a.parquet", 2_000, unread=1_500)])
-    '1,500 of 2,000 bytes of a.parquet'
-    """
-    ordered = sorted(files, key=lambda file: -file.unread)
-    shown = [f"{f.unread:,} of {f.size:,} bytes of {f.name}" for f in ordered[:most]]
-    more = len(files) - most
-    return ", ".join(shown) + (f" and {more:,} files more" if more > 0 else "")
-
-
-def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:
-    """Stops where a file has lost, or got wrong, an amount that nobody knows.
-
-    Raises:
-        DataError: There is one; it and some others are named.
-    """
-    doubtful = [file for file in files if file.doubtful]
-    if not doubtful:
-        return
-    shown = [_doubt(file) for file in doubtful[:most]]
-    if len(doubtful) > most:
-        shown.append(f"and {len(doubtful) - most:,} files more are not whole either")
-    raise DataError(
-        f"data.source: {'; '.join(shown)}. Get the files again or take them out of the "
-        "corpus; data.accept_incomplete_files=true uses what there is of them"
-    )
-
-
-def _doubt(file: UnreadFile) -> str:
-    if any(reason.startswith("truncated") for reason in file.reasons):
-        return (
-            f"{file.name} ends after {file.size:,} bytes, {file.documents:,} "
-            "documents; the rest is not in the file"
-        )
-    return (
-        f"{file.name} is damaged ({', '.join(file.reasons)}): what was read of it, "
-        f"{file.documents:,} documents, may be wrong"
-    )
-
-
-def noted(folder: Path) -> list[dict[str, Any]]:
-    """Notes of the readers, by file: kind, source, detail, times."""
-    times: Counter[tuple[str, str, str]] = Counter()
-    for state in read_states(folder, "documents"):
-        for note in state["noted"]:
-            times[note["source"], note["kind"], note["detail"]] += note["times"]
-    return [
-        {"kind": kind, "source": source, "detail": detail, "times": number}
-        for (source, kind, detail), number in sorted(times.items())
-    ]
-
-
 def stripped_marks(folder: Path) -> dict[str, Any]:
     """The characters that the tokenizer takes marks from that they need, by script.
 
@@ -299,13 +228,6 @@ def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
     for row in rows:
         total.update(row)
     return total
-
-
-def _most(counts: Counter[str]) -> dict[str, int]:
-    """The most frequent kinds, and the others as one: a wiki has ten thousands."""
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    others = sum(count for _, count in ranked[_MOST_KINDS:])
-    return {**dict(ranked[:_MOST_KINDS]), **({"others": others} if others else {})}
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:

@@ -26,7 +26,7 @@ from configs.files import writing
 from configs.run import RunConfig
 from configs.sources import Source
 from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from pipeline.accounts import check_whole, reasons_told
+from pipeline.accounts import reasons_told
 from pipeline.bucketing import bucket_runs
 from pipeline.build import build_part
 from pipeline.corpus import list_files
@@ -41,7 +41,7 @@ from pipeline.prepare import prepare_unit
 from pipeline.provenance import provenance_path
 from pipeline.records import Placement
 from pipeline.shards import Shard
-from pipeline.source_bytes import unread_files
+from pipeline.source_bytes import check_whole, unread_files
 from pipeline.sources import plan_units
 from pipeline.states import read_states
 from pipeline.tokenizers.interface import Tokenizer

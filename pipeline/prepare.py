@@ -20,7 +20,7 @@ from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document, Filtered, Rejected
 from pipeline.kept import is_held_out
 from pipeline.readers.report import ReadingReport, reported
-from pipeline.source_bytes import UnreadFile, shared_out
+from pipeline.source_bytes import UnreadFiles, shared_out
 from pipeline.sources import Item, Unit, read_spans
 from pipeline.spans import SourceFile
 from pipeline.states import (
@@ -129,8 +129,7 @@ class _Books:
 
     def __init__(self) -> None:
         self._sizes: Counter[str | int] = Counter()  # by fate or number of the part
-        self._documents: Counter[str] = Counter()
-        self._unread: dict[str, UnreadFile] = {}
+        self._unread = UnreadFiles()
 
     def enter(self, file: SourceFile, item: Item, outcome: Item, part: int) -> None:
         """Takes an item into account.
@@ -146,21 +145,14 @@ class _Books:
             fate = "filtered"
         elif isinstance(outcome, Rejected):
             fate = "quarantined"
-            if outcome.unread or outcome.doubtful:
-                unread = UnreadFile(file.name, file.size)
-                self._unread.setdefault(file.name, unread).add(outcome)
-        else:
-            self._documents[file.name] += 1
+        self._unread.enter(file, outcome)
         if not (isinstance(item, Rejected) and item.unread):
             self._sizes[fate] += item.size + 1  # an empty document is one, too
 
     def close(self, prepared: Prepared, size: int) -> None:
         """Writes down what became of the bytes of the unit."""
-        for file in self._unread.values():
-            file.unread = min(file.unread, file.size)
-            file.documents = self._documents[file.name]
-            prepared.unread.append(asdict(file))
-        unread = min(sum(file.unread for file in self._unread.values()), size)
+        prepared.unread = self._unread.rows()
+        unread = min(sum(row["unread"] for row in prepared.unread), size)
         fates = ["filtered", "quarantined", *range(len(prepared.parts))]
         sizes = [self._sizes[fate] for fate in fates]
         # Files without a document hold nothing that is wanted, such as blank lines.

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ from pipeline.accounts import (
     check_quarantine,
     counts_of,
     cut_off,
-    detected_encodings,
-    named,
-    noted,
     stripped_marks,
     told,
 )
@@ -30,7 +26,8 @@ from pipeline.manifest import FILE, FORMAT
 from pipeline.objectives import contract
 from pipeline.quarantine import FOLDER as QUARANTINE
 from pipeline.quarantine import examples
-from pipeline.source_bytes import UnreadFile, unread_files
+from pipeline.readers.report import detected_encodings, noted
+from pipeline.source_bytes import UnreadFile, named, unread_files, unread_json
 from pipeline.spans import SourceFile
 from pipeline.states import read_states
 from pipeline.statistics import Statistics, statistics_path, summary
@@ -75,7 +72,7 @@ def write_results(
             f"data.source: {told(counts)}. Mend its files, or the rules of the "
             "objective"
         )
-    unread = unread_files(read_states(folder, "documents"))
+    prepared = list(read_states(folder, "documents"))
     leaks = json.loads((folder / LEAKS).read_text())
     states = list(read_states(folder, "records"))
     shards = [shard for state in states for shard in state["shards"]]
@@ -102,14 +99,11 @@ def write_results(
         "duplicates": leaks["duplicates"],
         "padding_fraction": padding_shares(counts),
         "shards": shards,
-        "unread": {
-            "bytes": counts["bytes"]["unread"],
-            "files": [asdict(file) for file in unread],
-        },
+        "unread": unread_json(unread_files(prepared)),
         "truncated": cut_off(counts),
-        "noted": noted(folder),
+        "noted": noted(prepared),
         "stripped_marks": stripped_marks(folder),
-        "encodings": detected_encodings(folder),
+        "encodings": detected_encodings(prepared),
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)

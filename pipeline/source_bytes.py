@@ -7,10 +7,12 @@ was read of a unit of source is shared out among its documents by their sizes as
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeline.documents import Rejected
+from configs.errors import DataError
+from pipeline.documents import Document, Filtered, Rejected
+from pipeline.spans import SourceFile
 
 
 def shared_out(total: int, weights: Sequence[int]) -> list[int]:
@@ -61,6 +63,34 @@ class UnreadFile:
             self.reasons += (entry.reason,)
 
 
+class UnreadFiles:
+    """Collects the files of a unit that could not be read as a whole."""
+
+    def __init__(self) -> None:
+        self._documents: Counter[str] = Counter()
+        self._files: dict[str, UnreadFile] = {}
+
+    def enter(self, file: SourceFile, outcome: Document | Filtered | Rejected) -> None:
+        """Takes an outcome into account.
+
+        Args:
+            file: The file it is from.
+            outcome: A document that is used, or the reason why one is not.
+        """
+        if isinstance(outcome, Document):
+            self._documents[file.name] += 1
+        elif isinstance(outcome, Rejected) and (outcome.unread or outcome.doubtful):
+            unread = UnreadFile(file.name, file.size)
+            self._files.setdefault(file.name, unread).add(outcome)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The files as a unit's marker has them."""
+        for file in self._files.values():
+            file.unread = min(file.unread, file.size)
+            file.documents = self._documents[file.name]
+        return [asdict(file) for file in self._files.values()]
+
+
 def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
     """The files of a corpus that could not be read as a whole, by name.
 
@@ -80,3 +110,54 @@ def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
     for name, file in files.items():
         file.documents = documents[name]
     return [files[name] for name in sorted(files)]
+
+
+def unread_json(files: Sequence[UnreadFile]) -> dict[str, Any]:
+    """The bytes that could not be read, and the files they are of."""
+    return {
+        "bytes": sum(file.unread for file in files),
+        "files": [asdict(file) for file in files],
+    }
+
+
+def named(files: Sequence[UnreadFile], most: int = 5) -> str:
+    """The files that were not read as a whole, for people.
+
+    Example:
+    >>> named([UnreadFile("a.parquet", 2_000, unread=1_500)])
+    '1,500 of 2,000 bytes of a.parquet'
+    """
+    ordered = sorted(files, key=lambda file: -file.unread)
+    shown = [f"{f.unread:,} of {f.size:,} bytes of {f.name}" for f in ordered[:most]]
+    more = len(files) - most
+    return ", ".join(shown) + (f" and {more:,} files more" if more > 0 else "")
+
+
+def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:
+    """Stops where a file has lost, or got wrong, an amount that nobody knows.
+
+    Raises:
+        DataError: There is one; it and some others are named.
+    """
+    doubtful = [file for file in files if file.doubtful]
+    if not doubtful:
+        return
+    shown = [_doubt(file) for file in doubtful[:most]]
+    if len(doubtful) > most:
+        shown.append(f"and {len(doubtful) - most:,} files more are not whole either")
+    raise DataError(
+        f"data.source: {'; '.join(shown)}. Get the files again or take them out of the "
+        "corpus; data.accept_incomplete_files=true uses what there is of them"
+    )
+
+
+def _doubt(file: UnreadFile) -> str:
+    if any(reason.startswith("truncated") for reason in file.reasons):
+        return (
+            f"{file.name} ends after {file.size:,} bytes, {file.documents:,} "
+            "documents; the rest is not in the file"
+        )
+    return (
+        f"{file.name} is damaged ({', '.join(file.reasons)}): what was read of it, "
+        f"{file.documents:,} documents, may be wrong"
+    )

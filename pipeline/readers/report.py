@@ -38,6 +38,7 @@ class ReadingReport:
         return {**vars(self), "noted": noted}
 
 
+_MOST_KINDS = 100
 _CURRENT: ContextVar[ReadingReport | None] = ContextVar("report", default=None)
 _Item = TypeVar("_Item")
 
@@ -93,3 +94,57 @@ def report_note(kind: str, file: str, detail: str) -> None:
     """
     if report := _CURRENT.get():
         report.noted[kind, file, detail] += 1
+
+
+def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Adds up how often something was dropped inside a sentence, by its kind.
+
+    A wiki has ten thousands of kinds: the most frequent ones are named.
+
+    Args:
+        states: Markers of units, with their reports.
+    """
+    counts = _sum(state.get("dropped", {}) for state in states)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    others = sum(count for _, count in ranked[_MOST_KINDS:])
+    return {**dict(ranked[:_MOST_KINDS]), **({"others": others} if others else {})}
+
+
+def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Lists the codec of each file whose encoding was detected, and the confidence.
+
+    Web pages are counted by their codec.
+
+    Args:
+        states: Markers of units, with their reports.
+    """
+    states = list(states)
+    pages = _sum(state.get("page_encodings", {}) for state in states)
+    return [
+        {"file": file, "codec": codec, "confidence": confidence}
+        for state in states
+        for file, (codec, confidence) in sorted(state.get("encodings", {}).items())
+    ] + [{"web_pages": pages[codec], "codec": codec} for codec in sorted(pages)]
+
+
+def noted(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Adds up the notes about files: kind, source, detail, times.
+
+    Args:
+        states: Markers of units, with their reports.
+    """
+    times: Counter[tuple[str, str, str]] = Counter()
+    for state in states:
+        for note in state["noted"]:
+            times[note["source"], note["kind"], note["detail"]] += note["times"]
+    return [
+        {"kind": kind, "source": source, "detail": detail, "times": number}
+        for (source, kind, detail), number in sorted(times.items())
+    ]
+
+
+def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for row in rows:
+        total.update(row)
+    return total

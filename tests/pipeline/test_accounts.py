@@ -13,9 +13,9 @@ from pipeline.accounts import (
     check_prepared,
     check_quarantine,
     counts_of,
-    detected_encodings,
 )
-from pipeline.states import mark_done
+from pipeline.readers.report import detected_encodings
+from pipeline.states import mark_done, read_states
 
 CONFIG = RunConfig(
     name="books",
@@ -94,7 +94,7 @@ def test_what_readers_report_is_added_up(folder: Path) -> None:
     assert list(dropped.items())[:2] == [("<math>", 7), ("{{0}}", 2)]
     assert len(dropped) == 101
     assert dropped["others"] == 2 * (120 - 99)
-    assert detected_encodings(folder) == [
+    assert detected_encodings(read_states(folder, "documents")) == [
         {"file": "00001.txt", "codec": "cp1251", "confidence": 0.75},
         {"file": "00002.txt", "codec": "cp1251", "confidence": 0.75},
         {"web_pages": 7, "codec": "koi8-r"},
