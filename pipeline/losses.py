@@ -1,4 +1,4 @@
-"""Warnings about a finished job: what is lost, cut or missing."""
+"""Warnings about a finished job: losses, cuts, notes about files."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from configs.console import Console
 from configs.run import RunConfig
 from pipeline.label_counts import missing_labels
+from pipeline.reading import sentences_of_notes
 
 # Shares from which on something is worth a warning.
 _CUT_OFF = 0.05
@@ -28,7 +29,7 @@ def warn_of_losses(
         *_leaks(result),
         *_cuts(config, result.get("truncated")),
         *_marks(result.get("stripped_marks")),
-        *_notes(result),
+        *sentences_of_notes(result),
     ):
         console.warn(sentence)
 
@@ -75,9 +76,3 @@ def _marks(found: Mapping[str, Any] | None) -> Iterator[str]:
         f"other letters without them ({scripts}). Set tokenizer.strip_accents=false, "
         "or take tokenizer.kind=unigram or byte_bpe"
     )
-
-
-def _notes(result: Mapping[str, Any]) -> Iterator[str]:
-    for note in result.get("noted", ()):
-        times = f" ({note['times']:,} times)" if note["times"] > 1 else ""
-        yield f"{note['source']}: {note['kind']}{times}: {note['detail']}"

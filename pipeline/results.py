@@ -26,8 +26,7 @@ from pipeline.manifest import FILE, FORMAT
 from pipeline.objectives import contract
 from pipeline.quarantine import FOLDER as QUARANTINE
 from pipeline.quarantine import examples
-from pipeline.readers.report import detected_encodings, noted
-from pipeline.source_bytes import UnreadFile, named, unread_files, unread_json
+from pipeline.reading import not_read, reading_of
 from pipeline.spans import SourceFile
 from pipeline.states import read_states
 from pipeline.statistics import Statistics, statistics_path, summary
@@ -72,7 +71,7 @@ def write_results(
             f"data.source: {told(counts)}. Mend its files, or the rules of the "
             "objective"
         )
-    prepared = list(read_states(folder, "documents"))
+    reading = reading_of(read_states(folder, "documents"))
     leaks = json.loads((folder / LEAKS).read_text())
     states = list(read_states(folder, "records"))
     shards = [shard for state in states for shard in state["shards"]]
@@ -99,11 +98,11 @@ def write_results(
         "duplicates": leaks["duplicates"],
         "padding_fraction": padding_shares(counts),
         "shards": shards,
-        "unread": unread_json(unread_files(prepared)),
+        "unread": reading["unread"],
         "truncated": cut_off(counts),
-        "noted": noted(prepared),
+        "noted": reading["noted"],
         "stripped_marks": stripped_marks(folder),
-        "encodings": detected_encodings(prepared),
+        "encodings": reading["encodings"],
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)
@@ -170,7 +169,6 @@ def describe(result: dict[str, Any]) -> str:
     tokens = sum(counts.get("tokens", {}).values())
     dropped = sum(counts["filtered"].values())
     quarantined = sum(counts["quarantined"].values())
-    unread = [UnreadFile(**file) for file in result["unread"]["files"]]
     kept_out = result["leaks_prevented"]
     leaks = f"; {kept_out:,} documents kept out of training as validation has them"
     cut = result["truncated"]
@@ -187,7 +185,7 @@ def describe(result: dict[str, Any]) -> str:
         f"{result['padding_fraction'].get('train', 0):.1%} padding"
         + (shortened if cut["tokens"] else "")
         + (leaks if kept_out else "")
-        + (f"; not read: {named(unread)}" if unread else "")
+        + not_read(result)
     )
 
 

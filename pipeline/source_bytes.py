@@ -126,11 +126,20 @@ def named(files: Sequence[UnreadFile], most: int = 5) -> str:
     Example:
     >>> named([UnreadFile("a.parquet", 2_000, unread=1_500)])
     '1,500 of 2,000 bytes of a.parquet'
+    >>> named([UnreadFile("a.gz", 2_000, doubtful=True)])
+    'an unknown rest of a.gz'
     """
     ordered = sorted(files, key=lambda file: -file.unread)
-    shown = [f"{f.unread:,} of {f.size:,} bytes of {f.name}" for f in ordered[:most]]
+    shown = [_lost_of(file) for file in ordered[:most]]
     more = len(files) - most
     return ", ".join(shown) + (f" and {more:,} files more" if more > 0 else "")
+
+
+def _lost_of(file: UnreadFile) -> str:
+    if file.doubtful and not file.unread:
+        return f"an unknown rest of {file.name}"
+    rest = " and an unknown rest" if file.doubtful else ""
+    return f"{file.unread:,} of {file.size:,} bytes of {file.name}{rest}"
 
 
 def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:

@@ -127,6 +127,34 @@ def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, An
     ] + [{"web_pages": pages[codec], "codec": codec} for codec in sorted(pages)]
 
 
+def describe_encodings(found: Iterable[Mapping[str, Any]]) -> str:
+    """Names the codecs that were detected, with the least certain file of each.
+
+    Args:
+        found: As `detected_encodings` gives it.
+
+    Example:
+    >>> certain = {"file": "a.txt", "codec": "utf-8", "confidence": 1.0}
+    >>> guessed = {"file": "b.txt", "codec": "cp1251", "confidence": 0.66}
+    >>> describe_encodings([certain, guessed])
+    'cp1251 (1 file; b.txt with a confidence of 0.66), utf-8 (1 file)'
+    """
+    files: dict[str, list[tuple[float, str]]] = {}
+    pages: list[str] = []
+    for row in found:
+        if "file" in row:
+            files.setdefault(row["codec"], []).append((row["confidence"], row["file"]))
+        else:
+            pages.append(f"{row['codec']} ({row['web_pages']:,} web pages)")
+    shown: list[str] = []
+    for codec, rows in sorted(files.items()):
+        confidence, name = min(rows)
+        number = f"{len(rows):,} file" + "s" * (len(rows) != 1)
+        doubt = f"; {name} with a confidence of {confidence:.2f}"
+        shown.append(f"{codec} ({number}{doubt if confidence < 1 else ''})")
+    return ", ".join(shown + pages)
+
+
 def noted(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Adds up the notes about files: kind, source, detail, times.
 

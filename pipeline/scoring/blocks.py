@@ -2,21 +2,24 @@
 
 How a unit is cut into blocks depends on its documents and the batch size alone. Each
 block becomes one part of the output, each unit leaves a marker that says how many
-blocks it has and what became of its input.
+blocks it has, what became of its input and what its readers reported.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from configs.files import write_json
 from configs.sources import Source
 from pipeline.cleaning import rejected
 from pipeline.documents import Document, Filtered, Rejected
 from pipeline.prepare import write_quarantine
-from pipeline.sources import Unit, read_unit
+from pipeline.readers.report import ReadingReport, reported
+from pipeline.source_bytes import UnreadFiles
+from pipeline.sources import Unit, read_spans
 from pipeline.states import unit_name
 
 BATCHES = 32
@@ -72,7 +75,7 @@ def read_blocks(
     """The blocks of a unit that have no part yet; then leaves the unit's marker."""
     if _is_written(folder, unit):
         return
-    ledger = Ledger()
+    ledger, unread, report = Ledger(), UnreadFiles(), ReadingReport()
     quarantine: list[Rejected] = []
     held: list[Document] = []
 
@@ -85,7 +88,9 @@ def read_blocks(
             yield block
 
     characters = 0
-    for item in map(_checked, read_unit(unit, source)):
+    for span, found in reported(read_spans(unit, source), report):
+        item = _checked(found)
+        unread.enter(span.file, item)
         if isinstance(item, Filtered):
             ledger.filtered[item.reason] += 1
         elif isinstance(item, Rejected):
@@ -100,7 +105,8 @@ def read_blocks(
         yield from close()
     ledger.quarantined.update(entry.reason for entry in quarantine)
     write_quarantine(folder, unit_name(unit.index), quarantine)
-    write_json(marker_path(folder, unit.index), vars(ledger))
+    marker = {**vars(ledger), "unread": unread.rows(), **report.as_json()}
+    write_json(marker_path(folder, unit.index), marker)
 
 
 def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Rejected:
@@ -132,7 +138,7 @@ def _part_path(folder: Path, unit: int, number: int) -> Path:
 
 def parts_of(folder: Path, unit: int) -> list[Path]:
     """The parts of a unit that has left its marker, in order."""
-    blocks = _read(folder, unit).blocks
+    blocks = _read(folder, unit)["blocks"]
     return [_part_path(folder, unit, number) for number in range(blocks)]
 
 
@@ -143,23 +149,21 @@ def _is_written(folder: Path, unit: Unit) -> bool:
     return all(part.is_file() for part in parts_of(folder, unit.index))
 
 
-def _read(folder: Path, unit: int) -> Ledger:
-    values = json.loads(marker_path(folder, unit).read_bytes())
-    return Ledger(
-        values["blocks"],
-        values["scored"],
-        Counter(values["filtered"]),
-        Counter(values["quarantined"]),
-    )
+def _read(folder: Path, unit: int) -> dict[str, Any]:
+    return json.loads(marker_path(folder, unit).read_bytes())
 
 
-def total(folder: Path, units: int) -> Ledger:
-    """The ledgers of all units together."""
+def read_markers(folder: Path, units: int) -> list[dict[str, Any]]:
+    """The markers that the units have left, in order."""
+    return [_read(folder, index) for index in range(units)]
+
+
+def total(markers: Iterable[Mapping[str, Any]]) -> Ledger:
+    """Adds the ledgers of all units up."""
     sum_ = Ledger()
-    for index in range(units):
-        ledger = _read(folder, index)
-        sum_.blocks += ledger.blocks
-        sum_.scored += ledger.scored
-        sum_.filtered += ledger.filtered
-        sum_.quarantined += ledger.quarantined
+    for marker in markers:
+        sum_.blocks += marker["blocks"]
+        sum_.scored += marker["scored"]
+        sum_.filtered.update(marker["filtered"])
+        sum_.quarantined.update(marker["quarantined"])
     return sum_

@@ -7,6 +7,7 @@ the output is whole, the parts that are done: the same command goes on from them
 import shutil
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pipeline.accounts import reasons_told
 from pipeline.corpus import corpus_fingerprint, list_files
 from pipeline.corpus import parts_of as parts_of_source
 from pipeline.readers.remote import use_options
+from pipeline.reading import check_reading, not_read, reading_of, show_reading
 from pipeline.running import (
     LOCAL_RUNNER,
     amount,
@@ -30,7 +32,13 @@ from pipeline.running import (
     markers_shown,
     run_in_beam,
 )
-from pipeline.scoring.blocks import Ledger, marker_path, parts_of, total
+from pipeline.scoring.blocks import (
+    Ledger,
+    marker_path,
+    parts_of,
+    read_markers,
+    total,
+)
 from pipeline.scoring.inference import Scoring, run_scoring
 from pipeline.scoring.predictions import Rows, form_of, join
 from pipeline.scoring.saved_models import fingerprint_of, read_signature
@@ -69,10 +77,12 @@ def score(invocation: Invocation, request: Request) -> dict[str, Any]:
 
     Returns:
         `output`, `documents` (how many), `counts` (read = scored + filtered +
-        quarantined), `bytes`, `seconds`, `peak_memory_mb` and a `summary`.
+        quarantined), `bytes`, `seconds`, `peak_memory_mb`, a `summary`, and of the
+        reading: `unread` bytes and files, `noted`, `encodings`, `dropped_in_sentences`.
 
     Raises:
-        UserError: The request, the corpus, the model or the disk does not let it.
+        UserError: The request, the corpus, the model or the disk does not let it; or
+            a file of the corpus is not whole.
     """
     config, console, output = invocation.config, invocation.console, request.output
     _check(invocation, request)
@@ -95,7 +105,10 @@ def score(invocation: Invocation, request: Request) -> dict[str, Any]:
     _refuse_another(stage, output, inputs)
     with lock(job), peak_memory() as peak:
         if result := _result_if_done(stage, output, inputs):
-            console.result(f"skipped: the same command made {output} before")
+            check_reading(config.data, result)
+            show_reading(console, result)
+            told = f"skipped: the same command made {output} before"
+            console.result(told + not_read(result))
             return {**result, "skipped": True}
         began = time.monotonic()
         stage.begin(inputs)
@@ -109,14 +122,20 @@ def score(invocation: Invocation, request: Request) -> dict[str, Any]:
             invocation.beam_options,
         )
         _run(invocation, scoring, units)
-        ledger = _join(scoring, output, len(units))
+        markers = read_markers(stage.path, len(units))
+        reading = reading_of(markers)
+        # Before anything is written; the parts stay, should it be accepted.
+        check_reading(config.data, reading)
+        ledger = total(markers)
+        _join(scoring, output, ledger, len(units))
         seconds = time.monotonic() - began
-        result = _result(output, ledger, seconds)
+        result = _result(output, ledger, reading, seconds)
         stage.finish(inputs, result)
         for name in ("parts", "state"):
             shutil.rmtree(stage.path / name)
     if ledger.quarantined:
         console.say(f"what could not be read is told in {stage.path / 'quarantine'}")
+    show_reading(console, reading)
     console.result(result["summary"])
     return {**result, "peak_memory_mb": peak.megabytes}
 
@@ -190,28 +209,28 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
     )
 
 
-def _join(scoring: Scoring, output: Path, units: int) -> Ledger:
+def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
     """Makes the output of the parts."""
-    folder = scoring.folder
-    ledger = total(folder, units)
     if not ledger.scored:
         reasons = reasons_told(ledger.quarantined + ledger.filtered)
         raise DataError(
             f"data.source: none of {ledger.read} documents could be scored: {reasons}. "
             "Mend the corpus, or the keys of data.source"
         )
+    folder = scoring.folder
     parts = [part for unit in range(units) for part in parts_of(folder, unit)]
     join(parts, output, scoring.rows)
-    return ledger
 
 
-def _result(output: Path, ledger: Ledger, seconds: float) -> dict[str, Any]:
+def _result(
+    output: Path, ledger: Ledger, reading: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
     filtered, quarantined = ledger.filtered.total(), ledger.quarantined.total()
     return {
         "summary": (
             f"{ledger.scored:,} of {ledger.read:,} documents scored ({filtered:,} "
             f"filtered, {quarantined:,} quarantined), "
-            f"{ledger.scored / seconds:,.0f} a second: {output}"
+            f"{ledger.scored / seconds:,.0f} a second: {output}{not_read(reading)}"
         ),
         "output": str(output),
         "documents": ledger.scored,
@@ -221,6 +240,7 @@ def _result(output: Path, ledger: Ledger, seconds: float) -> dict[str, Any]:
             "filtered": _sorted(ledger.filtered),
             "quarantined": _sorted(ledger.quarantined),
         },
+        **reading,
         "bytes": output.stat().st_size,
         "seconds": round(seconds, 3),
     }

@@ -1,5 +1,6 @@
 """Batch inference: every document answered once, in order, whatever happens."""
 
+import gzip
 import json
 import threading
 from collections.abc import Callable
@@ -317,3 +318,89 @@ def test_the_model_is_loaded_once(asked, monkeypatch) -> None:
     monkeypatch.setattr(tf.saved_model, "load", lambda *a: loads.append(a) or load(*a))
     asked("a.jsonl", batch_size=1)
     assert len(loads) == 1
+
+
+def json_lines(first: int, last: int) -> bytes:
+    rows = [{"text": f"document {i} of some"} for i in range(first, last)]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_a_file_that_is_not_whole_stops_it(asked, tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "cut.jsonl.gz"
+    begun, rest = gzip.compress(json_lines(0, 40)), gzip.compress(json_lines(40, 90))
+    path.write_bytes(begun + rest[:12])
+    source = f"data.source={{kind: jsonl, path: {path}}}"
+    message = (
+        f"data.source: cut.jsonl.gz ends after {len(begun) + 12} bytes, 40 documents; "
+        "the rest is not in the file. Get the files again or take them out of the "
+        "corpus; data.accept_incomplete_files=true uses what there is of them"
+    )
+    with pytest.raises(DataError, match=f"^{message}$"):
+        asked("a.jsonl", source)
+    assert not (tmp_path / "a.jsonl").exists()
+
+    # What was computed is not computed again.
+    monkeypatch.setattr(inference, "write_atomically", None)
+    result = asked("a.jsonl", source, "data.accept_incomplete_files=true")
+    assert len(lines(tmp_path / "a.jsonl")) == result["documents"] == 40
+    (file,) = result["unread"]["files"]
+    assert (file["doubtful"], file["documents"]) == (True, 40)
+    # Nor does an output that was made so pass as a whole one.
+    with pytest.raises(DataError, match=r"cut.jsonl.gz ends after"):
+        asked("a.jsonl", source)
+    again = asked("a.jsonl", source, "data.accept_incomplete_files=true")
+    assert again["skipped"]
+
+
+def test_unread_bytes_are_named(asked, tmp_path: Path) -> None:
+    members = [gzip.compress(json_lines(i, i + 10)) for i in range(0, 50, 10)]
+    damaged = bytearray(members[2])
+    damaged[len(damaged) // 2] ^= 0x20
+    members[2] = bytes(damaged)
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(b"".join(members))
+    result = asked("a.jsonl", f"data.source={{kind: jsonl, path: {path}}}")
+    size, unread = path.stat().st_size, len(damaged)
+    assert result["counts"]["quarantined"] == {"damaged gzip stream": 1}
+    assert result["unread"] == {
+        "bytes": unread,
+        "files": [
+            {
+                "name": "a.jsonl.gz",
+                "size": size,
+                "unread": unread,
+                "documents": 40,
+                "doubtful": False,
+                "reasons": ("damaged gzip stream",),
+            }
+        ],
+    }
+    told = f"a.jsonl; not read: {unread} of {size} bytes of a.jsonl.gz"
+    assert result["summary"].endswith(told)
+
+
+def test_what_readers_noticed_and_guessed_is_said(
+    asked, tmp_path: Path, capsys
+) -> None:
+    text = "Съешь ещё этих мягких французских булок, да выпей чаю. Они были вкусные."
+    (tmp_path / "a.txt").write_bytes(text.encode("cp1251"))
+    (tmp_path / "a.tsv").write_text('text\tx\none\ta\n"Open here\tb\nEnds here"\tc\n')
+    parts = [
+        f"{{source: {{kind: text, path: {tmp_path}/a.txt, encoding: detect}}}}",
+        f'{{source: {{kind: csv, path: {tmp_path}/a.tsv, delimiter: "\\t"}}}}',
+    ]
+    source = f"data.source={{kind: mixture, parts: [{', '.join(parts)}]}}"
+    result = asked("a.jsonl", source)
+    assert result["documents"] == 3
+    (encoding,) = result["encodings"]
+    assert (encoding["file"], encoding["codec"]) == ("a.txt", "cp1251")
+    (note,) = result["noted"]
+    assert (note["kind"], note["source"], note["times"]) == (
+        "rows that quotes have joined",
+        "a.tsv",
+        1,
+    )
+    assert "warning: a.tsv: rows that quotes have joined: " in capsys.readouterr().err
+    # Nor is it kept back when there is nothing to do.
+    assert asked("a.jsonl", source)["skipped"]
+    assert "warning: a.tsv: rows that quotes have joined: " in capsys.readouterr().err
