@@ -1,7 +1,9 @@
 """The words of a whole corpus, counted in one process and without records."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +13,30 @@ from pipeline.count import count_words, texts_of
 from pipeline.document_batch import DocumentBatch
 from pipeline.documents import Document
 from pipeline.prepare import MEGABYTE, cleaned
-from pipeline.sources import plan_units, read_unit
+from pipeline.readers.report import ReadingReport, reported
+from pipeline.reading import check_reading, reading_of
+from pipeline.source_bytes import UnreadFiles
+from pipeline.sources import Unit, plan_units, read_spans
 from pipeline.tokenizers.making import WordSplitter
 
 _BLOCK = 1_000  # documents side by side
 
 
-def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> Counter[str]:
-    """How often each word occurs in all texts of `data`, of both splits.
+@dataclass(frozen=True)
+class CorpusWords:
+    """The words of a corpus.
+
+    Attributes:
+        counts: How often each occurs.
+        reading: As `reading_of` gives it.
+    """
+
+    counts: Counter[str]
+    reading: Mapping[str, Any]
+
+
+def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
+    """Counts each word in all texts of `data`, of both splits.
 
     Texts are those that the data job would make records of, cleaned by the same rules;
     of documents that are there several times, each counts. Those that it leaves out or
@@ -29,29 +47,46 @@ def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> Counter[str]:
         splitter: Cuts texts into words.
 
     Raises:
-        DataError: The corpus is not there or cannot be read.
+        DataError: The corpus is not there or cannot be read; or a file is not whole.
     """
-    words: Counter[str] = Counter()
-    for batch in _batches(config):
+    counts: Counter[str] = Counter()
+    markers: list[dict[str, Any]] = []
+    for batch in _batches(config, markers):
         for texts in _texts(batch, config):
-            words.update(count_words(texts, splitter))
-    return words
+            counts.update(count_words(texts, splitter))
+    reading = reading_of(markers)
+    check_reading(config.data, reading)
+    return CorpusWords(counts, reading)
 
 
-def _batches(config: RunConfig) -> Iterator[DocumentBatch]:
+def _batches(
+    config: RunConfig, markers: list[dict[str, Any]]
+) -> Iterator[DocumentBatch]:
+    """The documents of the corpus; adds what readers report of each unit to a list."""
     sources = config.data.source, config.data.validation_source
     size = int(config.data.shard_megabytes * MEGABYTE)
     kept: list[Document] = []
     for unit in plan_units(list_files(*sources), sources[0], size, sources[1]):
-        for item in read_unit(unit, *sources):
-            outcome = cleaned(item, config)
-            if isinstance(outcome, Document):
-                kept.append(outcome)
+        for document in _documents(unit, config, markers):
+            kept.append(document)
             if len(kept) == _BLOCK:
                 yield DocumentBatch.of(kept)
                 kept.clear()
     if kept:
         yield DocumentBatch.of(kept)
+
+
+def _documents(
+    unit: Unit, config: RunConfig, markers: list[dict[str, Any]]
+) -> Iterator[Document]:
+    sources = config.data.source, config.data.validation_source
+    unread, report = UnreadFiles(), ReadingReport()
+    for span, item in reported(read_spans(unit, *sources), report):
+        outcome = cleaned(item, config)
+        unread.enter(span.file, outcome)
+        if isinstance(outcome, Document):
+            yield outcome
+    markers.append({"unread": unread.rows(), **report.as_json()})
 
 
 def _texts(

@@ -39,9 +39,9 @@ from pipeline.manifest import Manifest
 from pipeline.objectives import contract
 from pipeline.prepare import prepare_unit
 from pipeline.provenance import provenance_path
+from pipeline.reading import check_reading, reading_of
 from pipeline.records import Placement
 from pipeline.shards import Shard
-from pipeline.source_bytes import check_whole, unread_files
 from pipeline.sources import plan_units
 from pipeline.states import read_states
 from pipeline.tokenizers.interface import Tokenizer
@@ -169,11 +169,13 @@ class EvaluationSet:
         config: What they were made with: the run's, without what drops documents.
         manifest: The records, all of them validation records.
         left_out: Why documents are in no record, and how many.
+        reading: As `reading_of` gives it.
     """
 
     config: RunConfig
     manifest: Manifest
     left_out: Mapping[str, int]
+    reading: Mapping[str, Any]
 
 
 def make_evaluation_set(
@@ -192,7 +194,7 @@ def make_evaluation_set(
         folder: Where the records go; what is there is taken away.
 
     Raises:
-        DataError: There is no such file, or no record could be made.
+        DataError: There is no such file, one is not whole, or no record could be made.
     """
     config = _without_drops(config, source)
     with writing(folder):
@@ -206,12 +208,12 @@ def make_evaluation_set(
         unit_bytes = int(config.data.shard_megabytes * MEGABYTE)
         units = plan_units(files, source, unit_bytes, source)
         parts = [p for unit in units for p in prepare_unit(unit, config, folder)]
+        reading = reading_of(read_states(folder, "documents"))
+        check_reading(config.data, reading)
         if takes_strangers(config):
             sample_sentences(config, folder)
         for part in parts:
             build_part(part, config, folder, tokenizer)
-        if not config.data.accept_incomplete_files:
-            check_whole(unread_files(read_states(folder, "documents")))
     states = list(read_states(folder, "records"))
     shards = tuple(Shard(**row) for state in states for row in state["shards"])
     left_out = _left_out(folder)
@@ -235,6 +237,7 @@ def make_evaluation_set(
             else {},
         ),
         left_out,
+        reading,
     )
 
 

@@ -66,8 +66,13 @@ def not_read(reading: Mapping[str, Any]) -> str:
     >>> not_read({"unread": {"bytes": 1_500, "files": [file]}})
     '; not read: 1,500 of 2,000 bytes of a.parquet'
     """
-    files = _unread(reading)
-    return f"; not read: {named(files)}" if files else ""
+    files = unread_named(reading)
+    return f"; not read: {files}" if files else ""
+
+
+def unread_named(reading: Mapping[str, Any]) -> str:
+    """Names the files that were not read as a whole; empty if there is none."""
+    return named(_unread(reading))
 
 
 def _unread(reading: Mapping[str, Any]) -> list[UnreadFile]:

@@ -6,7 +6,7 @@ left. Texts of the corpus are read as before, and answered with the same numbers
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from model.cost.weights import table_rows
 from model.weights.trimming import of_some_tokens
 from pipeline.corpus import corpus_fingerprint, list_files
 from pipeline.corpus_words import words_of_corpus
+from pipeline.reading import not_read, show_reading
 from pipeline.tokenizers.trimming import Trimmed, trim
 from trainer.origin import Origin, origin_of
 from trainer.smaller_run import (
@@ -54,12 +55,13 @@ def trim_run(
         max_size: The most pieces there may be; None for no limit.
 
     Returns:
-        The stage's result: how many pieces and weights there were and are, and how
-        many words of the corpus are cut in another way.
+        The stage's result: how many pieces and weights there were and are, how many
+        words of the corpus are cut in another way, and of the corpus `unread` bytes
+        and files, `noted`, `encodings` and `dropped_in_sentences`.
 
     Raises:
         UserError: There is no model, it reads images, its tokenizer cannot be trimmed,
-            or the corpus is not there.
+            or the corpus is not there or has a file that is not whole.
     """
     run_folder = folder_for(folder, run_folder, "trimmed")
     origin = origin_of(folder)
@@ -86,10 +88,12 @@ def trim_run(
     model = tokenizer_of(origin)
     trimmed = trim(model, {}, max_size=max_size)  # refused before the corpus is read
     found = words_of_corpus(config, model.build())
-    trimmed = trim(model, found, min_count=min_count, max_size=max_size)
+    trimmed = trim(model, found.counts, min_count=min_count, max_size=max_size)
     # Whatever does not fit shows before anything is written or moved.
     smaller = _smaller(origin, trimmed, config)
-    return run.write(smaller, trimmed.model, _told(run, smaller, trimmed), console)
+    show_reading(console, found.reading)
+    told = _told(run, smaller, trimmed, found.reading)
+    return run.write(smaller, trimmed.model, told, console)
 
 
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
@@ -111,15 +115,19 @@ def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> Smaller:
     return build_smaller(config, pieces, old, weights, str(weights_of(origin.folder)))
 
 
-def _told(run: SmallerRun, smaller: Smaller, trimmed: Trimmed) -> dict[str, Any]:
+def _told(
+    run: SmallerRun, smaller: Smaller, trimmed: Trimmed, reading: Mapping[str, Any]
+) -> dict[str, Any]:
     pieces = len(trimmed.old_ids)
     changed = f"{trimmed.changed:,} of the corpus's {trimmed.words:,} words"
     exportable = run.is_exportable(smaller, trimmed.model)
     return {
         "summary": f"{pieces:,} pieces and {smaller.parameters:,} parameters (of "
         f"{smaller.parameters_before:,}) in {run.stage.run_folder}; {changed} are cut "
-        f"in another way; {run.command('export' if exportable else 'data')}",
+        f"in another way{not_read(reading)}; "
+        f"{run.command('export' if exportable else 'data')}",
         "pieces": pieces,
         "words": trimmed.words,
         "changed_words": trimmed.changed,
+        **reading,
     }

@@ -1,5 +1,6 @@
 """All texts that records would be made of are counted, whatever split they fall in."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ class Spaces:
 
 
 def counted(data: DataConfig, **sections) -> dict[str, int]:
-    return dict(words_of_corpus(RunConfig(name="x", data=data, **sections), Spaces()))
+    config = RunConfig(name="x", data=data, **sections)
+    return dict(words_of_corpus(config, Spaces()).counts)
 
 
 def test_both_splits_as_cleaned_without_what_is_filtered(tmp_path: Path) -> None:
@@ -61,6 +63,33 @@ def test_words_of_a_tagged_sentence_are_read_alone_too(tmp_path: Path) -> None:
     data = DataConfig(source=ConllSource(path=str(tmp_path / "a.conll")))
     words = counted(data, objective=TokenClassificationConfig(labels=("B", "O")))
     assert words == {"Ada": 2, "sang": 2}
+
+
+def packed(texts: list[str]) -> bytes:
+    return gzip.compress("".join(f"{text}\n\n" for text in texts).encode())
+
+
+def test_a_file_that_is_not_whole_is_no_corpus(tmp_path: Path) -> None:
+    whole, rest = packed(["one two", "two"]), packed(["three"])
+    (tmp_path / "a.txt.gz").write_bytes(whole + rest[:12])
+    source = TextSource(path=str(tmp_path / "a.txt.gz"))
+    with pytest.raises(DataError, match=r"^data.source: a\.txt\.gz ends after \d+ byt"):
+        counted(DataConfig(source=source))
+    accepting = DataConfig(source=source, accept_incomplete_files=True)
+    assert counted(accepting) == {"one": 1, "two": 2}
+
+
+def test_what_is_not_read_of_a_corpus_comes_with_its_words(tmp_path: Path) -> None:
+    members = [packed(["one"]), packed(["two", "two more"]), packed(["three"])]
+    damaged = bytearray(members[1])
+    damaged[-6] ^= 1  # in its checksum
+    (tmp_path / "a.txt.gz").write_bytes(members[0] + damaged + members[2])
+    source = TextSource(path=str(tmp_path / "a.txt.gz"))
+    config = RunConfig(name="x", data=DataConfig(source=source))
+    found = words_of_corpus(config, Spaces())
+    assert found.counts == {"one": 1, "three": 1}
+    (file,) = found.reading["unread"]["files"]
+    assert (file["unread"], file["documents"]) == (len(damaged), 2)
 
 
 def test_no_corpus_is_said(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A model with a smaller vocabulary answers the texts of its corpus as before."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,22 @@ def test_what_is_refused_leaves_nothing(
     assert not (new / "run.yaml").exists()
     assert not (new / "imported").exists()
     assert sorted(imported.rglob("*")) == before
+
+
+def test_a_corpus_that_is_not_whole_is_refused(imported, command, tmp_path):
+    whole = gzip.compress("\n\n".join(TEXTS).encode())
+    (tmp_path / "a.txt.gz").write_bytes(whole[:-9])
+    source = f"data.source={{kind: text, path: {tmp_path}/a.txt.gz}}"
+    new = tmp_path / "small"
+    told = command("trim", imported, "--run", new, "--set", source)
+    assert told["code"] == 2
+    assert f"a.txt.gz ends after {len(whole) - 9:,} bytes" in told["error"]
+    assert not new.exists()
+    accepted = ("--set", source, "--set", "data.accept_incomplete_files=true")
+    result = command("trim", imported, "--run", new, *accepted)
+    assert result["code"] == 0
+    assert "; not read: an unknown rest of a.txt.gz; `transbeam " in result["summary"]
+    assert result["unread"]["files"][0]["doubtful"]
 
 
 def test_a_folder_without_a_model_is_refused(command, tmp_path):

@@ -13,6 +13,7 @@ from configs.run import RunConfig
 from configs.schema import plain
 from pipeline.held_out import HeldOut, make_evaluation_set, read_held_out
 from pipeline.manifest import Manifest, read_manifest
+from pipeline.reading import not_read, show_reading, unread_named
 from pipeline.tokenizers.interface import Tokenizer
 from trainer.evaluate import Evaluation, Forward, describe, told_scores
 from trainer.evaluation.answers import check_libraries
@@ -39,12 +40,15 @@ class Examined:
         config: What the records were made with.
         manifest: The records.
         left_out: Why documents of a test set are in no record, and how many.
+        reading: What readers could not read of a test set, noticed, detected and
+            dropped, as `pipeline.reading` has it.
     """
 
     name: str
     config: RunConfig
     manifest: Manifest
     left_out: Mapping[str, int] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
 
 def evaluate_run(
@@ -62,9 +66,10 @@ def evaluate_run(
         The numbers of `Evaluation`, `path` with the files, `model` that was evaluated,
         `signatures` of the text scores, `answers` with how many documents were
         answered and by which method, and `left_out`, documents of a test set by the
-        reason why they are in no record. Of an export also `run_scores`, those of the
-        run's own model on the same records, and `differences` from them; None if that
-        has not been evaluated.
+        reason why they are in no record. Of a test set also `unread` bytes and files,
+        `noted`, `encodings` and `dropped_in_sentences`. Of an export also `run_scores`,
+        those of the run's own model on the same records, and `differences` from them;
+        None if that has not been evaluated.
 
     Raises:
         UserError: There is no model, its files are damaged, it cannot be scored, or
@@ -99,6 +104,7 @@ def evaluate_run(
         )
     for reason, count in examined.left_out.items():
         console.warn(f"left out of the test set: {count:,} documents: {reason}")
+    show_reading(console, examined.reading)
 
     # 2. What the model says of them, and what that tells.
     held_out = read_held_out(examined.manifest, examined.config.data)
@@ -111,10 +117,11 @@ def evaluate_run(
         console,
         model,
     )
-    evaluation, findings = _evaluate(subject, exported, name, own)
+    evaluation, findings = _evaluate(subject, exported, examined, own)
     summary = describe(evaluation, name)
     if findings.scores:
         summary += f"; {told_scores(findings.scores)}{_part(findings, held_out)}"
+    summary += not_read(examined.reading)
     evaluation = replace(evaluation, scores={**evaluation.scores, **findings.scores})
 
     # 3. Written down.
@@ -128,6 +135,7 @@ def evaluate_run(
         },
         "documents": len(held_out),
         "left_out": dict(examined.left_out),
+        **examined.reading,
         **evaluation.as_json(),
     }
     beside = None
@@ -181,7 +189,7 @@ def _folder_name(model: Path) -> str:
 
 
 def _evaluate(
-    subject: Subject, exported: Forward | None, name: str, own: RunModel
+    subject: Subject, exported: Forward | None, examined: Examined, own: RunModel
 ) -> tuple[Evaluation, Findings]:
     """The scores of the targets, and what else there is to say."""
     config, console = subject.config, subject.console
@@ -199,7 +207,8 @@ def _evaluate(
         more,
         watchers,
     )
-    console.result(describe(evaluation, name))
+    unread = not_read(examined.reading)
+    console.result(describe(evaluation, examined.name) + unread)
     findings = find_out(subject, watchers)
     if findings.scores:
         part = _part(findings, subject.held_out)
@@ -218,7 +227,7 @@ def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> Examine
     made = make_evaluation_set(
         config, config.evaluation.test, tokenizer, folder / "data"
     )
-    return Examined("test", made.config, made.manifest, made.left_out)
+    return Examined("test", made.config, made.manifest, made.left_out, made.reading)
 
 
 def _nothing_beside(invocation: Invocation, name: str) -> str:
@@ -247,6 +256,8 @@ def _facts(examined: Examined, result: Mapping[str, Any]) -> dict[str, str]:
         "model": result["model"],
         **{f"left out: {why}": f"{n:,}" for why, n in examined.left_out.items()},
     }
+    if unread := unread_named(examined.reading):
+        facts["not read"] = unread
     if "signatures" in result:
         written = result["answers"]["documents"]
         facts["answers written"] = f"to {written:,} of {result['documents']:,}"

@@ -1,5 +1,6 @@
 """`transbeam evaluate` on the validation split and on a test set."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -97,13 +98,49 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_what_cannot_be_asked_is_counted(translator, tmp_path) -> None:
-    write_pairs(tmp_path, "test", [("", "no text"), ("no answer", ""), *lines(2)])
+def packed_pairs(*pairs: tuple[str, str]) -> bytes:
+    rows = [{"text": text, "target_text": target} for text, target in pairs]
+    return gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def test_what_cannot_be_asked_or_read_is_counted(translator, tmp_path) -> None:
+    members = [packed_pairs(*lines(3, first=i)) for i in (400, 410)]
+    members.append(packed_pairs(("", "no text"), ("no answer", ""), *lines(2)))
+    damaged = bytearray(members[1])
+    damaged[-6] ^= 1  # in its checksum
+    path = tmp_path / "test.jsonl.gz"
+    path.write_bytes(members[0] + damaged + members[2])
+    columns = "columns: {text: text, target_text: target_text}"
     run = translator(
-        f"evaluation.test={parallel(tmp_path)}", "evaluation.text_scores=[]"
+        f"evaluation.test={{kind: jsonl, path: {path}, {columns}}}",
+        "evaluation.text_scores=[]",
     )
     result = evaluate_run(run, on_test=True)
-    assert result["left_out"] == {"empty": 1, "no target": 1}
+    assert result["documents"] == 5
+    assert result["left_out"] == {
+        "damaged gzip stream": 1,
+        "empty": 1,
+        "field 'target_text' is empty": 1,
+    }
+    size, unread = path.stat().st_size, len(damaged)
+    assert result["unread"]["bytes"] == unread
+    told = f"{unread} of {size} bytes of test.jsonl.gz"
+    assert result["summary"].endswith(f"; not read: {told}")
+    folder = run.run_folder / "evaluation/test"
+    written = json.loads((folder / "scores.json").read_text())
+    assert written["unread"]["files"][0]["name"] == "test.jsonl.gz"
+    assert told in (folder / "report.html").read_text()
+
+    # A test set that is cut is none, unless the configuration says so.
+    path.write_bytes(members[0] + members[1][:12])
+    with pytest.raises(DataError) as caught:
+        evaluate_run(run, on_test=True)
+    assert str(caught.value) == (
+        f"evaluation.test: test.jsonl.gz ends after {len(members[0]) + 12} bytes, "
+        "3 documents; the rest is not in the file. Get the files again or take them "
+        "out of the corpus; data.accept_incomplete_files=true uses what there is of "
+        "them"
+    )
 
 
 def test_records_of_a_test_set_are_those_of_the_data_job(translator, tmp_path) -> None:
