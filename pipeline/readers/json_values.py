@@ -158,8 +158,9 @@ class _Reader:
                     start = self._place
                     if not self._go_to(end):
                         reason = f"not {self._codec.upper()}"
-                        shown = excerpt(self._text[start:end])
-                        value = Rejected(reason, self._name, offset, shown)
+                        raw = self._text[start:end]
+                        shown = excerpt(raw), len(raw)
+                        value = Rejected(reason, self._name, offset, *shown)
                     return Value(offset, value)
             except json.JSONDecodeError as error:
                 may_go_on = error.pos > len(
@@ -187,4 +188,5 @@ class _Reader:
             # The line's beginning may be cut where the text ends.
             self._go_to(max(self._place, self._text.rfind("\n")))
             self._read_on()
-        return Value(offset, Rejected(reason, self._name, offset, shown))
+        size = self._offset - offset
+        return Value(offset, Rejected(reason, self._name, offset, shown, size))

@@ -31,8 +31,9 @@ def read(span: Span, source: JsonlSource) -> Iterator[Document | Rejected]:
         elif isinstance(row, dict):
             yield row_document(row, source.columns, name, offset)
         else:
-            shown = excerpt(json.dumps(row, ensure_ascii=False))
-            yield Rejected("not a JSON object", name, offset, shown)
+            text = json.dumps(row, ensure_ascii=False)
+            shown = excerpt(text), len(text)
+            yield Rejected("not a JSON object", name, offset, *shown)
 
 
 def _rows(span: Span, source: JsonlSource) -> Iterator[Value]:

@@ -44,4 +44,5 @@ def _document(line: Line, prefix: str, name: str) -> Document | Rejected:
     else:
         label = label.removeprefix(prefix)
         return Document(text, name, line.offset, label=label)
-    return Rejected(reason, name, line.offset, excerpt(line.content))
+    shown = excerpt(line.content), len(line.content)
+    return Rejected(reason, name, line.offset, *shown)

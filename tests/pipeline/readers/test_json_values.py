@@ -103,6 +103,7 @@ def test_a_broken_value_is_the_only_one_lost(tmp_path):
     offset = content.index(b'{\n    "text": "two')
     assert reasons(found) == [(offset, "not JSON: Invalid control character at")]
     assert len(found) == 3
+    assert found[1].size == content.index(b'{\n    "text": "three') - offset
 
 
 @pytest.mark.usefixtures("block")
@@ -118,6 +119,7 @@ def test_what_cannot_be_found_again_is_rejected_with_the_rest(tmp_path, content,
     assert isinstance(first, Document)
     assert isinstance(rest, Rejected)
     assert (rest.offset, rest.reason) == (18, why)
+    assert rest.size == len(content) - 18  # all of it counts as quarantined
     assert content[18:].startswith(rest.excerpt.encode())
 
 
@@ -129,6 +131,7 @@ def test_other_values_of_an_array(tmp_path):
         (23, "not a JSON object"),
         (28, "no field 'text'"),
     ]
+    assert [item.size for item in found[:3]] == [16, 2, 3]
 
 
 def test_lines_stay_lines(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.table_sources import Columns, JsonlSource
-from pipeline.documents import Document
+from pipeline.documents import Document, Rejected
 from pipeline.readers import jsonl
 from pipeline.readers.damage import BrokenFile
 from pipeline.spans import SourceFile, Span
@@ -61,6 +61,7 @@ def test_bad_lines_are_rejected_one_by_one(tmp_path):
         (162, "JSON with a number or a nesting beyond all bounds"),
     ]
     assert len(found) == 10  # all lines but the blank one
+    assert all(item.size > 7 for item in found if isinstance(item, Rejected))
 
 
 def test_nested_fields_and_labels(tmp_path):

@@ -52,6 +52,7 @@ def test_bad_lines_are_rejected_one_by_one(tmp_path):
     found = read(tmp_path / "a.txt", content)
     assert reasons(found) == [(0, "no text after the label"), (7, "not UTF-8")]
     assert len(found) == 3
+    assert [item.size for item in found[:2]] == [1, 7]
 
 
 def test_the_prefix_of_labels(tmp_path):
