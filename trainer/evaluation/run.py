@@ -88,7 +88,6 @@ def evaluate_run(
         folder = evaluations / _folder_name(model) / name
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "answers.jsonl").unlink(missing_ok=True)  # of other settings
 
     # 1. The records.
     examined = (
@@ -144,6 +143,7 @@ def evaluate_run(
         console.result(beside.told() if beside else _nothing_beside(invocation, name))
         result["run_scores"] = beside.run_scores if beside else None
         result["differences"] = beside.differences if beside else None
+    (folder / "answers.jsonl").unlink(missing_ok=True)  # of other settings
     if findings.answered is not None:
         findings.answered.save(folder / "answers.jsonl")
         result["signatures"] = dict(findings.answered.signatures)

@@ -131,7 +131,10 @@ def test_what_cannot_be_asked_or_read_is_counted(translator, tmp_path) -> None:
     assert written["unread"]["files"][0]["name"] == "test.jsonl.gz"
     assert told in (folder / "report.html").read_text()
 
-    # A test set that is cut is none, unless the configuration says so.
+    # A test set that is cut is none, unless the configuration says so; and what was
+    # written before stays.
+    (folder / "answers.jsonl").write_text("{}")
+    before = files_of(folder)
     path.write_bytes(members[0] + members[1][:12])
     with pytest.raises(DataError) as caught:
         evaluate_run(run, on_test=True)
@@ -141,6 +144,8 @@ def test_what_cannot_be_asked_or_read_is_counted(translator, tmp_path) -> None:
         "out of the corpus; data.accept_incomplete_files=true uses what there is of "
         "them"
     )
+    kept = {name: before[name] for name in before if not name.startswith("data/")}
+    assert kept.items() <= files_of(folder).items()
 
 
 def test_records_of_a_test_set_are_those_of_the_data_job(translator, tmp_path) -> None:
