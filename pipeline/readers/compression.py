@@ -104,6 +104,7 @@ class Unpacked(io.RawIOBase):
         self._decompressor: Any = None
         self._input = b""
         self._fed = 0  # bytes of the file that a decompressor has had
+        self._fed_for_text = 0  # the same when it gave text last
         self._member = 0  # where in the file the member begins
         self._waiting: deque[bytes] = deque()  # text whose checksum is to come
         self._num_waiting = 0
@@ -171,9 +172,11 @@ class Unpacked(io.RawIOBase):
         if text:
             self._waiting.append(text)
             self._num_waiting += len(text)
+            self._fed_for_text = self._fed
         if decompressor.eof:
             self._input = decompressor.unused_data
             self._fed -= len(self._input)
+            self._fed_for_text = min(self._fed_for_text, self._fed)
             self._decompressor = None
             self._release()
         elif self._compression.checks_blocks:
@@ -203,11 +206,15 @@ class Unpacked(io.RawIOBase):
         self._num_waiting = 0
 
     def _end_inside(self) -> None:
-        """Hands on what there is of a member that the file ends in."""
+        """Hands on what there is of a member that the file ends in.
+
+        Unread is the block that has no end, as far as it is there.
+        """
         self._decompressor = None
         self.cut = True
         self._release()
-        self._lose("truncated", "it ends inside its data", 0, doubtful=True)
+        unread = self._fed - max(self._fed_for_text, self._member)
+        self._lose("truncated", "it ends inside its data", unread, doubtful=True)
 
     def _go_on_after(self, why: str) -> bool:
         """Leaves a damaged member out; false if no other follows."""

@@ -67,6 +67,7 @@ def cut_frame() -> DamagedCorpus:
         frames[0] + frames[1][:50],
         used=450,
         quarantined={"truncated zstandard stream": 1},
+        unread=50,
         codes=(2, 2, 0),
     )
 

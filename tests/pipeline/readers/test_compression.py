@@ -87,8 +87,31 @@ def test_cut_short(tmp_path: Path, suffix: str) -> None:
         assert LINES.startswith(text)
         # bzip2 packs by 900 kB, xz asks for more before it gives the first.
         assert text or kept == 10 or suffix in (".bz2", ".xz")
-        told = (f"truncated {NAMES[suffix]} stream", len(text), 0, True)
-        assert (damage.reason, damage.offset, damage.unread, damage.doubtful) == told
+        told = (f"truncated {NAMES[suffix]} stream", len(text), True)
+        assert (damage.reason, damage.offset, damage.doubtful) == told
+        assert damage.unread is not None
+        if text:
+            assert damage.unread < kept / 2
+        else:
+            assert damage.unread == kept
+
+
+@pytest.mark.parametrize(
+    ("suffix", "gives_text"),
+    # bzip2 and zstandard unpack a block when all of it is there.
+    [(".gz", True), (".bz2", False), (".xz", True), (".zst", False)],
+)
+def test_the_end_that_gives_no_text_is_unread(tmp_path, suffix, gives_text) -> None:
+    path = tmp_path / f"a{suffix}"
+    first, second = (COMPRESS[suffix](LINES[i : i + 9000]) for i in (0, 9000))
+    for rest, unread in (
+        (second[:10], 10),
+        (second[: len(second) // 2], 0 if gives_text else len(second) // 2),
+    ):
+        path.write_bytes(first + rest)
+        text, (damage,) = read_on(path)
+        assert (damage.unread, damage.offset) == (unread, len(text))
+        assert (len(text) > 9000) == (unread == 0)
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
