@@ -7,6 +7,7 @@ also those that have only the first bytes of such a file, but not the name.
 
 import io
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,7 +42,8 @@ def matching_files(pattern: str) -> list[SourceFile]:
 
     Raises:
         DataError: A file's size cannot be asked for, a bucket cannot be listed,
-            nothing here can read paths of that scheme, or only folders match.
+            nothing here can read paths of that scheme, only folders match, or what
+            matches is no file or a link to nothing.
     """
     pattern = pattern.removeprefix("file://")
     if is_remote(pattern):
@@ -53,10 +55,33 @@ def matching_files(pattern: str) -> list[SourceFile]:
         raise only_folders(pattern, paths)
     with _reported(pattern):
         return [
-            SourceFile.at(path, path.as_posix().removeprefix(root))
+            _listed(path, path.as_posix().removeprefix(root))
             for path in paths
             if not path.is_dir()
         ]
+
+
+def _listed(path: Path, name: str) -> SourceFile:
+    """A file with its size; reading anything else might never end.
+
+    Raises:
+        DataError: It is a FIFO, a socket or a device, or a link to nothing.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if not path.is_symlink():
+            raise
+        raise DataError(
+            f"data.source: {path} is a link to {os.readlink(path)}, which cannot be "
+            f"followed ({error.strerror}). Mend the link or take it out of the corpus"
+        ) from error
+    if not stat.S_ISREG(mode):
+        raise DataError(
+            f"data.source: {path} is no file that can be read twice (a FIFO, a socket "
+            "or a device). Write what comes from it into a file, or narrow the path"
+        )
+    return SourceFile.at(path, name)
 
 
 def _fixed_root(pattern: str) -> str:

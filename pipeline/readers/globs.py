@@ -17,8 +17,8 @@ _ESCAPED = re.compile(r"\[([*?[])\]")
 def expand(pattern: str) -> list[str]:
     """The paths a glob names, each once, in any order.
 
-    As `glob.glob` finds them, but a link to a folder it lies in is not followed: that
-    would go on for ever.
+    As `glob.glob` finds them, but a link to a folder it lies in, or that the glob
+    begins in, is not followed: that would go on for ever.
 
     Args:
         pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`.
@@ -79,7 +79,7 @@ def _expand(pattern: str) -> Iterator[str]:
         yield from glob.glob(pattern)
         return
     for base in glob.glob(head) if glob.has_magic(head) else [head]:
-        for folder in _folders(base, ()):
+        for folder in _folders(base, _above(base)):
             if rest:
                 yield from _expand(os.path.join(glob.escape(folder), rest))
             else:  # a pattern that ends with `**` names all there is
@@ -97,15 +97,37 @@ def _at_any_depth(pattern: str) -> tuple[str, bool, str]:
     return head, True, "/".join(parts[place + 1 :])
 
 
-def _folders(folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[str]:
+_Identity = tuple[int, int]  # a folder's device and number
+
+
+def _above(folder: str) -> tuple[_Identity, ...]:
+    """The folders that a folder lies in."""
+    try:
+        return tuple(map(_identity, Path(folder or ".").resolve().parents))
+    except OSError:
+        return ()
+
+
+def _identity(folder: str | Path) -> _Identity:
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, which says nothing about what is beside it
+        return False
+
+
+def _folders(folder: str, above: tuple[_Identity, ...]) -> Iterator[str]:
     """A folder and those in it that are not hidden, at any depth."""
     try:
-        status = os.stat(folder or ".")
-        here = status.st_dev, status.st_ino
+        here = _identity(folder or ".")
         if here in above:
             return
         with os.scandir(folder or ".") as entries:
-            inner = [e.name for e in entries if e.name[:1] != "." and e.is_dir()]
+            inner = [e.name for e in entries if e.name[:1] != "." and _is_folder(e)]
     except OSError:  # as for `glob`: what cannot be looked into has nothing in it
         return
     yield folder

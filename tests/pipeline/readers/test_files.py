@@ -68,5 +68,21 @@ def test_a_folder_is_answered_with_a_glob(tmp_path: Path) -> None:
 
 def test_link_to_nowhere_is_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a.txt").symlink_to(tmp_path / "gone.txt")
-    with pytest.raises(DataError, match=r"cannot be listed: .* No such file"):
+    with pytest.raises(DataError, match=r"a.txt is a link to .*gone.txt, which cannot"):
         matching_files(f"{tmp_path}/*.txt")
+
+
+def test_links_in_a_circle_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").symlink_to("b.txt")
+    (tmp_path / "b.txt").symlink_to("a.txt")
+    with pytest.raises(DataError, match=r"is a link to [ab].txt, which cannot be"):
+        matching_files(f"{tmp_path}/**/*.txt")
+
+
+def test_what_never_ends_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    for make in (lambda p: os.mkfifo(p), lambda p: p.symlink_to("/dev/zero")):
+        (tmp_path / "b.txt").unlink(missing_ok=True)
+        make(tmp_path / "b.txt")
+        with pytest.raises(DataError, match=r"b.txt is no file that can be read twice"):
+            matching_files(f"{tmp_path}/*.txt")

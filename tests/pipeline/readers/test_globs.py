@@ -61,3 +61,18 @@ def test_links_that_lead_back_are_not_followed(corpus: Path) -> None:
         "latest/c.txt",
         "latest/er/d.txt",
     ]
+
+
+def test_link_to_itself_hides_nothing_beside_it(corpus: Path) -> None:
+    (corpus / "deep/self.txt").symlink_to("self.txt")
+    (corpus / "deep/a").symlink_to("b")
+    (corpus / "deep/b").symlink_to("a")
+    found = sorted(expand("deep/**/*.txt"))
+    assert found == ["deep/c.txt", "deep/er/d.txt", "deep/self.txt"]
+
+
+def test_link_out_of_the_glob_and_back_is_not_followed(corpus: Path) -> None:
+    (corpus / "deep/er/all").symlink_to(corpus)
+    (corpus / "deep/er/root").symlink_to("/")
+    found = sorted(expand(f"{corpus}/deep/**/*.txt"))
+    assert found == [f"{corpus}/deep/c.txt", f"{corpus}/deep/er/d.txt"]
