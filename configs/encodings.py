@@ -1,9 +1,13 @@
 """`encoding`: how the bytes of a text file stand for characters."""
 
+import codecs
+
 from configs.errors import ConfigError
 
 DETECT = "detect"
 
+# Their first line says how all others are read.
+_NOT_BY_LINE = ("iso2022_kr",)
 # What a line end may look like for lines to be told apart without decoding first.
 _LINE_ENDS = (b"\n", b"\n\0", b"\0\n", b"\n\0\0\0", b"\0\0\0\n")
 
@@ -26,7 +30,8 @@ def check_encoding(encoding: str) -> None:
         newline = line_end(encoding)
         # The codecs of domain names cannot pass over an error.
         newline.decode(encoding, "replace")
-        usable = newline in _LINE_ENDS
+        known = codecs.lookup(encoding).name not in _NOT_BY_LINE
+        usable = known and newline in _LINE_ENDS
     except (LookupError, ValueError):
         usable = False
     if not usable:

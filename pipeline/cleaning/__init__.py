@@ -1,5 +1,7 @@
 """Which documents are worth learning from. Pure functions on plain text."""
 
+import re
+
 from configs.cleaning import CleaningConfig
 from pipeline.cleaning.languages import language_reason
 from pipeline.cleaning.lines import keep_lines, placeholder_reason
@@ -9,6 +11,9 @@ from pipeline.cleaning.quality import quality_reason
 from pipeline.cleaning.repetition import repetition_reason
 from pipeline.cleaning.scripts import script_reason
 from pipeline.documents import Document, Rejected
+
+# Control characters, some of which a terminal obeys.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean_text(text: str, config: CleaningConfig) -> str:
@@ -81,9 +86,10 @@ def excerpt(raw: str | bytes) -> str:
     r"""The beginning of a record, printable whatever it holds.
 
     Example:
-    >>> excerpt(b"caf\xe9")
-    'caf\\xe9'
+    >>> excerpt(b"caf\xe9\0")
+    'caf\\xe9\\x00'
     """
-    if isinstance(raw, bytes):
-        return raw[:120].decode("utf-8", "backslashreplace")
-    return raw[:120].encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(raw, str):
+        raw = raw[:120].encode("utf-8", "backslashreplace")
+    text = raw[:480].decode("utf-8", "backslashreplace")[:120]
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -134,18 +134,12 @@ def _check_columns(first: list[str], source: CsvSource, name: str) -> None:
         raise DataError(
             f"{name}: {found} {column!r}, though data.source.columns asks for it. The "
             f"columns here: {', '.join(columns)}.{did_you_mean(column, columns)}"
-            + (_other_encoding(first) or _other_delimiter(column, first, source))
+            + _other_delimiter(column, first, source)
         )
 
 
 def _names(row: list[str], source: CsvSource) -> list[str]:
     return row if source.header else [str(number) for number in range(len(row))]
-
-
-def _other_encoding(first: list[str]) -> str:
-    if not any("\0" in field for field in first):
-        return ""
-    return " Its NUL characters are those of UTF-16: write data.source.encoding: utf-16"
 
 
 def _other_delimiter(column: str, first: list[str], source: CsvSource) -> str:

@@ -1,6 +1,7 @@
 """Bytes to text: encodings declared, or detected (`encoding_detection`)."""
 
 import codecs
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import BinaryIO
@@ -9,12 +10,22 @@ from configs.encodings import DETECT
 from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
 from pipeline.readers.damage import BrokenFile
-from pipeline.readers.encoding_detection import detect, marked, tells_nothing
+from pipeline.readers.encoding_detection import (
+    detect,
+    marked,
+    tells_nothing,
+    wide_codec,
+)
 from pipeline.readers.files import open_beginning
 from pipeline.readers.report import report_encoding
 from pipeline.spans import SourceFile
 
 _SAMPLE_BYTES = 1 << 20
+# White space and escape sequences of terminals are not among them.
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_MOST_CONTROLS = 0.25
+_UNWRITTEN = 16 * "\0"
+_BEGINNING_BYTES = 1 << 12
 
 
 def decode(raw: bytes, encoding: str) -> str:
@@ -64,6 +75,61 @@ def undecodable(
     return Rejected(reason, source, offset + error.start, shown, size=len(raw))
 
 
+def not_text(text: str, source: str, offset: int) -> Rejected | None:
+    r"""The quarantine entry of characters that no text is made of.
+
+    A single control character in a text is left to the cleaning.
+
+    Args:
+        text: What `decode` made of some bytes.
+        source: The file's name within the corpus.
+        offset: Where it stands.
+
+    Example:
+    >>> not_text("begin" + 16 * "\0", "a.txt", 0).reason
+    'a stretch of NUL bytes'
+    >>> not_text("T\0o\0 \0b\0e\0", "a.txt", 0).excerpt
+    'as in UTF-16: write data.source.encoding: utf-16, or detect; T\\x00o\\x00 \\x00...'
+    >>> not_text("nul\0nul", "a.txt", 0) is None
+    True
+    """
+    if not _CONTROLS.search(text):
+        return None
+    if _UNWRITTEN in text:
+        reason, what = "a stretch of NUL bytes", "as in a file not written to its end; "
+    elif len(_CONTROLS.findall(text)) > _MOST_CONTROLS * len(text):
+        reason = "binary"
+        what = (
+            "as in UTF-16: write data.source.encoding: utf-16, or detect; "
+            if "\0" in text
+            else ""
+        )
+    else:
+        return None
+    return Rejected(reason, source, offset, what + excerpt(text), len(text))
+
+
+def refuse_carriage_returns(beginning: bytes) -> None:
+    r"""Refuses a file whose lines end as no other file's do.
+
+    Args:
+        beginning: Up to the first line feed, or all of the file if there is none.
+
+    Raises:
+        BrokenFile: Carriage returns alone end its lines.
+
+    Example:
+    >>> refuse_carriage_returns(b"one\rtwo\r")
+    Traceback (most recent call last):
+    pipeline.readers.damage.BrokenFile: ('line ends are carriage returns alone', ...
+    """
+    if b"\n" not in beginning and beginning.count(b"\r") > 1:
+        raise BrokenFile(
+            "line ends are carriage returns alone",
+            r"make them line feeds: tr '\r' '\n'; " + excerpt(beginning),
+        )
+
+
 def refuse_other_mark(beginning: bytes, codec: str) -> None:
     r"""Refuses a file of UTF-16 or UTF-32 that is read in another encoding.
 
@@ -108,8 +174,10 @@ def settled_codec(
         return encoding
     with open_stream() as stream:
         if name != DETECT:
-            # Without a mark, little-endian: nearly all such files are from Windows.
-            return marked(stream.read(4)) or f"{name}-le"
+            beginning = stream.read(_BEGINNING_BYTES)
+            told = marked(beginning) or wide_codec(beginning) or ""
+            # Where nothing tells: nearly all such files are from Windows.
+            return told if told.startswith(name) else f"{name}-le"
         sample = _sample(stream)
     try:
         found = detect(sample, cut=len(sample) == _SAMPLE_BYTES)

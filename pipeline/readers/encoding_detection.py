@@ -80,7 +80,7 @@ def marked(sample: bytes) -> str | None:
 
 def tells_nothing(sample: bytes) -> bool:
     """Whether bytes are the same text in nearly all encodings: plain ASCII."""
-    return sample.isascii() and not _ISO_2022.search(sample)
+    return sample.isascii() and not _ISO_2022.search(sample) and not wide_codec(sample)
 
 
 def detect(sample: bytes, *, cut: bool = False) -> Detection:
@@ -103,7 +103,7 @@ def detect(sample: bytes, *, cut: bool = False) -> Detection:
         return Detection(codec, 1.0)
     is_iso_2022 = sample.isascii() and _ISO_2022.search(sample)
     if not is_iso_2022 and _text(sample, "utf-8", cut) is not None:
-        return Detection(_wide(sample) or "utf-8", 1.0)
+        return Detection(wide_codec(sample) or "utf-8", 1.0)
     stretch, lines = _evidence(sample)
     best, second = _best_two(stretch)
     if best is None or _text(sample, best.codec, cut) is None:
@@ -139,8 +139,8 @@ def _superset(codec: str, sample: bytes, cut: bool) -> str:
     return larger if same else codec
 
 
-def _wide(sample: bytes) -> str | None:
-    """UTF-16 or UTF-32 without a mark, whose NULs are valid UTF-8 too."""
+def wide_codec(sample: bytes) -> str | None:
+    """UTF-16 or UTF-32 without a mark, whose spaces and line ends hold NULs."""
     if b"\0" not in sample:
         return None
     best, _ = _best_two(sample[:_EVIDENCE_BYTES])

@@ -11,7 +11,14 @@ from typing import BinaryIO
 from configs.encodings import line_end
 from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
-from pipeline.readers.decoding import codec_of, decode, refuse_other_mark, undecodable
+from pipeline.readers.decoding import (
+    codec_of,
+    decode,
+    not_text,
+    refuse_carriage_returns,
+    refuse_other_mark,
+    undecodable,
+)
 from pipeline.readers.files import gaps_in, open_file
 from pipeline.spans import Span
 
@@ -23,7 +30,7 @@ class Line:
     Attributes:
         offset: Bytes before it (in the decompressed file).
         text: Its characters with the line end; bytes that are no text as `\xff`.
-        rejected: The entry for the quarantine where the line cannot be decoded.
+        rejected: The entry for the quarantine where the line is no text.
     """
 
     offset: int
@@ -53,12 +60,14 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
                 return
             if offset == 0:
                 refuse_other_mark(raw, codec)
+                refuse_carriage_returns(raw)
             whole = raw.endswith(b"\n")
             if gaps and (torn := torn_entry(raw, gaps, file.name, offset, whole=whole)):
                 yield Line(offset, raw.decode(codec, "backslashreplace"), torn)
                 continue
             try:
-                yield Line(offset, decode(raw, codec))
+                text = decode(raw, codec)
+                yield Line(offset, text, not_text(text, file.name, offset))
             except UnicodeDecodeError as error:
                 text = raw.decode(codec, "backslashreplace")
                 rejected = undecodable(error, codec, file.name, offset)

@@ -15,7 +15,14 @@ from typing import BinaryIO
 from configs.encodings import line_end
 from configs.sources import TextSource
 from pipeline.documents import Document, Rejected
-from pipeline.readers.decoding import codec_of, decode, refuse_other_mark, undecodable
+from pipeline.readers.decoding import (
+    codec_of,
+    decode,
+    not_text,
+    refuse_carriage_returns,
+    refuse_other_mark,
+    undecodable,
+)
 from pipeline.readers.files import gaps_in, open_file
 from pipeline.readers.lines import raw_lines, torn_entry
 from pipeline.spans import Span
@@ -54,11 +61,14 @@ def pieces(
         end: Byte where it ends.
 
     Raises:
-        BrokenFile: The file's byte order mark is that of another encoding.
+        BrokenFile: The file's byte order mark is that of another encoding, or its
+            lines cannot be told apart.
     """
     for offset, raw in _pieces(stream, document, codec, start, end):
         if offset == 0:
             refuse_other_mark(raw, codec)
+            if document != "file":
+                refuse_carriage_returns(raw)
         yield offset, raw
 
 
@@ -123,6 +133,7 @@ def _paragraphs(
 def decoded(raw: bytes, codec: str, name: str, offset: int) -> Document | Rejected:
     """A document of some bytes of a file."""
     try:
-        return Document(decode(raw, codec), name, offset)
+        text = decode(raw, codec)
+        return not_text(text, name, offset) or Document(text, name, offset)
     except UnicodeDecodeError as error:
         return undecodable(error, codec, name, offset)

@@ -220,7 +220,7 @@ def test_no_delimiter_is_named_where_none_would_help(tmp_path):
 
 
 def test_utf_16_without_a_mark_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"write data\.source\.encoding: utf-16$"):
+    with pytest.raises(BrokenFile, match=r"binary.*data\.source\.encoding: utf-16"):
         read(tmp_path / "a.csv", "text,label\n1,a\n".encode("utf-16-le"))
 
 

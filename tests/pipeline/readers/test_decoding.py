@@ -49,6 +49,21 @@ def test_mark_of_a_declared_encoding(tmp_path: Path) -> None:
     assert codec(path, "latin-1") == "latin-1"
 
 
+@pytest.mark.parametrize("text", [FRENCH, RUSSIAN])
+@pytest.mark.parametrize("written", ["utf-16-le", "utf-16-be"])
+def test_wide_characters_without_a_mark(tmp_path: Path, text: str, written) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode(written))
+    assert codec(path, "detect") == codec(path, "utf-16") == written
+
+
+def test_a_nul_in_ascii_does_not_settle_the_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    ascii_block = b"0123456789abcde\0" * (1 << 16)
+    path.write_bytes(ascii_block + b"\n" + FRENCH.encode("cp1252"))
+    assert codec(path, "detect") == "cp1252"
+
+
 def test_file_that_cannot_be_told(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"a very short word: caf\xe9")

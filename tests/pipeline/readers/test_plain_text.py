@@ -13,6 +13,7 @@ from configs.errors import ConfigError, DataError
 from configs.sources import TextSource
 from pipeline.corpus import list_files
 from pipeline.documents import Document, Rejected
+from pipeline.readers.damage import BrokenFile
 from pipeline.readers.plain_text import read
 from pipeline.sources import plan_units, read_unit
 from pipeline.spans import SourceFile, Span
@@ -167,6 +168,40 @@ def test_very_long_line_and_nul(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("document", ["line", "paragraph", "file"])
+def test_what_was_never_written_is_no_text(tmp_path: Path, document) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"whole\n\nbegun" + bytes(5000))
+    *kept, lost = read_all(path, document)
+    assert [item.text.strip() for item in kept] == ["whole"] * (document != "file")
+    assert (lost.reason, lost.size) == (
+        "a stretch of NUL bytes",
+        5012 if document == "file" else 5005,
+    )
+
+
+def test_wide_characters_read_as_narrow_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for text in ("The tower is tall.", "Башня высока."):
+        for codec in ("utf-16-le", "utf-16-be", "utf-32-le"):
+            path.write_bytes(text.encode(codec))
+            (entry,) = read_all(path, "line")
+            assert entry.reason == "binary"
+            assert "write data.source.encoding: utf-16, or detect" in entry.excerpt
+
+
+@pytest.mark.parametrize("document", ["line", "paragraph"])
+def test_carriage_returns_alone_are_refused(tmp_path: Path, document) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\rtwo\r\rthree\r")
+    with pytest.raises(BrokenFile, match=r"returns alone.*line feeds: tr") as broken:
+        list(read_all(path, document))
+    assert [damage.unread for damage in broken.value.damage] == [15]
+    path.write_bytes(b"40%\r50%\rdone\n")
+    (kept,) = read_all(path, document)
+    assert kept.text == "40%\r50%\rdone\n"
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".bz2"])
 def test_compressed_file_is_one_span(tmp_path: Path, suffix: str) -> None:
     text = b"".join(b"line %d\n" % i for i in range(5000))
@@ -181,7 +216,12 @@ def test_compressed_file_is_one_span(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "utf-99", "hex", "rot13", "idna", "punycode", "cp037", "undefined"]
+    "name",
+    # The first line of the last one says how all others are read.
+    [
+        *("", "utf-99", "hex", "rot13", "idna", "punycode", "cp037", "undefined"),
+        "iso2022_kr",
+    ],
 )
 def test_what_is_no_encoding_of_text_files(name: str) -> None:
     with pytest.raises(ConfigError, match=f"encoding={name!r} is no encoding"):
