@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
-from configs.encodings import DETECT
+from configs.encodings import DETECT, line_end
 from pipeline.cleaning import excerpt
 from pipeline.documents import Rejected
 from pipeline.readers.damage import BrokenFile
@@ -109,21 +109,24 @@ def not_text(text: str, source: str, offset: int) -> Rejected | None:
     return Rejected(reason, source, offset, what + excerpt(text), len(text))
 
 
-def refuse_carriage_returns(beginning: bytes) -> None:
+def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
     r"""Refuses a file whose lines end as no other file's do.
 
     Args:
         beginning: Up to the first line feed, or all of the file if there is none.
+        codec: What it is read by.
 
     Raises:
         BrokenFile: Carriage returns alone end its lines.
 
     Example:
-    >>> refuse_carriage_returns(b"one\rtwo\r")
+    >>> refuse_carriage_returns(b"one\rtwo\r", "utf-8")
     Traceback (most recent call last):
     pipeline.readers.damage.BrokenFile: ('line ends are carriage returns alone', ...
     """
-    if b"\n" not in beginning and beginning.count(b"\r") > 1:
+    if b"\n" in beginning or len(line_end(codec)) > 1:
+        return  # nor did systems with such lines write wide characters
+    if sum(1 for line in beginning.split(b"\r") if line.strip()) > 1:
         raise BrokenFile(
             "line ends are carriage returns alone",
             r"make them line feeds: tr '\r' '\n'; " + excerpt(beginning),

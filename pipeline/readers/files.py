@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 
 from configs.errors import DataError
 from pipeline.readers.compression import COMPRESSIONS, Compression, Unpacked
-from pipeline.readers.damage import BrokenFile
+from pipeline.readers.damage import BrokenFile, Damage
 from pipeline.readers.globs import expand, literal_where_there, only_folders, unescaped
 from pipeline.readers.remote import (
     is_remote,
@@ -128,7 +128,7 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
     can also be read from the middle (`seek`).
 
     A `BrokenFile` raised in the block that does not say how much was not read is taken
-    to mean all that follows.
+    to mean all that follows, and all of the file if it is about its beginning.
 
     Raises:
         BrokenFile: Something was lost of what has been read.
@@ -142,10 +142,7 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
             yield stream
         except BrokenFile as broken:
             left = file.size - source_offset(stream)
-            told = [
-                replace(damage, unread=left) if damage.unread is None else damage
-                for damage in broken.damage
-            ]
+            told = [_with_unread(damage, file, left) for damage in broken.damage]
             if unpacked:
                 # What ends too early seems damaged to whoever reads what is in it.
                 told = [*unpacked.damage, *([] if unpacked.cut else told)]
@@ -153,6 +150,14 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
             raise
         if unpacked and unpacked.damage:
             raise BrokenFile.of(unpacked.damage)
+
+
+def _with_unread(damage: Damage, file: SourceFile, left: int) -> Damage:
+    """Damage with the bytes it is; `left` are those of the file not yet read."""
+    if damage.unread is not None:
+        return damage
+    # At the beginning nothing was used, though a line may be all of the file.
+    return replace(damage, unread=left if damage.offset else file.size)
 
 
 def open_beginning(file: SourceFile) -> BinaryIO:

@@ -60,7 +60,7 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
                 return
             if offset == 0:
                 refuse_other_mark(raw, codec)
-                refuse_carriage_returns(raw)
+                refuse_carriage_returns(raw, codec)
             whole = raw.endswith(b"\n")
             if gaps and (torn := torn_entry(raw, gaps, file.name, offset, whole=whole)):
                 yield Line(offset, raw.decode(codec, "backslashreplace"), torn)

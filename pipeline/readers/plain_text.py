@@ -68,7 +68,7 @@ def pieces(
         if offset == 0:
             refuse_other_mark(raw, codec)
             if document != "file":
-                refuse_carriage_returns(raw)
+                refuse_carriage_returns(raw, codec)
         yield offset, raw
 
 

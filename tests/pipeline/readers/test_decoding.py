@@ -87,6 +87,7 @@ def test_a_byte_order_mark_of_another_encoding_is_named(
     assert isinstance(entry, Rejected)
     assert entry.reason == f"{written.upper()} by its byte order mark, not {read_as}"
     assert entry.excerpt == f"write data.source.encoding: {written}, or detect"
+    assert entry.unread == path.stat().st_size
 
 
 def test_what_was_detected_is_reported(tmp_path: Path) -> None:
