@@ -31,6 +31,9 @@ _SCAN_BYTES = 1 << 20
 _WAITING_BYTES = 1 << 25
 # What may have to be read of a member before it unpacks to anything (bzip2).
 _PROBE_BYTES = 1 << 21
+# Zeros that may fill up the last block of a medium.
+_MOST_PADDING = 1 << 12
+_ZEROS = "a stretch of zeros in the place of a compressed stream"
 # How far back a reader's buffer may be behind what was unpacked.
 _BUFFERED = 1 << 18
 # The largest window `zstd --long` can ask for; the default limit is 2**27.
@@ -105,6 +108,7 @@ class Unpacked(io.RawIOBase):
         self._input = b""
         self._fed = 0  # bytes of the file that a decompressor has had
         self._fed_for_text = 0  # the same when it gave text last
+        self._num_zeros = 0  # bytes passed since the last member
         self._member = 0  # where in the file the member begins
         self._waiting: deque[bytes] = deque()  # text whose checksum is to come
         self._num_waiting = 0
@@ -157,6 +161,7 @@ class Unpacked(io.RawIOBase):
         block = self._input or self._stream.read(_BLOCK_BYTES)
         self._input = b""
         if not block:
+            self._end_zeros()
             if self._decompressor is not None:
                 self._end_inside()
                 return bool(self._ready)
@@ -193,10 +198,21 @@ class Unpacked(io.RawIOBase):
         """Begins a member, behind the zeros that gzip may pad the one before with."""
         rest = block.lstrip(b"\0")
         self._fed += len(block) - len(rest)
+        self._num_zeros += len(block) - len(rest)
         if rest:
+            self._end_zeros()
             self._member, self._checked = self._fed, True
             self._decompressor = self._compression.make()
         return rest
+
+    def _end_zeros(self) -> None:
+        """Counts zeros between members as lost where they are more than padding."""
+        if self._num_zeros > _MOST_PADDING:
+            detail = "as in a file not written to its end"
+            damage = Damage(_ZEROS, detail, self._unpacked, self._num_zeros)
+            self.damage.append(damage)
+            self.gaps.append(self._unpacked)
+        self._num_zeros = 0
 
     def _release(self) -> None:
         """Makes the text ready that waits."""

@@ -132,6 +132,18 @@ def test_damaged_and_not_compressed_at_all(tmp_path: Path, suffix: str) -> None:
         assert damage.detail
 
 
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_zeros_in_the_place_of_members_are_lost(tmp_path: Path, suffix) -> None:
+    path = tmp_path / f"a{suffix}"
+    one, two = COMPRESS[suffix](b"one\n"), COMPRESS[suffix](b"two\n")
+    reason = "a stretch of zeros in the place of a compressed stream"
+    detail = "as in a file not written to its end"
+    for zeros, last in ((5000, two), (200_000, two), (5000, b"")):
+        path.write_bytes(one + bytes(zeros) + last)
+        text = b"one\ntwo\n" if last else b"one\n"
+        assert read_on(path) == (text, (Damage(reason, detail, 4, zeros),))
+
+
 def test_empty_file_zero_padding_and_skippable_frame(tmp_path: Path) -> None:
     skippable = struct.pack("<II", 0x184D2A50, 4) + b"abcd"
     for name, raw, text in [
