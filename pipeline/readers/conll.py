@@ -76,7 +76,11 @@ def _document(
                 "not as many columns as the first line",
                 _compared(line, row, layout),
             )
-            return Rejected(reason, name, line.offset, told, len(text))
+            is_cut = line.is_open and len(row) < width
+            if is_cut:
+                reason = "truncated sentence"
+            place = name, line.offset
+            return Rejected(reason, *place, told, len(text), doubtful=is_cut)
     try:
         words = [row[source.word_column] for row in rows]
         tags = [row[source.tag_column] for row in rows]

@@ -48,7 +48,11 @@ def _document(sentence: list[Line], tags: str, name: str) -> Document | Rejected
         if len(row) != _NUM_COLUMNS:
             reason = f"not the {_NUM_COLUMNS} columns of CoNLL-U"
             told = f"{len(row)} in {excerpt(line.content)!r}"
-            return Rejected(reason, name, line.offset, told, len(text))
+            is_cut = line.is_open and len(row) < _NUM_COLUMNS
+            if is_cut:
+                reason = "truncated sentence"
+            place = name, line.offset
+            return Rejected(reason, *place, told, len(text), doubtful=is_cut)
     rows = [row for row in rows if "-" not in row[0] and "." not in row[0]]
     if [row[0] for row in rows] != [str(i) for i in range(1, len(rows) + 1)]:
         return Rejected("ids that do not count up from 1", name, offset, *shown)

@@ -6,7 +6,8 @@ that is never closed would swallow all rows up to the next quote, or to the end 
 file. So reading is strict, and goes back: a row whose quotes are broken is rejected
 with its first line, and reading goes on with the line after that one. A row of another
 number of fields than the first row is rejected as it is. Both are counted, so a file
-read with the wrong settings is loud.
+read with the wrong settings is loud. A last row that ends inside quotes or has too few
+fields, without a line end, shows that the file was cut.
 
 With `quoting: none` quotes are characters like any other and a row is a line, so that
 the file can be cut anywhere.
@@ -40,8 +41,9 @@ from pipeline.spans import Span
 _LONGEST_FIELD = 2**27
 _DELIMITERS = (",", ";", "\t", "|", ":")
 
+_OPEN_QUOTES = "unexpected end of data"
 _REASONS = {
-    "unexpected end of data": "broken quotes: never closed",
+    _OPEN_QUOTES: "broken quotes: never closed",
     "field larger than field limit": "broken quotes: not closed for long",
     "new-line character seen": "a carriage return within a line",
 }
@@ -51,6 +53,7 @@ _REASONS = {
 class _Row:
     offset: int
     fields: list[str]
+    is_open: bool = False
 
 
 def is_splittable(source: CsvSource) -> bool:
@@ -79,8 +82,12 @@ def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
             # One reason whatever the number, which stands with the row.
             reason = f"not as many fields as the {standard}"
             text = source.delimiter.join(row.fields)
-            shown = f"{len(row.fields)}, not {width}: {excerpt(text)}"
-            yield Rejected(reason, span.file.name, row.offset, shown, len(text))
+            shown = f"{len(row.fields)}, not {width}: {excerpt(text)}", len(text)
+            is_cut = row.is_open and len(row.fields) < width
+            if is_cut:
+                reason = "truncated row"
+            place = span.file.name, row.offset
+            yield Rejected(reason, *place, *shown, doubtful=is_cut)
         else:
             if any(_joins_rows(field, width, source.delimiter) for field in row.fields):
                 report_note("rows that quotes have joined", span.file.name, _JOINED)
@@ -179,9 +186,11 @@ def _rows(span: Span, source: CsvSource) -> Iterator[_Row | Rejected]:
         except csv.Error as error:
             line = replay.end_broken_row()
             shown = excerpt(line.text), len(line.text)
-            yield line.rejected or Rejected(
-                _reason(error), span.file.name, line.offset, *shown
-            )
+            # A quote that is open where the file ends, in the last line of all.
+            is_cut = line.is_open and str(error) == _OPEN_QUOTES
+            reason = "truncated row" if is_cut else _reason(error)
+            place = span.file.name, line.offset
+            yield line.rejected or Rejected(reason, *place, *shown, doubtful=is_cut)
         else:
             yield from _row(replay.end_row(), fields)
 
@@ -197,7 +206,7 @@ def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
     if undecodable:
         yield undecodable
     elif len(taken) > 1 or taken[0].text.strip(" \r\n"):
-        yield _Row(taken[0].offset, fields)
+        yield _Row(taken[0].offset, fields, taken[-1].is_open)
 
 
 class _Replay(Iterator[str]):

@@ -23,7 +23,7 @@ from pipeline.spans import SourceFile
 _SAMPLE_BYTES = 1 << 20
 # White space and escape sequences of terminals are not among them.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_MOST_CONTROLS = 0.25
+_MOST_CONTROLS, _FEW = 0.25, 6
 _UNWRITTEN = 16 * "\0"
 _BEGINNING_BYTES = 1 << 12
 
@@ -88,7 +88,7 @@ def not_text(text: str, source: str, offset: int) -> Rejected | None:
     Example:
     >>> not_text("begin" + 16 * "\0", "a.txt", 0).reason
     'a stretch of NUL bytes'
-    >>> not_text("T\0o\0 \0b\0e\0", "a.txt", 0).excerpt
+    >>> not_text("T\0o\0 \0b\0e \0s\0o\0", "a.txt", 0).excerpt
     'as in UTF-16: write data.source.encoding: utf-16, or detect; T\\x00o\\x00 \\x00...'
     >>> not_text("nul\0nul", "a.txt", 0) is None
     True
@@ -97,7 +97,7 @@ def not_text(text: str, source: str, offset: int) -> Rejected | None:
         return None
     if _UNWRITTEN in text:
         reason, what = "a stretch of NUL bytes", "as in a file not written to its end; "
-    elif len(_CONTROLS.findall(text)) > _MOST_CONTROLS * len(text):
+    elif len(_CONTROLS.findall(text)) > max(_MOST_CONTROLS * len(text), _FEW):
         reason = "binary"
         what = (
             "as in UTF-16: write data.source.encoding: utf-16, or detect; "

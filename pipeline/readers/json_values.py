@@ -33,6 +33,7 @@ _ARRAY = re.compile(r"\s*\[\s*[{\]]")
 _OPEN_LINE = re.compile(r"\s*\{[ \t\r]*\n")
 # How far from the end of what was read an error may be that more of the file mends.
 _LONGEST_WORD = 16
+_PART_OF_A_WORD = re.compile(r"\s*[-+.\w]*")
 _LONGEST_INDENT = 80
 _DECODER = json.JSONDecoder()
 
@@ -65,6 +66,12 @@ def has_values(file: SourceFile, encoding: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return "\n" in text[:end]
+
+
+def ends_early(error: json.JSONDecodeError) -> bool:
+    """Tells if a text is the beginning of JSON, up to a part of a word."""
+    is_open = error.msg.startswith("Unterminated string")
+    return is_open or bool(_PART_OF_A_WORD.fullmatch(error.doc, error.pos))
 
 
 def read_values(file: SourceFile, encoding: str) -> Iterator[Value]:
@@ -167,13 +174,15 @@ class _Reader:
                     self._text
                 ) - _LONGEST_WORD or error.msg.startswith("Unterminated string")
                 if self._is_whole or not may_go_on:
-                    return self._broken(f"not JSON: {error.msg}", error.pos)
+                    is_cut = self._is_whole and ends_early(error)
+                    reason = "truncated JSON" if is_cut else f"not JSON: {error.msg}"
+                    return self._broken(reason, error.pos, doubtful=is_cut)
             except (ValueError, RecursionError):
                 reason = "JSON with a number or a nesting beyond all bounds"
                 return self._broken(reason, self._place)
             self._read_on()
 
-    def _broken(self, reason: str, place: int) -> Value:
+    def _broken(self, reason: str, place: int, *, doubtful: bool = False) -> Value:
         """The entry of a value that is no JSON; goes to the one that follows."""
         offset = self._offset
         shown = excerpt(self._text[self._place :])
@@ -189,4 +198,5 @@ class _Reader:
             self._go_to(max(self._place, self._text.rfind("\n")))
             self._read_on()
         size = self._offset - offset
-        return Value(offset, Rejected(reason, self._name, offset, shown, size))
+        entry = Rejected(reason, self._name, offset, shown, size, doubtful=doubtful)
+        return Value(offset, entry)

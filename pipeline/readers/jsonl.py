@@ -1,8 +1,9 @@
 """JSON lines: an object on each line; its fields are the columns.
 
 Blank lines are nothing. Of a field given twice the last counts. A row's offset is the
-byte its line begins at. A file that is an array of objects, or whose objects go over
-several lines, is read too (`json_values`).
+byte its line begins at. A last line that ends before its object does shows that the
+file was cut, and nobody knows how much of it is missing. A file that is an array of
+objects, or whose objects go over several lines, is read too (`json_values`).
 """
 
 import json
@@ -12,8 +13,13 @@ from configs.table_sources import JsonlSource
 from pipeline.cleaning import excerpt
 from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
-from pipeline.readers.json_values import Value, has_values, read_values
-from pipeline.readers.lines import lines
+from pipeline.readers.json_values import (
+    Value,
+    ends_early,
+    has_values,
+    read_values,
+)
+from pipeline.readers.lines import Line, lines
 from pipeline.spans import SourceFile, Span
 
 
@@ -42,6 +48,11 @@ def _rows(span: Span, source: JsonlSource) -> Iterator[Value]:
     return _rows_of_lines(span, source)
 
 
+def _truncated(line: Line, name: str) -> Rejected:
+    shown = excerpt(line.text), len(line.text)
+    return Rejected("truncated JSON", name, line.offset, *shown, doubtful=True)
+
+
 def _rows_of_lines(span: Span, source: JsonlSource) -> Iterator[Value]:
     for line in lines(span, source.encoding):
         if line.rejected:
@@ -53,6 +64,9 @@ def _rows_of_lines(span: Span, source: JsonlSource) -> Iterator[Value]:
             row = json.loads(line.content)
         except json.JSONDecodeError as error:
             reason = f"not JSON: {error.msg}"
+            if line.is_open and ends_early(error):
+                yield Value(line.offset, _truncated(line, span.file.name))
+                continue
         except (ValueError, RecursionError):
             reason = "JSON with a number or a nesting beyond all bounds"
         else:

@@ -42,6 +42,11 @@ class Line:
         """The text without the line end."""
         return self.text.rstrip("\r\n")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the file ends in it, perhaps before its own end."""
+        return not self.text.endswith("\n")
+
 
 def lines(span: Span, encoding: str) -> Iterator[Line]:
     """The lines that begin in a span.

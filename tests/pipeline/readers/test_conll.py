@@ -95,3 +95,10 @@ def test_a_column_that_is_not_there(tmp_path, column):
     found = read(tmp_path, b"a\tO\n", tag_column=column)
     why = f"2 columns, which are not enough for 0 and {column}"
     assert reasons(found) == [(0, why)]
+
+
+def test_a_last_line_of_fewer_columns_shows_a_cut(tmp_path):
+    for end, cut in ((b"", True), (b"\n", False)):
+        _, last = read(tmp_path, b"Ann\tO\n\nruns\tO\nto" + end)
+        assert isinstance(last, Rejected)
+        assert (last.doubtful, last.reason == "truncated sentence") == (cut, cut)

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from configs.table_sources import ConlluSource
-from pipeline.documents import Document
+from pipeline.documents import Document, Rejected
 from pipeline.readers import conllu
 from tests.pipeline.readers.reading import read_file, reasons
 
@@ -67,3 +67,9 @@ def test_bad_sentences_are_rejected_one_by_one(tmp_path, old, new, why):
 
 def test_comments_alone_are_no_sentence(tmp_path):
     assert read(tmp_path, "# newdoc\n\n# text = nothing\n") == []
+
+
+def test_a_last_line_of_fewer_columns_shows_a_cut(tmp_path):
+    _, last = read(tmp_path, SENTENCE + SENTENCE.rstrip()[:-20])
+    assert isinstance(last, Rejected)
+    assert (last.doubtful, last.reason) == (True, "truncated sentence")

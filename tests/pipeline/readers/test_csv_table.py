@@ -29,7 +29,7 @@ def read(path, content: bytes, **options):
     return read_file(csv_table, CsvSource(path=str(path), **options))
 
 
-fields = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.text(
+fields = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8) | st.text(
     st.sampled_from('a",\n\r\t '), max_size=8
 )
 
@@ -256,3 +256,23 @@ def test_prose_of_several_lines_is_not_noted(tmp_path):
     columns = Columns(text="text", label="label")
     source = CsvSource(path=str(path), columns=columns)
     assert notes_while(lambda: read_file(csv_table, source)) == {}
+
+
+@pytest.mark.parametrize("quoting", ["auto", "none"])
+def test_a_last_row_that_ends_early_shows_a_cut(tmp_path, quoting):
+    for content, cut in [
+        (b"text,label\none,1\ntw", True),
+        (b"text,label\none,1\ntw\n", False),
+        (b"text,label\none,1\ntwo,2,3", False),
+    ]:
+        _, last = read(tmp_path / "a.csv", content, columns=LABELLED, quoting=quoting)
+        assert isinstance(last, Rejected)
+        assert (last.doubtful, last.reason == "truncated row") == (cut, cut)
+
+
+def test_a_file_that_ends_in_quotes_is_cut(tmp_path):
+    for end, cut in ((b"", True), (b"\n", False)):
+        content = b'text,label\none,1\n"two, and' + end
+        _, last = read(tmp_path / "a.csv", content, columns=LABELLED)
+        assert isinstance(last, Rejected)
+        assert (last.doubtful, last.reason == "truncated row") == (cut, cut)

@@ -156,3 +156,11 @@ def test_an_array_that_is_cut_is_not_whole(scratch, indent, kept):
     *_, last = read_unit(unit, source)
     assert isinstance(last, Rejected)
     assert (last.reason, last.doubtful) == ("truncated JSON", True)
+
+
+def test_an_object_of_several_lines_that_is_cut(tmp_path):
+    content = b'{\n "text": "one"\n}\n{\n "text": "tw'
+    first, last = read(tmp_path / "a.json", content)
+    assert isinstance(first, Document)
+    assert isinstance(last, Rejected)
+    assert (last.offset, last.reason, last.doubtful) == (19, "truncated JSON", True)

@@ -86,3 +86,22 @@ def test_truncated_gzip_keeps_what_came_before(tmp_path):
     assert reasons([last]) == [(last.offset, "torn by a damaged stretch of the file")]
     assert 10_000 < len(found) < 20_000
     assert texts(found) == [f"row {i}" for i in range(len(found))]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["{", '{"te', '{"text"', '{"text": ', '{"text": "tw', '{"text": 1, "l": tru'],
+)
+def test_a_last_line_that_ends_early_shows_a_cut(tmp_path, rest):
+    path = tmp_path / "a.jsonl"
+    source = JsonlSource(path=str(path))
+    for end, doubtful in (("", True), ("\n", False)):
+        path.write_text('{"text": "one"}\n' + rest + end)
+        _, last = read_file(jsonl, source)
+        assert isinstance(last, Rejected)
+        assert (last.offset, last.doubtful) == (16, doubtful)
+        assert (last.reason == "truncated JSON") == doubtful
+    path.write_text('{"text": "one"}\n(1 row)')
+    _, last = read_file(jsonl, source)
+    assert isinstance(last, Rejected)
+    assert not last.doubtful
