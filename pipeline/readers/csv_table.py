@@ -89,7 +89,10 @@ def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
             place = span.file.name, row.offset
             yield Rejected(reason, *place, *shown, doubtful=is_cut)
         else:
-            if any(_joins_rows(field, width, source.delimiter) for field in row.fields):
+            if any(
+                _joins_rows(field, column, width, source.delimiter)
+                for column, field in enumerate(row.fields)
+            ):
                 report_note("rows that quotes have joined", span.file.name, _JOINED)
             values = dict(zip(columns, row.fields, strict=True))
             yield row_document(values, source.columns, span.file.name, row.offset)
@@ -101,21 +104,32 @@ _JOINED = (
 )
 
 
-def _joins_rows(field: str, width: int, delimiter: str) -> bool:
+def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
     r"""Tells whether a field looks like a row's end, rows, and a row's beginning.
 
+    Args:
+        field: Its text.
+        column: Which field of its row it is, from 0.
+        width: How many fields a row has.
+        delimiter: What stands between them.
+
     Example:
-    >>> _joins_rows("Open here\tb\nrow 5\ta\nEnds here", 2, "\t")
+    >>> _joins_rows("Open here\tb\nrow 5\ta\nEnds here", 0, 2, "\t")
     True
-    >>> _joins_rows("Dear Ann,\nthank you, and all", 2, ",")
+    >>> _joins_rows("Open here\na\trow 5\nb\tEnds here", 1, 2, "\t")
+    True
+    >>> _joins_rows("Dear Ann,\nthank you, and all", 0, 2, ",")
     False
     """
-    *lines, _ = field.split("\n")
-    if not lines or width < 2:
+    if "\n" not in field or width < 2:
         return False
     # A delimiter before a space is punctuation.
-    delimiters = [re.findall(f"{re.escape(delimiter)}(?! |$)", line) for line in lines]
-    return all(len(found) == width - 1 for found in delimiters)
+    pattern = re.compile(f"{re.escape(delimiter)}(?! |$)")
+    first, *rows, last = [len(pattern.findall(line)) for line in field.split("\n")]
+    if column and not rows and delimiter != "\t":
+        return False  # two lines with a number such as 1,000 in the second
+    ends = first == width - 1 - column and last == column
+    return ends and all(count == width - 1 for count in rows)
 
 
 def _first_row(span: Span, source: CsvSource) -> _Row:

@@ -7,7 +7,7 @@ from 1.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -25,13 +25,15 @@ _MARKUP = re.compile(
     r"\s*</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>(?:.*</[A-Za-z][\w:-]*>)?\s*$"
 )
 _MUCH_MARKUP = 0.1
+_PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$", re.IGNORECASE)
 
 
 def list_files(source: ParallelSource) -> list[SourceFile]:
     """The files of the text's side, each with its partner.
 
     Raises:
-        DataError: There are more files on one side than on the other.
+        DataError: There are more files on one side than on the other, or the names
+            of a pair say that they belong to others.
     """
     files, partners = (
         sorted(matching_files(pattern), key=lambda file: file.name)
@@ -43,10 +45,32 @@ def list_files(source: ParallelSource) -> list[SourceFile]:
             f"{source.target_path!r} {len(partners)}: they pair up one to one, sorted "
             "by name. Mend the paths or add what is missing"
         )
+    _check_names(files, partners)
     return [
         replace(file, partner=partner)
         for file, partner in zip(files, partners, strict=True)
     ]
+
+
+def _check_names(files: Sequence[SourceFile], partners: Sequence[SourceFile]) -> None:
+    """Refuses pairs such as `2.en` and `3.de` where there is a `2.de`, too."""
+    known = dict(zip(_differing_parts(partners), partners, strict=True))
+    for key, file, partner in zip(
+        _differing_parts(files), files, partners, strict=True
+    ):
+        if key and known.get(key, partner) != partner:
+            raise DataError(
+                f"data.source: {file.name} would go with {partner.name}, but there is "
+                f"{known[key].name}: files pair up sorted by name. Add what is missing "
+                "on one side, or narrow the globs"
+            )
+
+
+def _differing_parts(files: Sequence[SourceFile]) -> list[tuple[str, ...]]:
+    """The parts of each name that not all files share, such as their numbers."""
+    names = [re.split(r"[._/-]", _PACKED.sub("", file.name)) for file in files]
+    shared = set(names[0]).intersection(*names) if names else set()
+    return [tuple(part for part in name if part not in shared) for name in names]
 
 
 def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected]:

@@ -250,12 +250,31 @@ def test_rows_that_stray_quotes_join_are_noted(tmp_path):
     assert "data.source.quoting=none" in detail
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("text\tlabel", '"Open here\ta', "row\ta", 'Ends here"\tb'),
+        ("label\ttext", 'a\t"Open here', "a\trow", 'b\tEnds here"'),
+        ("label\ttext", 'a\t"Open here', 'b\tEnds here"'),
+        ("id\ttext\tlabel", '1\t"Open\tb', "2\trow\ta", '3\tEnds"\tb'),
+    ],
+)
+def test_joined_rows_are_noted_in_any_column(tmp_path, lines):
+    content = "\n".join(lines).encode() + b"\n"
+    path = tmp_path / "a.tsv"
+    assert notes_while(
+        lambda: read(path, content, delimiter="\t", columns=LABELLED)
+    )
+
+
 def test_prose_of_several_lines_is_not_noted(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('text,label\n"Dear Ann, hello\n\nand thanks, bye",a\n"x\ny",b\n')
     columns = Columns(text="text", label="label")
     source = CsvSource(path=str(path), columns=columns)
     assert notes_while(lambda: read_file(csv_table, source)) == {}
+    prose = b'label,text\nb,"paid\n1,000"\n'
+    assert notes_while(lambda: read(path, prose, columns=columns)) == {}
 
 
 @pytest.mark.parametrize("quoting", ["auto", "none"])

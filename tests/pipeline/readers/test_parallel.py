@@ -67,6 +67,28 @@ def test_a_file_without_partner(tmp_path, source):
         read(source)
 
 
+def test_pairs_that_names_say_are_shifted(tmp_path, source):
+    for number in range(3):
+        (tmp_path / f"news-0{number}.en").write_text("one\n")
+        (tmp_path / f"news-0{number + 1}.de.gz").write_bytes(gzip.compress(b"eins\n"))
+    with pytest.raises(DataError) as told:
+        read(source)
+    assert "news-01.en would go with news-02.de.gz, but there is news-01.de.gz" in str(
+        told.value
+    )
+
+
+@pytest.mark.parametrize("names", [("train", "tune"), ("en/1.x", "en/2.x")])
+def test_names_that_tell_nothing_pair_up_sorted(tmp_path, names):
+    for side, name in zip("ab", names, strict=True):
+        for folder, text in (("from", "one\n"), ("to", "eins\n")):
+            path = tmp_path / folder / f"{name}{side if folder == 'to' else ''}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    globs = {"path": f"{tmp_path}/from/**/*", "target_path": f"{tmp_path}/to/**/*"}
+    assert len(read(ParallelSource(**globs))) == 2
+
+
 def test_the_fingerprint_sees_both_sides(tmp_path, source):
     (tmp_path / "a.en").write_text("one\n")
     (tmp_path / "a.de").write_text("eins\n")
