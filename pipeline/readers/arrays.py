@@ -15,7 +15,7 @@ from configs.errors import DataError
 from configs.sources import ArraysSource
 from pipeline.documents import Document, Rejected
 from pipeline.readers.damage import BrokenFile
-from pipeline.readers.files import open_file
+from pipeline.readers.files import open_seekable
 from pipeline.spans import Span
 
 _Header = tuple[tuple[int, ...], bool, np.dtype]  # shape, in Fortran order, dtype
@@ -35,7 +35,7 @@ def read(span: Span, source: ArraysSource) -> Iterator[Document | Rejected]:
         BrokenFile: The archive is damaged or cut short.
         DataError: It holds no such arrays, or none of images and their labels.
     """
-    with open_file(span.file) as stream:
+    with open_seekable(span.file) as stream:
         count = 0
         try:
             archive = zipfile.ZipFile(stream)

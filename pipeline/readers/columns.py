@@ -79,9 +79,16 @@ def row_document(
             tags=tags,
         )
     except _Unusable as error:
-        shown = json.dumps(row, ensure_ascii=False, default=str)
+        shown = json.dumps(row, ensure_ascii=False, default=_shown)
         told = error.detail + excerpt(shown)
         return Rejected(str(error), source, offset, told, len(shown))
+
+
+def _shown(value: Any) -> str:
+    """What JSON has no form for, as people read it."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
 
 
 def tagged_document(

@@ -152,6 +152,20 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
             raise BrokenFile.of(unpacked.damage)
 
 
+@contextmanager
+def open_seekable(file: SourceFile) -> Iterator[BinaryIO]:
+    """Opens a file of a kind that is read from its end, as `open_file` does.
+
+    Raises:
+        BrokenFile: It is compressed as a whole, and so can only be read in order.
+    """
+    with open_file(file) as stream:
+        if not stream.seekable():
+            what = "its kind is read from its end, so unpack the file before"
+            raise BrokenFile("compressed as a whole", what, unread=file.size)
+        yield stream
+
+
 def _with_unread(damage: Damage, file: SourceFile, left: int) -> Damage:
     """Damage with the bytes it is; `left` are those of the file not yet read."""
     if damage.unread is not None:

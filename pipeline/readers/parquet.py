@@ -16,7 +16,7 @@ from configs.table_sources import Columns, ParquetSource
 from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
 from pipeline.readers.damage import BrokenFile
-from pipeline.readers.files import open_file
+from pipeline.readers.files import open_seekable
 from pipeline.spans import Span
 
 _ROWS_AT_ONCE = 1024
@@ -32,7 +32,7 @@ def read(span: Span, source: ParquetSource) -> Iterator[Document | Rejected]:
         DataError: It has no such column.
     """
     name = span.file.name
-    with open_file(span.file) as stream:
+    with open_seekable(span.file) as stream:
         try:
             # Without `pre_buffer` a row group is not held in memory as a whole.
             table = pq.ParquetFile(stream, pre_buffer=False)
@@ -66,12 +66,16 @@ def _row_group(
             _ROWS_AT_ONCE, row_groups=[group], columns=wanted
         ):
             for values in _python_rows(batch):
-                if values is None:
-                    yield Rejected("not UTF-8", name, row, "")
+                if isinstance(values, str):
+                    yield Rejected(values, name, row, "")
                 else:
                     yield row_document(values, source.columns, name, row)
                 row += 1
     except _DAMAGE as error:
+        if "decrypt" in str(error):
+            # Any look at such a column's sizes would end the process.
+            what = f"write it anew without encryption; {_first_line(error)}"
+            raise BrokenFile("encrypted Parquet column", what, first) from error
         found = table.metadata.row_group(group)
         columns = map(found.column, range(found.num_columns))
         size = sum(column.total_compressed_size for column in columns)
@@ -98,16 +102,20 @@ def _is_cut(stream: BinaryIO) -> bool:
     return _MARK.startswith(begin) and stream.read() != _MARK
 
 
-def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:
-    """Each row; None for one whose text is no UTF-8, against what the file says."""
+def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
+    """Each row; for one with a value that cannot be read, the reason."""
     try:
-        yield from batch.to_pylist()
-    except UnicodeDecodeError:
+        rows = batch.to_pylist()
+    except (ValueError, OverflowError):
         for row in range(len(batch)):
             try:
                 yield batch.slice(row, 1).to_pylist()[0]
-            except UnicodeDecodeError:
-                yield None
+            except UnicodeDecodeError:  # against what the file says
+                yield "not UTF-8"
+            except (ValueError, OverflowError):
+                yield "a date or time beyond all bounds"
+    else:
+        yield from rows
 
 
 def _top_level(columns: Columns, known: list[str], name: str) -> list[str]:
@@ -115,9 +123,10 @@ def _top_level(columns: Columns, known: list[str], name: str) -> list[str]:
     wanted: dict[str, None] = {}
     for column in columns.names():
         outer = column if column in known else column.partition(".")[0]
-        if outer not in known:
+        if known.count(outer) != 1:
+            found = "two columns" if outer in known else "no column"
             raise DataError(
-                f"{name}: no column {column!r}, though data.source.columns asks for "
+                f"{name}: {found} {column!r}, though data.source.columns asks for "
                 f"it. Its columns: {', '.join(known)}.{did_you_mean(column, known)}"
             )
         wanted[outer] = None

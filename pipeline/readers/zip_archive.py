@@ -14,7 +14,7 @@ from configs.sources import ZipSource
 from pipeline.documents import Document, Rejected
 from pipeline.readers.damage import BrokenFile
 from pipeline.readers.decoding import settled_codec
-from pipeline.readers.files import open_file
+from pipeline.readers.files import open_seekable
 from pipeline.readers.plain_text import decoded, pieces
 from pipeline.spans import Span
 
@@ -30,7 +30,7 @@ def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
     Raises:
         BrokenFile: It is no zip archive, or it has no such member.
     """
-    with open_file(span.file) as stream:
+    with open_seekable(span.file) as stream:
         try:
             archive = zipfile.ZipFile(stream)
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:

@@ -1,5 +1,7 @@
 """Parquet tables: each row once, only the columns asked for, damage reported."""
 
+import gzip
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -55,6 +57,49 @@ def test_bytes_and_text_that_is_no_utf_8(tmp_path):
     assert len(found) == 3
     source = ParquetSource(path=str(path), columns=Columns(text="bytes"))
     assert reasons(read_file(parquet, source)) == [(1, "field 'bytes' is not UTF-8")]
+
+
+def test_values_that_python_cannot_hold_cost_their_row(tmp_path):
+    path = tmp_path / "a.parquet"
+    when = pa.array([0, 2**62, 1], pa.timestamp("us"))
+    pq.write_table(pa.table({"t": ["x", "y", "z"], "when": when}), path)
+    source = ParquetSource(path=str(path), columns=Columns(text="t", label="when"))
+    assert reasons(read_file(parquet, source)) == [
+        (0, "field 'when' is not text"),
+        (1, "a date or time beyond all bounds"),
+        (2, "field 'when' is not text"),
+    ]
+
+
+def test_an_encrypted_column_does_not_end_the_process(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["x"]}), path)
+
+    def iter_batches(*_, **__):
+        raise OSError("Cannot decrypt ColumnMetadata. FileDecryption is not setup")
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
+    with pytest.raises(BrokenFile, match="encrypted Parquet column") as broken:
+        read_file(parquet, ParquetSource(path=str(path)))
+    assert broken.value.damage[0].unread == path.stat().st_size
+
+
+def test_two_columns_of_a_name(tmp_path):
+    path = tmp_path / "a.parquet"
+    columns = [pa.array(["one"]), pa.array(["two"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["text", "text"]), path)
+    with pytest.raises(DataError, match=r"two columns 'text'.* text, text"):
+        read_file(parquet, ParquetSource(path=str(path)))
+
+
+def test_compressed_as_a_whole(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["x"]}), path)
+    packed = tmp_path / "a.parquet.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(BrokenFile, match="compressed as a whole.* unpack") as broken:
+        read_file(parquet, ParquetSource(path=str(packed)))
+    assert broken.value.damage[0].unread == packed.stat().st_size
 
 
 def test_no_such_column(tmp_path):
