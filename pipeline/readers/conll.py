@@ -88,6 +88,9 @@ def _document(
         wanted = f"{source.word_column} and {source.tag_column}"
         reason = f"{width} columns, which are not enough for {wanted}"
         return Rejected(reason, name, offset, *shown)
+    if source.word_column % width == source.tag_column % width:
+        reason = "one column, which is the word and the tag"
+        return Rejected(reason, name, offset, *shown)
     return tagged_document(words, tags, name, offset)
 
 

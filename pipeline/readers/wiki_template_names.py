@@ -17,12 +17,15 @@ SHOW_THE_FIRST = _listed("""
     crossreference, see below, ill, interlanguage link, flag, flagcountry, flagu
     code, kbd, samp, mono, pre, ce, mp, music, ruby, title link, key press, plainlist
     railgauge, track gauge
+    仮リンク, link-en, link-ja, link-de, link-fr, link-ru, le, zitat, cita, citazione
+    cytat, fakt, comment, 読み仮名, ルビ
 """)
 SHOW_THE_SECOND = _listed("""
     lang, langx, lang-rtl, rtl-lang, script, color, colour, font color, fontcolor
     colored, sort, wt
 """)
 DATES = _listed("""
+    death date and age, birth-date and age, death-date and age
     birth date, birth-date, birth date and age, bda, dob, death date, dda, start date
     start date and age, end date, release date, film date, dts, date, launch date
 """)
@@ -95,6 +98,7 @@ UNITS = {
     **{"mile": "mi", "miles": "mi", "metre": "m", "foot": "ft", "feet": "ft"},
     **{"inch": "in", "/km2": "/km²", "/sqmi": "/sq mi", "m/s2": "m/s²"},
 }
+POWERS = {"e3": "thousand", "e6": "million", "e9": "billion", "e12": "trillion"}
 UNITS_WITH_PARTS = _listed("ft, lb, st, mi, yd")
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August"),

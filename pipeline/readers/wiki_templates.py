@@ -89,6 +89,8 @@ def words_of(name: str, arguments: Arguments, language: str = "en") -> str | Non
         return _FUNCTIONS[function.lower()](rest.strip(), language)
     if known in _WORDS:
         return _WORDS[known](arguments, language)
+    if _OF_A_CENTURY.fullmatch(name) or _ORDINAL.fullmatch(name):
+        return " ".join(filter(None, (name, arguments.get(0))))
     if _OF_A_LANGUAGE.fullmatch(name):
         return arguments.get(0, "text")
     if known in names.SHIPS:
@@ -117,6 +119,9 @@ def grouped(number: str, language: str) -> str:
 
 # `{{lang-ru|...}}`, and `{{enS|...}}` as the German Wikipedia has it.
 _OF_A_LANGUAGE = re.compile(r"[Ll]ang-[a-z-]+|[a-z]{2,3}S")
+# In French: `{{XIXe siècle}}`, `{{1er|janvier}}`, `{{2e|armée}}`.
+_OF_A_CENTURY = re.compile(r"[IVXLC]+er? siècle")
+_ORDINAL = re.compile(r"\d+(?:er|re|ère|e|es|ers|res)")
 _SUPERSCRIPTS = str.maketrans("0123456789-−+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻⁺")
 
 
@@ -132,13 +137,21 @@ def _measure(arguments: Arguments, language: str) -> str:
         if following.lower() in names.RANGES and values:
             text += names.RANGES[following.lower()]
             continue
-        text += f" {names.UNITS.get(following.lower(), following)}"
+        text += f" {_unit(following)}"
         # `5|ft|6|in` is one length, `5|km|mi|1` five kilometres to one decimal.
         is_compound = len(values) >= 2 and following in names.UNITS_WITH_PARTS
         if not (is_compound and re.fullmatch(r"[\d./]+", values[0])):
             break
         text += " "
     return text or arguments.get(0)
+
+
+def _unit(code: str) -> str:
+    """A unit of `convert` as it is written; `e6km2` are million km²."""
+    for power, word in names.POWERS.items():
+        if code.startswith(power) and code != power:
+            return f"{word} {_unit(code.removeprefix(power))}"
+    return names.UNITS.get(code.lower(), code)
 
 
 def _value(arguments: Arguments, language: str) -> str:
@@ -174,8 +187,14 @@ def _circa(arguments: Arguments, _: str) -> str:
     return " – ".join(years) or "c."
 
 
+_YEAR = re.compile(r"\d{3,4}")
+
+
 def _date(values: Sequence[str], *, day_first: bool) -> str:
     year, month, day, *_ = [*values, "", "", ""]
+    if _YEAR.fullmatch(day) and not _YEAR.fullmatch(year):
+        # As `{{date|1|mai|1900}}` in wikis of other languages.
+        year, day, day_first = day, year, True
     if month.isdecimal() and 1 <= int(month) <= 12:
         month = names.MONTHS[int(month) - 1]
     day = day.lstrip("0")
@@ -230,18 +249,24 @@ _WORDS: Mapping[str, _Words] = {
     **dict.fromkeys(names.SHOW_THE_FIRST, _nth(0, "1", "text")),
     **dict.fromkeys(names.SHOW_THE_SECOND, _nth(1, "2", "text")),
     **dict.fromkeys(["transl", "transliteration", "translit", "tlit", "bdi"], _last),
-    **dict.fromkeys(["convert", "cvt", "unité", "unite", "unidad"], _measure),
+    **dict.fromkeys(
+        ["convert", "cvt", "unité", "unite", "unidad", "maßeinheit"], _measure
+    ),
     **dict.fromkeys(["val"], _value),
     **dict.fromkeys(
         ["frac", "sfrac", "fraction", "frac2", "tfrac", "dfrac"], _fraction
     ),
     **dict.fromkeys(["circa", "c.", "ca.", "ca"], _circa),
+    **dict.fromkeys(["нп", "нп3", "нп5"], lambda a, _: a.get(1) or a.get(0)),
     **dict.fromkeys(["as of", "asof"], _as_of),
     **dict.fromkeys(names.DATES, _day),
     **dict.fromkeys(["nihongo", "nihongo2", "nihongo3", "nihongo krt"], _nihongo),
     **dict.fromkeys(["height"], _height),
     **dict.fromkeys(["chem", "chem2", "gaps"], _joined("")),
-    **dict.fromkeys(["hlist", "flatlist", "csv", "cslist", "enum"], _joined(", ")),
+    **dict.fromkeys(
+        ["hlist", "flatlist", "csv", "cslist", "enum", "ubl", "unbulleted list"],
+        _joined(", "),
+    ),
     **dict.fromkeys(["section link", "slink"], _joined(" § ")),
     **dict.fromkeys(["floruit", "fl."], _around("fl. ")),
     **dict.fromkeys(["angbr", "angbr ipa", "angle bracket"], _around("⟨", "⟩")),

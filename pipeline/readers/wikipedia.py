@@ -30,7 +30,12 @@ _DAMAGE = (ElementTree.ParseError, ValueError, LookupError)
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Each language has its own word for it, and a list begins otherwise.
-_REDIRECT = re.compile(r"\s*#\w+\s*:?\s*\[\[[^\[\]]+\]\]\s*\Z")
+# What may follow are categories, templates and comments.
+_REDIRECT = re.compile(
+    r"\s*#\w+\s*:?\s*\[\[[^\[\]]+\]\]"
+    r"(?:\s|\[\[[^\[\]]*:[^\[\]]*\]\]|\{\{[^{}]*\}\}|<!--.*?-->)*\Z",
+    re.DOTALL,
+)
 
 
 @dataclass

@@ -13,7 +13,16 @@ from typing import NamedTuple
 from pipeline.readers.wiki_templates import split_template, words_of
 
 # Names of these namespaces in any wiki; a dump tells its own beside them.
-DROPPED_LINKS = frozenset({"file", "image", "media", "category"})
+DROPPED_LINKS = frozenset(
+    {"file", "image", "media", "category"}
+    # Other names of categories, which dumps do not tell: those of the language where
+    # the wiki's own is English, and before.
+    | {"分类", "分類", "カテゴリ", "분류", "kategorie", "catégorie", "categoría"}
+    | {"categoria", "categorie", "kategoria", "kategori", "kategória", "kategorija"}
+    | {"категория", "категорія", "катэгорыя", "категорија", "рубрика", "κατηγορία"}
+    | {"קטגוריה", "تصنيف", "رده", "श्रेणी", "বিষয়শ্রেণী", "หมวดหมู่", "thể loại"}
+    | {"luokka", "flokkur", "ulamm", "kategorio", "կատեգորիա", "კატეგორია"}
+)
 _TAGS_WITHOUT_PROSE = """
     ref references math chem ce score gallery timeline syntaxhighlight source imagemap
     hiero graph mapframe maplink templatestyles templatedata style
@@ -164,7 +173,7 @@ class PageText:
             return words.translate(_ARGUMENT)
         if "\n" in inner:
             return ""  # a box
-        name = name.lower()
+        name = _GAP.sub("", name.lower())
         function, colon, _ = name.partition(":")
         return self._gap("{{" + (function + colon if colon else name)[:60] + "}}")
 

@@ -102,3 +102,11 @@ def test_a_last_line_of_fewer_columns_shows_a_cut(tmp_path):
         _, last = read(tmp_path, b"Ann\tO\n\nruns\tO\nto" + end)
         assert isinstance(last, Rejected)
         assert (last.doubtful, last.reason == "truncated sentence") == (cut, cut)
+
+
+def test_a_word_is_not_its_own_tag(tmp_path):
+    (entry,) = read(tmp_path, b"Ann\nruns\n\n")
+    assert isinstance(entry, Rejected)
+    assert entry.reason == "one column, which is the word and the tag"
+    (entry,) = read(tmp_path, b"Ann O\nruns O\n\n", word_column=1)
+    assert isinstance(entry, Rejected)

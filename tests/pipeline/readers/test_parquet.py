@@ -97,7 +97,7 @@ def test_compressed_as_a_whole(tmp_path):
     pq.write_table(pa.table({"text": ["x"]}), path)
     packed = tmp_path / "a.parquet.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    with pytest.raises(BrokenFile, match="compressed as a whole.* unpack") as broken:
+    with pytest.raises(BrokenFile, match=r"compressed as a whole.* unpack") as broken:
         read_file(parquet, ParquetSource(path=str(packed)))
     assert broken.value.damage[0].unread == packed.stat().st_size
 

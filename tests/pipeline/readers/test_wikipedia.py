@@ -76,6 +76,7 @@ def test_the_wiki_and_what_was_dropped(tmp_path: Path) -> None:
         page(12, "Es wiegt {{formatnum:12345}} kg {{vorlage|x}}."),
         page(13, "#WEITERLEITUNG [[Roggen]]"),
         page(14, "#1 [[a]] und [[b]]"),
+        page(15, "#REDIRECT [[Rye]] {{R from move}}\n\n[[Kategorie:Getreide]]\n"),
     ]
     (tmp_path / "dump.xml").write_text(head + "".join(pages) + "</mediawiki>")
     report = ReadingReport()
@@ -83,6 +84,7 @@ def test_the_wiki_and_what_was_dropped(tmp_path: Path) -> None:
         Document("Es wiegt 12.345 kg.", "dump.xml", 12),
         Filtered("redirect", "dump.xml", 13),
         Document("1 a und b", "dump.xml", 14),
+        Filtered("redirect", "dump.xml", 15),
     ]
     assert report.dropped == {"{{vorlage}}": 1}
 

@@ -118,6 +118,11 @@ def test_marks(wikitext: str, text: str) -> None:
         ("{{nihongo|A|B|C}} {{nihongo}} {{nihongo||B}}", "A (B, C) B"),
         ("a{{snd}}b{{'s}} {{uc:c}} {{HMS|Ajax|22}}", "a – b's C HMS Ajax"),
         ("{{chem|C|H|4}} {{math|''x''}} {{e|24}}", "CH4 x ×10²⁴"),
+        ("{{convert|2.5|e6km2}} {{cvt|3|e9USgal}}", "2.5 million km² 3 billion US gal"),
+        ("{{ubl|a|b}} {{Death date and age|2000|1|2|1950}}", "a, b January 2, 2000"),
+        ("{{XIXe siècle}} {{1er}} mai {{2e|armée}}", "XIXe siècle 1er mai 2e armée"),
+        ("{{date|12|mai|1900}} {{Maßeinheit|5|km}}", "12 mai 1900 5 km"),
+        ("{{仮リンク|名前|en|Name}} {{нп5|Имя||en|Name}} {{нп5|A|B}}", "名前 Имя B"),
         ("a{{citation needed|date=May}}{{sfn|B|1995}}{{Cite web|url=c}} d", "a d"),
     ],
 )
@@ -182,6 +187,15 @@ def test_arguments_are_those_of_the_reference_parser(parts: list[str]) -> None:
     assert {name: value for name, value in ours.items() if value} == {
         name: value for name, value in expected.items() if value
     }
+
+
+@pytest.mark.parametrize("name", ["分类", "カテゴリ", "Категория", "Catégorie"])
+def test_categories_are_dropped_by_names_that_dumps_do_not_tell(name: str) -> None:
+    assert plain_text(f"Rye [[{name}:Grass]]grows.[[{name}:Grain|a]]") == "Rye grows."
+
+
+def test_a_gap_in_a_templates_name_is_not_counted_with_it() -> None:
+    assert prose("A {{{{{1}}}box}} b.").dropped == {"{{box}}": 1}
 
 
 def test_names_of_another_language() -> None:
