@@ -5,6 +5,7 @@ tokenizer_config.json    `added_tokens_decoder`: all that is said of each
 special_tokens_map.json  which of them are special
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,9 +60,10 @@ class AddedToken:
         told = told if isinstance(told, dict) else {}
         content, number = told.get("content"), told.get("id", number)
         if not isinstance(content, str) or type(number) is not int or number < 0:
+            shown = json.dumps(told, ensure_ascii=False)[:60]
             raise ArtifactError(
-                f"{where}: {str(told)[:60]!r} is no added token with content and id; "
-                "the file is damaged"
+                f"{where}: {shown} is no added token with content and id; the file is "
+                "damaged"
             )
         special = told.get("special") is True
         return cls(

@@ -4,6 +4,7 @@ Of what such a file can ask for, our tokenizers do what BERT, GPT-2 and RoBERTa 
 a file that asks for more is refused with the name of what it asks for.
 """
 
+import json
 from typing import Any
 
 from configs.errors import ArtifactError
@@ -17,6 +18,7 @@ from pipeline.tokenizers.vocabulary import (
 )
 from pipeline.tokenizers.wordpiece_model import WordPieceModel
 
+_LONGEST_SHOWN = 60
 # What must be said, or not be said at all, for ids to be the same.
 _BERT_NORMALIZER = {"clean_text": True, "handle_chinese_chars": True}
 _WORDPIECE = {
@@ -161,7 +163,14 @@ def _expect(
     if not any(type(found) is type(value) and found == value for value in allowed):
         wanted = " or ".join(dict.fromkeys(map(repr, allowed)))
         raise ArtifactError(
-            f"{where}: {key} is {str(found)[:60]!r}, which our tokenizers do not do; "
+            f"{where}: {key} is {_shown(found)}, which our tokenizers do not do; "
             f"expected {wanted}. Use a tokenizer that is like BERT's, GPT-2's or "
             "RoBERTa's"
         )
+
+
+def _shown(value: Any) -> str:
+    """A value for a message; an object as it stands in the file."""
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)[:_LONGEST_SHOWN]
+    return repr(str(value)[:_LONGEST_SHOWN])

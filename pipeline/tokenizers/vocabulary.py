@@ -134,7 +134,7 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
 
     Raises:
         ArtifactError: A special piece is missing, or a piece is there twice, empty,
-            too long or has a line feed in it.
+            too long or has a line feed or a NUL in it.
 
     Example:
     >>> check_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], where="vocab.txt")
@@ -146,8 +146,9 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
     if missing:
         raise ArtifactError(
             f"{where}: {', '.join(missing)} is missing among the {len(vocabulary)} "
-            f"pieces; expected all of {', '.join(SPECIAL_PIECES)}. Use the vocabulary "
-            "of a BERT model or learn one"
+            f"pieces; expected all of {', '.join(SPECIAL_PIECES)}."
+            f"{_more_on_a_line(missing[0], vocabulary)} Use the vocabulary of a BERT "
+            "model or learn one"
         )
     for position, piece in enumerate(vocabulary):
         problem = _problem(piece, counts[piece])
@@ -159,6 +160,14 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
             )
 
 
+def _more_on_a_line(piece: str, vocabulary: Sequence[str]) -> str:
+    """The sentence about a line that holds more than a piece, such as its id."""
+    lines = (line for line in vocabulary if line.split()[:1] == [piece])
+    if (line := next(lines, None)) is None:
+        return ""
+    return f" A line is {line[:40]!r}, with more on it than the piece: take that off."
+
+
 def _problem(piece: str, count: int) -> str | None:
     if count > 1:
         return f"is there {count} times"
@@ -166,6 +175,8 @@ def _problem(piece: str, count: int) -> str | None:
         return "is empty"
     if "\n" in piece:
         return "has a line feed in it"
+    if "\0" in piece:
+        return "has a NUL in it"
     if len(piece.removeprefix(CONTINUATION).encode()) > _MAXIMUM_PIECE_BYTES:
         return f"is longer than {_MAXIMUM_PIECE_BYTES} bytes of UTF-8"
     return None

@@ -247,6 +247,8 @@ def test_metadata_that_is_not_a_mapping_is_refused(folder, text):
         ([*PIECES, "a"], "piece 5, 'a', is there 2 times"),
         ([*PIECES, ""], "piece 9, '', is empty"),
         ([*PIECES, "x\ny"], "has a line feed in it"),
+        ([*PIECES, "\0\0"], "has a NUL in it"),
+        ([f"{p}\t{i}" for i, p in enumerate(PIECES)], r"line is '\[PAD\]\\t0', with"),
         ([*PIECES, "é" * 129], "is longer than 256 bytes"),
     ],
 )

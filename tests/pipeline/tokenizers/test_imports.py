@@ -233,7 +233,7 @@ LLAMA = {
         (rust_wordpiece, "model", None, "no tokenizer.json"),
         (rust_wordpiece, "model.vocab", ["a"], "model.vocab is no object"),
         (rust_wordpiece, "model.vocab", {"a": 0, "b": 2}, "do not have the ids 0 to"),
-        (rust_byte_bpe, "normalizer", {"type": "NFC"}, "normalizer is"),
+        (rust_byte_bpe, "normalizer", {"type": "NFC"}, 'is {"type": "NFC"}'),
         (rust_byte_bpe, "pre_tokenizer", LLAMA, "pre_tokenizer.type is 'Sequence'"),
         (rust_byte_bpe, "pre_tokenizer.use_regex", False, "use_regex is 'False'"),
         (rust_byte_bpe, "model.ignore_merges", True, "ignore_merges is 'True'"),
