@@ -15,12 +15,17 @@ def local_path(text: str) -> Path:
         text: What stands on the command line.
 
     Raises:
-        ConfigError: It has a scheme.
+        ConfigError: It has a scheme, or is empty as an unset variable of a shell is.
 
     Example:
     >>> local_path("runs/mine")
     PosixPath('runs/mine')
     """
+    if not text.strip():
+        raise ConfigError(
+            f"{text!r}: expected a path, found nothing. Is a variable of the shell "
+            "empty? The folder you are in is written `.`"
+        )
     if _SCHEME.match(text):
         raise ConfigError(
             f"{text}: expected a path of this machine. Runs, models and results are "

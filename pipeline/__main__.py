@@ -9,6 +9,7 @@ from typing import Any
 from configs.command import (
     Invocation,
     add_common_arguments,
+    at_least_one,
     read_invocation,
     run_main,
 )
@@ -145,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         "--inspect",
         metavar="N",
         nargs="?",
-        type=int,
+        type=at_least_one,
         const=3,
         help="print the first N records for people, 3 if N is left out",
     )
