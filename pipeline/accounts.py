@@ -3,6 +3,7 @@
 So is every byte of source, or it could not be read.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -119,14 +120,21 @@ def told(counts: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def reasons_told(counts: Mapping[str, int]) -> str:
-    """Names reasons with how often each occurred.
+def reasons_told(counts: Mapping[str, int], most: int = 10) -> str:
+    """Names reasons with how often each occurred, of many the most frequent ones.
 
     Example:
     >>> reasons_told({"empty": 1_200, "binary": 1})
     '1,200 × empty, 1 × binary'
+    >>> reasons_told({"binary": 1, "empty": 3, "torn": 2}, most=2)
+    '3 × empty, 2 × torn and 1 reason more'
     """
-    return ", ".join(f"{number:,} × {reason}" for reason, number in counts.items())
+    shown = list(counts.items())
+    more = len(shown) - most
+    if more > 0:
+        shown = heapq.nlargest(most, shown, key=lambda item: item[1])
+    told = ", ".join(f"{number:,} × {reason}" for reason, number in shown)
+    return told + (f" and {more:,} reason{'s' * (more > 1)} more" if more > 0 else "")
 
 
 def check_quarantine(config: RunConfig, folder: Path) -> None:

@@ -1,7 +1,18 @@
 """A source file and a stretch of it."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def _as_text(name: str) -> str:
+    r"""A file's name where it is no UTF-8, as it may be on Linux.
+
+    Example:
+    >>> _as_text("caf\udce9.txt")
+    'caf\\xe9.txt'
+    """
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class SourceFile:
     def at(cls, path: Path, name: str) -> "SourceFile":
         status = path.stat()
         return cls(
-            name,
+            _as_text(name),
             str(path.absolute()),  # because a worker may run in another folder
             status.st_size,
             status.st_mtime_ns,

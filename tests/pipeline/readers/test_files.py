@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 from configs.errors import DataError
+from configs.sources import TextSource
+from pipeline.corpus import corpus_fingerprint, list_files
+from pipeline.documents import Document
 from pipeline.readers.files import matching_files
+from pipeline.sources import plan_units, read_unit
 
 
 def test_globs_and_names(tmp_path: Path, monkeypatch) -> None:
@@ -86,3 +90,14 @@ def test_what_never_ends_is_refused_before_it_is_opened(tmp_path: Path) -> None:
         make(tmp_path / "b.txt")
         with pytest.raises(DataError, match=r"b.txt is no file that can be read twice"):
             matching_files(f"{tmp_path}/*.txt")
+
+
+def test_names_that_are_no_utf_8_are_written_out(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    Path(os.fsdecode(path)).write_text("one\n")
+    source = TextSource(path=f"{tmp_path}/*.txt")
+    files = list_files(source)
+    assert [file.name for file in files] == [r"caf\xe9.txt"]
+    assert len(corpus_fingerprint(files)) == 16
+    (unit,) = plan_units(files, source, 100)
+    assert list(read_unit(unit, source)) == [Document("one\n", r"caf\xe9.txt", 0)]
