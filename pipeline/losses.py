@@ -5,6 +5,7 @@ from typing import Any
 
 from configs.console import Console
 from configs.run import RunConfig
+from configs.supervised import SpanQAConfig
 from pipeline.label_counts import missing_labels
 from pipeline.reading import sentences_of_notes
 
@@ -57,8 +58,16 @@ def _leaks(result: Mapping[str, Any]) -> Iterator[str]:
 def _cuts(config: RunConfig, cut: Mapping[str, Any] | None) -> Iterator[str]:
     if not cut or max(cut["documents_share"], cut["tokens_share"]) < _CUT_OFF:
         return
+    share = f"{cut['tokens_share']:.1%} of the tokens are in no record"
+    if isinstance(config.objective, SpanQAConfig):  # whose texts go on in windows
+        yield (
+            f"{share}: questions are cut after objective.max_question_length="
+            f"{config.objective.max_question_length} tokens. Raise it, and "
+            "data.sequence_length with it"
+        )
+        return
     yield (
-        f"{cut['tokens_share']:.1%} of the tokens are in no record: "
+        f"{share}: "
         f"{cut['documents_share']:.1%} of the documents are longer than a record of "
         f"data.sequence_length={config.data.sequence_length}. Raise it, as far as the "
         "model reads (model.max_sequence_length), or cut the documents into shorter "

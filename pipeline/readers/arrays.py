@@ -91,7 +91,8 @@ def _image_shape(
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: str) -> BinaryIO:
-    known = [member.removesuffix(".npy") for member in archive.namelist()]
+    members = archive.namelist()
+    known = [m.removesuffix(".npy") for m in members if m.endswith(".npy")]
     if name not in known:
         raise DataError(
             f"{path}: no array {name!r}; it holds {', '.join(known) or 'nothing'}. Set "

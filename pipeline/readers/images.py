@@ -1,5 +1,6 @@
 """Image files in one folder per class: decoded, resized, and labelled by the folder."""
 
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -12,6 +13,7 @@ from pipeline.pixels import decode_image
 from pipeline.readers.files import open_file
 from pipeline.spans import Span
 
+_ADDRESS = re.compile(r" ?<[\w.]+ object at 0x[0-9a-f]+>")
 _DAMAGE = (
     OSError,  # also "cannot identify image file"
     SyntaxError,
@@ -31,7 +33,9 @@ def read(span: Span, source: ImagesSource) -> Iterator[Document | Rejected]:
     try:
         pixels = decode_image(raw, source.image_size)
     except _DAMAGE as error:
-        yield Rejected("not an image that can be read", name, 0, str(error), len(raw))
+        # Pillow names the stream, by an address that is another in each process.
+        why = _ADDRESS.sub("", str(error))
+        yield Rejected("not an image that can be read", name, 0, why, len(raw))
         return
     shape = (source.image_size, source.image_size, 3)
     yield Document("", name, 0, label=label, image=pixels, image_shape=shape)

@@ -43,7 +43,7 @@ def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
         members = [
             member
             for member in archive.infolist()
-            if not member.is_dir()
+            if not member.filename.endswith("/")  # `is_dir` fails without a name
             and fnmatch.fnmatchcase(member.filename, source.members)
         ]
         if not members:

@@ -1,5 +1,6 @@
 """Rows of arrays come one by one with their labels; what does not fit is told."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -66,3 +67,11 @@ def test_damage(tmp_path: Path) -> None:
         with pytest.raises(BrokenFile) as caught:
             read_all(path)
         assert caught.value.reason == "damaged .npz archive"
+
+
+def test_a_member_of_the_name_that_is_no_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", images=IMAGES)
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("labels", b"none")
+    with pytest.raises(DataError, match="no array 'labels'; it holds images"):
+        read_all(tmp_path / "a.npz")

@@ -24,6 +24,14 @@ def archive_of(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
+def test_a_member_without_a_name_does_not_end_the_job(tmp_path: Path) -> None:
+    path = archive_of(tmp_path / "a.zip", {"b": b"one", "a.txt": b"two"})
+    raw = path.read_bytes()
+    place = raw.rindex(b"b", 0, raw.rindex(b"a.txt"))  # in the directory at the end
+    path.write_bytes(raw[:place] + b"\0" + raw[place + 1 :])
+    assert read_all(path)[-1] == Document("two", "a.zip/a.txt", 0)
+
+
 def test_members_in_order(tmp_path: Path) -> None:
     path = archive_of(
         tmp_path / "a.zip",

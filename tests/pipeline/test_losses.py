@@ -1,0 +1,45 @@
+"""Warnings name the key that loses something."""
+
+from typing import Any
+
+from configs.console import Console
+from configs.data import DataConfig
+from configs.run import RunConfig
+from configs.sources import TextSource
+from configs.supervised import SpanQAConfig
+from pipeline.losses import warn_of_losses
+
+RESULT: dict[str, Any] = {
+    "counts": {"records": {"train": 9, "validation": 1}},
+    "leaks_left": 0,
+    "truncated": {"documents_share": 0.0, "tokens_share": 0.4},
+}
+
+
+class Warned(Console):
+    """A console that keeps its warnings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.said.append(text)
+
+
+def warned(**sections: Any) -> str:
+    data = DataConfig(source=TextSource(path="a.txt"), sequence_length=128)
+    console = Warned()
+    warn_of_losses(console, RunConfig(name="a", data=data, **sections), RESULT)
+    (sentence,) = console.said
+    return sentence
+
+
+def test_questions_that_are_cut_name_their_own_limit() -> None:
+    said = warned(objective=SpanQAConfig(max_question_length=20))
+    assert said.startswith("40.0% of the tokens are in no record: questions are cut")
+    assert "objective.max_question_length=20 " in said
+
+
+def test_documents_that_are_cut_name_the_record() -> None:
+    assert "longer than a record of data.sequence_length=128" in warned()
