@@ -17,7 +17,7 @@ from pipeline.documents import Document, Rejected
 from pipeline.readers.columns import row_document
 from pipeline.readers.damage import BrokenFile
 from pipeline.readers.files import open_seekable
-from pipeline.spans import Span
+from pipeline.spans import SourceFile, Span
 
 _ROWS_AT_ONCE = 1024
 _MARK = b"PAR1"  # at both ends of a file
@@ -47,7 +47,7 @@ def read(span: Span, source: ParquetSource) -> Iterator[Document | Rejected]:
             wanted = _top_level(source.columns, table.schema_arrow.names, name)
             first = 0
             for group in range(table.num_row_groups):
-                yield from _row_group(table, group, first, wanted, source, name)
+                yield from _row_group(table, group, first, wanted, source, span.file)
                 first += table.metadata.row_group(group).num_rows
 
 
@@ -57,10 +57,10 @@ def _row_group(
     first: int,
     wanted: list[str],
     source: ParquetSource,
-    name: str,
+    file: SourceFile,
 ) -> Iterator[Document | Rejected]:
     """The rows of a row group, `first` and the next ones of the file."""
-    row = first
+    row, name, size = first, file.name, file.size
     try:
         for batch in table.iter_batches(
             _ROWS_AT_ONCE, row_groups=[group], columns=wanted
@@ -73,19 +73,18 @@ def _row_group(
                 row += 1
     except _DAMAGE as error:
         if "decrypt" in str(error):
-            # Any look at such a column's sizes would end the process.
             what = f"write it anew without encryption; {_first_line(error)}"
             raise BrokenFile("encrypted Parquet column", what, first) from error
-        found = table.metadata.row_group(group)
-        columns = map(found.column, range(found.num_columns))
-        size = sum(column.total_compressed_size for column in columns)
-        lost = first + found.num_rows - row
+        # The sizes of its columns are not looked at: where the footer is what is
+        # damaged, or they are encrypted, that would abort the process.
+        lost = max(first + table.metadata.row_group(group).num_rows - row, 0)
+        share = min(lost / max(table.metadata.num_rows, 1), 1.0)
         yield Rejected(
             "damaged Parquet row group",
             name,
             row,
             f"row group {group}, {lost} rows from here: {_first_line(error)}",
-            unread=round(size * lost / max(found.num_rows, 1)),
+            unread=round(size * share),
         )
 
 

@@ -21,7 +21,13 @@ from pipeline.spans import Span
 _ENCRYPTED = 0x1  # a flag of the zip format (APPNOTE.TXT, 4.4.4)
 _BEGINNING = b"PK\x03\x04"
 _BLOCK_BYTES = 1 << 20
-_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    UnicodeDecodeError,  # of a name
+)
 
 
 def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:

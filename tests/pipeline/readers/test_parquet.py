@@ -145,7 +145,8 @@ def test_a_damaged_row_group_does_not_take_the_others(tmp_path):
     found = list(parquet.read(Span(file, 0, file.size), ParquetSource(path=str(path))))
     (entry,) = (item for item in found if isinstance(item, Rejected))
     found.remove(entry)
-    told = ("damaged Parquet row group", 3000, group.total_compressed_size, False)
+    # By its share of the rows: a look at a damaged column's size may abort the process.
+    told = ("damaged Parquet row group", 3000, round(file.size / 5), False)
     assert (entry.reason, entry.offset, entry.unread, entry.doubtful) == told
     assert "row group 3, 1000 rows from here" in entry.excerpt
     sound = [i for i in range(5000) if not 3000 <= i < 4000]

@@ -32,6 +32,15 @@ def test_a_member_without_a_name_does_not_end_the_job(tmp_path: Path) -> None:
     assert read_all(path)[-1] == Document("two", "a.zip/a.txt", 0)
 
 
+def test_a_name_that_is_damaged_costs_its_member(tmp_path: Path) -> None:
+    path = archive_of(tmp_path / "a.zip", {"é.txt": b"one", "a.txt": b"two"})
+    raw = path.read_bytes()
+    place = raw.index("é".encode())
+    path.write_bytes(raw[:place] + b"\xff" + raw[place + 1 :])
+    lost, kept = read_all(path)
+    assert (lost.reason, kept.text) == ("damaged zip member", "two")
+
+
 def test_members_in_order(tmp_path: Path) -> None:
     path = archive_of(
         tmp_path / "a.zip",
