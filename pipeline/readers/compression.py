@@ -31,8 +31,9 @@ _SCAN_BYTES = 1 << 20
 _WAITING_BYTES = 1 << 25
 # What may have to be read of a member before it unpacks to anything (bzip2).
 _PROBE_BYTES = 1 << 21
-# Zeros that may fill up the last block of a medium.
-_MOST_PADDING = 1 << 12
+# Zeros that may fill up the last block of a medium; a block that was not written is
+# more.
+_MOST_PADDING = 511
 _ZEROS = "a stretch of zeros in the place of a compressed stream"
 # How far back a reader's buffer may be behind what was unpacked.
 _BUFFERED = 1 << 18

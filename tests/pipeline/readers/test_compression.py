@@ -138,7 +138,7 @@ def test_zeros_in_the_place_of_members_are_lost(tmp_path: Path, suffix) -> None:
     one, two = COMPRESS[suffix](b"one\n"), COMPRESS[suffix](b"two\n")
     reason = "a stretch of zeros in the place of a compressed stream"
     detail = "as in a file not written to its end"
-    for zeros, last in ((5000, two), (200_000, two), (5000, b"")):
+    for zeros, last in ((512, two), (200_000, two), (512, b"")):
         path.write_bytes(one + bytes(zeros) + last)
         text = b"one\ntwo\n" if last else b"one\n"
         assert read_on(path) == (text, (Damage(reason, detail, 4, zeros),))
