@@ -20,6 +20,7 @@ OUTSIDE = "O"
 _PLACES = "BIESMLUW"
 _PREFIX = re.compile(rf"(?P<place>[{_PLACES}])(?:[-_](?P<type>.*))?", re.DOTALL)
 _SUFFIX = re.compile(rf"(?P<type>.+)[-_](?P<place>[{_PLACES}])", re.DOTALL)
+_LIKE_A_PREFIX = re.compile(rf"(?P<place>[{_PLACES}])[-_:./ |].+", re.IGNORECASE)
 # Without a type, letters that are no scheme's without a B are likelier something else.
 _ALONE = set("BIES")
 
@@ -34,6 +35,26 @@ def marks_entities(labels: tuple[str, ...]) -> bool:
     (True, False)
     """
     return bool(_parts(labels))
+
+
+def odd_among_entities(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels that keep tags which look like those of entities from being read so.
+
+    Example:
+    >>> odd_among_entities(("O", "B-PER", "I-PER", "X"))
+    ('X',)
+    >>> odd_among_entities(("o", "b-per", "i-per"))
+    ('o', 'b-per', 'i-per')
+    >>> odd_among_entities(("O", "B-PER")), odd_among_entities(("NOUN", "X"))
+    ((), ())
+    """
+    looking = [m for label in labels if (m := _LIKE_A_PREFIX.fullmatch(label))]
+    places = {found["place"].upper() for found in looking}
+    if marks_entities(labels) or "B" not in places or len(places) < 2:
+        return ()
+    return tuple(
+        label for label in labels if label != OUTSIDE and not _PREFIX.fullmatch(label)
+    )
 
 
 def _parts(labels: tuple[str, ...]) -> dict[str, tuple[str, str]]:

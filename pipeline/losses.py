@@ -5,7 +5,8 @@ from typing import Any
 
 from configs.console import Console
 from configs.run import RunConfig
-from configs.supervised import SpanQAConfig
+from configs.supervised import SpanQAConfig, TokenClassificationConfig
+from configs.tags import odd_among_entities
 from pipeline.label_counts import missing_labels
 from pipeline.reading import sentences_of_notes
 
@@ -27,6 +28,7 @@ def warn_of_losses(
     for sentence in (
         *_nothing_held_out(config, result),
         *missing_labels(result.get("label_counts", {})),
+        *_tags(config),
         *_leaks(result),
         *_cuts(config, result.get("truncated")),
         *_marks(result.get("stripped_marks")),
@@ -43,6 +45,17 @@ def _nothing_held_out(config: RunConfig, result: Mapping[str, Any]) -> Iterator[
         f"no record is held out ({key}): a training measures itself on training "
         "records, which says nothing about new text"
     )
+
+
+def _tags(config: RunConfig) -> Iterator[str]:
+    if not isinstance(config.objective, TokenClassificationConfig):
+        return
+    if odd := odd_among_entities(config.objective.labels):
+        yield (
+            f"objective.labels look like tags of entities, but for {', '.join(odd)}: "
+            "no precision, recall and F1 of entities will be computed. Write them as "
+            "O, and with B, I, E, L, M, S, U or W before a hyphen, such as B-PER"
+        )
 
 
 def _leaks(result: Mapping[str, Any]) -> Iterator[str]:

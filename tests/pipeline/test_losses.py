@@ -6,7 +6,7 @@ from configs.console import Console
 from configs.data import DataConfig
 from configs.run import RunConfig
 from configs.sources import TextSource
-from configs.supervised import SpanQAConfig
+from configs.supervised import SpanQAConfig, TokenClassificationConfig
 from pipeline.losses import warn_of_losses
 
 RESULT: dict[str, Any] = {
@@ -27,10 +27,10 @@ class Warned(Console):
         self.said.append(text)
 
 
-def warned(**sections: Any) -> str:
+def warned(result: dict[str, Any] = RESULT, **sections: Any) -> str:
     data = DataConfig(source=TextSource(path="a.txt"), sequence_length=128)
     console = Warned()
-    warn_of_losses(console, RunConfig(name="a", data=data, **sections), RESULT)
+    warn_of_losses(console, RunConfig(name="a", data=data, **sections), result)
     (sentence,) = console.said
     return sentence
 
@@ -43,3 +43,10 @@ def test_questions_that_are_cut_name_their_own_limit() -> None:
 
 def test_documents_that_are_cut_name_the_record() -> None:
     assert "longer than a record of data.sequence_length=128" in warned()
+
+
+def test_tags_that_are_not_read_as_entities_are_named() -> None:
+    labels = ("O", "B-PER", "I-PER", "[CLS]", "X")
+    objective = TokenClassificationConfig(labels=labels)
+    said = warned({**RESULT, "truncated": None}, objective=objective)
+    assert said.startswith("objective.labels look like tags of entities, but for [CLS]")
