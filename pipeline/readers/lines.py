@@ -48,8 +48,14 @@ class Line:
         return not self.text.endswith("\n")
 
 
-def lines(span: Span, encoding: str) -> Iterator[Line]:
+def lines(span: Span, encoding: str, separator: str = "") -> Iterator[Line]:
     """The lines that begin in a span.
+
+    Args:
+        span: A stretch of a file.
+        encoding: As in the configuration.
+        separator: What parts the fields of a line, though it may be a control
+            character.
 
     Raises:
         BrokenFile: The file is truncated or damaged, or its encoding cannot be told.
@@ -72,7 +78,8 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
                 continue
             try:
                 text = decode(raw, codec)
-                yield Line(offset, text, not_text(text, file.name, offset))
+                content = text.replace(separator, "") if separator else text
+                yield Line(offset, text, not_text(content, file.name, offset))
             except UnicodeDecodeError as error:
                 text = raw.decode(codec, "backslashreplace")
                 rejected = undecodable(error, codec, file.name, offset)

@@ -295,3 +295,17 @@ def test_a_file_that_ends_in_quotes_is_cut(tmp_path):
         _, last = read(tmp_path / "a.csv", content, columns=LABELLED)
         assert isinstance(last, Rejected)
         assert (last.doubtful, last.reason == "truncated row") == (cut, cut)
+
+
+@pytest.mark.parametrize("quoting", ["auto", "none"])
+def test_a_control_character_may_be_the_delimiter(tmp_path, quoting):
+    content = "\x1f".join("abcdefghi").encode() + b"\n"
+    (document,) = read(
+        tmp_path / "a.csv",
+        content,
+        delimiter="\x1f",
+        quoting=quoting,
+        header=False,
+        columns=Columns(text="8"),
+    )
+    assert document == Document("i", "a.csv", 0)
