@@ -62,6 +62,7 @@ def lines(span: Span, encoding: str, separator: str = "") -> Iterator[Line]:
     """
     file = span.file
     codec = codec_of(file, encoding)
+    is_control = bool(separator) and separator < " "
     # The size of a compressed file does not say where its text ends.
     end = sys.maxsize if span.end == file.size else span.end
     with open_file(file) as stream:
@@ -78,7 +79,7 @@ def lines(span: Span, encoding: str, separator: str = "") -> Iterator[Line]:
                 continue
             try:
                 text = decode(raw, codec)
-                content = text.replace(separator, "") if separator else text
+                content = text.replace(separator, "") if is_control else text
                 yield Line(offset, text, not_text(content, file.name, offset))
             except UnicodeDecodeError as error:
                 text = raw.decode(codec, "backslashreplace")
