@@ -184,13 +184,13 @@ def _other_delimiter(column: str, first: list[str], source: CsvSource) -> str:
 
 def _rows(span: Span, source: CsvSource) -> Iterator[_Row | Rejected]:
     if source.quoting == "none":
-        for line in lines(span, source.encoding, source.delimiter):
+        for line in lines(span, source.encoding):
             fields = line.content.split(source.delimiter)
             yield from _row([line], fields)
         return
     # The limit is the whole process's; it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
-    replay = _Replay(lines(span, source.encoding, source.delimiter))
+    replay = _Replay(lines(span, source.encoding))
     parser = csv.reader(replay, delimiter=source.delimiter, strict=True)
     while True:
         try:

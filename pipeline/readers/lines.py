@@ -48,21 +48,14 @@ class Line:
         return not self.text.endswith("\n")
 
 
-def lines(span: Span, encoding: str, separator: str = "") -> Iterator[Line]:
+def lines(span: Span, encoding: str) -> Iterator[Line]:
     """The lines that begin in a span.
-
-    Args:
-        span: A stretch of a file.
-        encoding: As in the configuration.
-        separator: What parts the fields of a line, though it may be a control
-            character.
 
     Raises:
         BrokenFile: The file is truncated or damaged, or its encoding cannot be told.
     """
     file = span.file
     codec = codec_of(file, encoding)
-    is_control = bool(separator) and separator < " "
     # The size of a compressed file does not say where its text ends.
     end = sys.maxsize if span.end == file.size else span.end
     with open_file(file) as stream:
@@ -79,8 +72,7 @@ def lines(span: Span, encoding: str, separator: str = "") -> Iterator[Line]:
                 continue
             try:
                 text = decode(raw, codec)
-                content = text.replace(separator, "") if is_control else text
-                yield Line(offset, text, not_text(content, file.name, offset))
+                yield Line(offset, text, not_text(text, file.name, offset))
             except UnicodeDecodeError as error:
                 text = raw.decode(codec, "backslashreplace")
                 rejected = undecodable(error, codec, file.name, offset)
