@@ -26,7 +26,11 @@ from pipeline.tokenizers.interface import SpecialIds
 from pipeline.tokenizers.offsets import TokenOffsets, encodable, of_sizes
 from pipeline.tokenizers.ragged_rows import joined, rows_in_one, rows_of
 from pipeline.tokenizers.vocabulary import byte_bpe_special_ids
-from pipeline.tokenizers.whole_pieces import tokenize_around, whole_pieces_of
+from pipeline.tokenizers.whole_pieces import (
+    offsets_around,
+    tokenize_around,
+    whole_pieces_of,
+)
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
@@ -157,8 +161,10 @@ class ByteBPETokenizer(tf.Module):
         >>> ByteBPETokenizer(pieces, [("Ġ", "a")]).tokenize_with_offsets(["é a"])
         [TokenOffsets(ids=[195, 169, 256], offsets=[(0, 1), (0, 1), (1, 3)])]
         """
-        texts = encodable(texts)
-        rows = self.tokenize(texts).to_list()
+        return offsets_around(self.whole, encodable(texts), self._offsets_of)
+
+    def _offsets_of(self, texts: Sequence[str]) -> list[TokenOffsets]:
+        rows = self._ids_of(tf.constant(texts, tf.string)).to_list()
         return [
             TokenOffsets(ids, of_sizes(text, self._sizes[ids]))
             for text, ids in zip(texts, rows, strict=True)

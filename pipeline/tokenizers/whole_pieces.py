@@ -1,14 +1,18 @@
 """Pieces that are found whole in a text, before it is cut into words, in the graph."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from pipeline.tokenizers.offsets import TokenOffsets
 from pipeline.tokenizers.ragged_rows import place_of_each, rows_in_one, side_by_side
 
 _Ragged: Any = tf.RaggedTensor
+
+# No byte of UTF-8.
+_CUT = b"\xff"
 
 
 class WholePieces:
@@ -35,7 +39,6 @@ class WholePieces:
             for piece in longest_first
         ]
         self._any = "|".join(patterns)
-        self._one = longest_first[0]
         ids = {_lower(piece): i for piece, i in folded.items()} | dict(exact)
         self._pieces, self._ids = list(ids), list(ids.values())
 
@@ -45,17 +48,17 @@ class WholePieces:
         """The ids of texts.
 
         Args:
-            texts: string (N,), any bytes.
+            texts: string (N,), any bytes; what is not UTF-8 becomes U+FFFD.
             tokenize: From string (P,) to int32 (P, None), for what is between.
 
         Returns:
             int32 (N, None).
         """
-        # All become one, at which a text can be cut. One in front, so that a text
-        # without anything has a part, too.
-        of_one = tf.strings.regex_replace(texts, self._any, _literal(self._one))
-        joined = tf.strings.join([self._one, of_one])
-        parts: Any = tf.strings.split(joined, self._one)[:, 1:]
+        # A byte at which a text can be cut, for no text has it. One in front, so that a
+        # text without anything has a part, too.
+        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
+        cut = tf.strings.regex_replace(texts, self._any, _CUT)
+        parts: Any = tf.strings.split(tf.strings.join([_CUT, cut]), _CUT)[:, 1:]
         # All but the pieces taken away, each on a line of its own; `\C` is any byte.
         listed = tf.strings.regex_replace(texts, rf"\C*?({self._any})|\C+", "\\1\n")
         written = tf.strings.split(listed, "\n").values
@@ -64,6 +67,48 @@ class WholePieces:
         whole = _Ragged.from_row_lengths(ids, found, validate=False)
         tokens = tokenize(parts.values)
         return rows_in_one(parts.with_values(side_by_side(whole, tokens)))
+
+    def tokenize_with_offsets(
+        self,
+        texts: Sequence[str],
+        tokenize: Callable[[list[str]], list[TokenOffsets]],
+    ) -> list[TokenOffsets]:
+        """The tokens of texts with the characters that they stand for.
+
+        Args:
+            texts: Without surrogates.
+            tokenize: Does it with what is between the pieces.
+        """
+        cuts = [self._cut(text) for text in texts]
+        parts = iter(tokenize([part for cut in cuts for part in cut[::2]]))
+        return [self._put_together(cut, parts) for cut in cuts]
+
+    def _cut(self, text: str) -> list[str]:
+        """What is between pieces and, in every other place, a piece as it is written.
+
+        Example:
+        >>> WholePieces({"<a>": 7}, {})._cut("A<a><a>B")
+        ['A', '<a>', '', '<a>', 'B']
+        """
+        return re.split(f"({self._any})", text)
+
+    def _put_together(
+        self, cut: Sequence[str], parts: Iterator[TokenOffsets]
+    ) -> TokenOffsets:
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        at = 0
+        for i, part in enumerate(cut):
+            found = self._piece(part) if i % 2 else next(parts)
+            ids += found.ids
+            offsets += [(at + start, at + end) for start, end in found.offsets]
+            at += len(part)
+        return TokenOffsets(ids, offsets)
+
+    def _piece(self, written: str) -> TokenOffsets:
+        known = dict(zip(self._pieces, self._ids, strict=True))
+        found = known[written] if written in known else known[_lower(written)]
+        return TokenOffsets([found], [(0, len(written))])
 
     def _ids_of(self, written: tf.Tensor) -> tf.Tensor:
         """The ids of pieces as they stand in texts, of others nothing."""
@@ -92,11 +137,6 @@ def _in_either_case(piece: str) -> str:
     )
 
 
-def _literal(text: str) -> str:
-    r"""A text as the other side of a replacement, where `\1` would mean a group."""
-    return text.replace("\\", "\\\\")
-
-
 def whole_pieces_of(
     vocabulary: Sequence[str], exact: Sequence[str], folded: Sequence[str] = ()
 ) -> WholePieces | None:
@@ -116,3 +156,14 @@ def tokenize_around(
 ) -> tf.RaggedTensor:
     """The ids of texts, in which some pieces may be found whole."""
     return tokenize(texts) if whole is None else whole.tokenize(texts, tokenize)
+
+
+def offsets_around(
+    whole: WholePieces | None,
+    texts: Sequence[str],
+    tokenize: Callable[[Sequence[str]], list[TokenOffsets]],
+) -> list[TokenOffsets]:
+    """The tokens and offsets of texts, in which some pieces may be found whole."""
+    if whole is None:
+        return tokenize(texts)
+    return whole.tokenize_with_offsets(texts, tokenize)

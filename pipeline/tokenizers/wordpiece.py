@@ -24,7 +24,11 @@ from pipeline.tokenizers.vocabulary import (
     is_reserved,
     wordpiece_special_ids,
 )
-from pipeline.tokenizers.whole_pieces import tokenize_around, whole_pieces_of
+from pipeline.tokenizers.whole_pieces import (
+    offsets_around,
+    tokenize_around,
+    whole_pieces_of,
+)
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 
@@ -168,8 +172,10 @@ class WordPieceTokenizer(tf.Module):
         >>> WordPieceTokenizer(pieces).tokenize_with_offsets(["So Únable!"])
         [TokenOffsets(ids=[1, 5, 6, 7], offsets=[(0, 2), (3, 5), (5, 9), (9, 10)])]
         """
-        texts = encodable(texts)
-        rows = self.tokenize(texts).to_list()
+        return offsets_around(self.whole, encodable(texts), self._offsets_of)
+
+    def _offsets_of(self, texts: Sequence[str]) -> list[TokenOffsets]:
+        rows = self._ids_of(tf.constant(texts, tf.string)).to_list()
         alone = self._normalized(sorted(set().union(*texts)))
         return [
             TokenOffsets(

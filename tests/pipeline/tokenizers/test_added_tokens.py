@@ -104,6 +104,36 @@ def built(model):
     return engines.setdefault(model.pieces, model.build())
 
 
+def test_pieces_that_side_by_side_hold_another():
+    """Between `x` and `x` there is no `xx`; nor one over the end of another piece."""
+    model = MODELS["byte_bpe"]
+    added = with_added_tokens(model, tokens(model, ("xx", "yy", "  "), where="f.json"))
+    texts = ["xyyx", " yy ", "xxx", "yxxy", "   ", "x x  x"]
+    expected = library_ids(rust(added), texts)
+    assert added.build().tokenize(texts).to_list() == expected
+    assert len(expected[0]) == 3
+
+
+def test_what_is_no_utf_8_beside_them():
+    model = MODELS["byte_bpe"]
+    added = with_added_tokens(model, tokens(model, ("<k>",), where="f.json")).build()
+    whole, plain = len(model.pieces), model.build()
+    (broken,) = plain.tokenize([b"\xff\xe6"]).to_list()
+    rows = added.tokenize([b"\xff\xe6<k>\xff\xe6"]).to_list()
+    assert rows == [[*broken, whole, *broken]]
+
+
+def test_offsets_are_those_of_the_library(added):
+    library = rust(added)
+    for text, found in zip(
+        TEXTS, added.build().tokenize_with_offsets(TEXTS), strict=True
+    ):
+        expected = library.encode(text, add_special_tokens=False)
+        assert found.ids == expected.ids, text
+        if "Ġ" not in expected.tokens:  # which Rust gives the character behind it
+            assert found.offsets == expected.offsets, text
+
+
 def test_tokens_that_are_found_as_they_are_written():
     model = MODELS["uncased"]
     model = with_added_tokens(model, tokens(model, normalized=False, where="f.json"))
