@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from configs.errors import ArtifactError
-from configs.model import Model, Seq2SeqConfig
+from configs.model import EncoderConfig, Model, Seq2SeqConfig
 from configs.objective import Objective
 from model.cost.parameters import count_parameters
 from model.weights.family import Description
@@ -110,7 +110,8 @@ class Checkpoint:
         for found in links:
             tensor = self.source.read(self.names[found.theirs])
             for path, array in found.to_ours(tensor):
-                yield path, np.asarray(array, dtype="float32")
+                with np.errstate(over="ignore"):  # `assign` refuses what is not finite
+                    yield path, np.asarray(array, dtype="float32")
 
     def _check(self, links: list[Link]) -> None:
         there = self.source.shapes
@@ -131,9 +132,20 @@ class Checkpoint:
             are = "1 tensor is" if len(wrong) == 1 else f"{len(wrong)} tensors are"
             raise ArtifactError(
                 f"{self.where}: {are} not as the model asks for:\n"
-                f"{listed}\nThe configuration and the weights must be of one model"
+                f"{listed}\n{self._remedy(links, len(wrong))}"
             )
         self._check_copies({found.theirs for found in links})
+
+    def _remedy(self, links: list[Link], num_wrong: int) -> str:
+        """The advice behind a list of tensors that are not as they should be."""
+        no_body = [f for f in links if f.row.part != "body"]
+        lost = [found for found in no_body if found.theirs not in self.names]
+        if len(lost) == num_wrong and isinstance(self.config, EncoderConfig):
+            return (
+                "They are of the head that `architectures` in config.json names. Take "
+                "that key out to read the model without a head"
+            )
+        return "The configuration and the weights must be of one model"
 
     def _strangers(self, links: list[Link]) -> list[str]:
         """Names that are nothing of this model, not even a head left out."""

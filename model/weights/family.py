@@ -78,6 +78,39 @@ def _outer_prefix(names: Iterable[str], prefix: str) -> str:
     return "".join(f"{parts[0]}." for parts in common).removesuffix(prefix)
 
 
+def inner_prefix(names: Iterable[str], rows: Iterable[Row]) -> str:
+    """The part before those names that the table does not know, if it is the same one.
+
+    Args:
+        names: Without what stands before all of them.
+        rows: The table.
+
+    Example:
+    >>> rows = [Row("a", "encoder.{i}.weight"), Row("b", "head.weight", part="head")]
+    >>> inner_prefix(["model.encoder.0.weight", "head.weight"], rows)
+    'model.'
+    >>> inner_prefix(["encoder.0.weight", "other.head.weight"], rows)
+    ''
+    """
+    parts = [(_pattern(row), row.part) for row in rows]
+    found: set[str] = set()
+    has_body = False
+    for name in names:
+        if any(pattern.fullmatch(name) for pattern, _ in parts):
+            continue
+        ends = [name[at.end() :] for at in re.finditer(r"\.", name)]
+        known = [(end, part) for end in ends for p, part in parts if p.fullmatch(end)]
+        if not known:
+            return ""
+        found.add(name.removesuffix(known[0][0]))
+        has_body |= known[0][1] == "body"
+    return found.pop() if len(found) == 1 and has_body else ""
+
+
+def _pattern(row: Row) -> re.Pattern[str]:
+    return re.compile(re.escape(row.theirs).replace(r"\{i\}", r"\d+"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Family:
     """One family: its table of names and its `config.json`, both read both ways.
@@ -100,8 +133,15 @@ class Family:
     copies: Mapping[str, str] = field(default_factory=dict)
     ignored: str = r"(?!)"
 
-    def short_names(self, names: Iterable[str], where: str) -> dict[str, str]:
+    def short_names(
+        self, names: Iterable[str], where: str, inner: str = ""
+    ) -> dict[str, str]:
         """Names as the table has them, each with what the checkpoint calls it.
+
+        Args:
+            names: Of the checkpoint's tensors.
+            where: The folder, for messages.
+            inner: A part that some of them begin with, as `inner_prefix` finds it.
 
         Raises:
             ArtifactError: Two tensors have the same name but for the prefix.
@@ -111,6 +151,7 @@ class Family:
         outer = _outer_prefix(unwrapped.values(), self.prefix)
         for name, short in unwrapped.items():
             short = short.removeprefix(outer).removeprefix(self.prefix)
+            short = short.removeprefix(inner)
             short = _without_old_endings(short)
             if short in found:
                 raise ArtifactError(

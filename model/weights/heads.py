@@ -90,13 +90,13 @@ def _labels(settings: Settings) -> tuple[str, ...]:
         if number > _MOST_LABELS:
             raise settings.refusal("num_labels", f"at most {_MOST_LABELS:,}")
         return tuple(f"LABEL_{index}" for index in range(number))
-    try:
-        numbers = sorted(settings.section("id2label").values, key=int)
-    except ValueError:
+    told = settings.section("id2label").values
+    numbers = sorted(int(key) for key in told if key.strip().isdecimal())
+    if numbers != list(range(len(named))):
         raise settings.refusal(
-            "id2label", "names of classes by their numbers"
-        ) from None
-    return tuple(str(named[number]) for number in numbers)
+            "id2label", f"names of classes by their numbers, 0 to {len(named) - 1}"
+        )
+    return tuple(str(told[key]) for key in sorted(told, key=int))
 
 
 # Objectives whose models have the same head as another's.

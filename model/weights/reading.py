@@ -1,5 +1,7 @@
 """What a folder of weights is, and who reads it."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from configs.errors import ArtifactError, ConfigError
 from configs.fields import check_options
 from model.weights.checkpoint import Checkpoint
 from model.weights.families import FAMILIES
-from model.weights.family import TOKEN_IDS, wrappers
+from model.weights.family import TOKEN_IDS, inner_prefix, wrappers
 from model.weights.keras_hub import read_preset
 from model.weights.settings import Settings
 from model.weights.sources import UNQUANTISED, SafetensorsSource, refuse_pickles
@@ -20,7 +22,7 @@ _KNOWN = (
 )
 
 
-def read_checkpoint(folder: str | Path) -> Checkpoint:
+def read_checkpoint(folder: str | Path, *, body_alone: bool = False) -> Checkpoint:
     """Finds out what a folder holds, and reads all but the tensors.
 
     | what                                                 | whose                   |
@@ -28,6 +30,10 @@ def read_checkpoint(folder: str | Path) -> Checkpoint:
     | `config.json`, `model.safetensors` or its shards     | Hugging Face            |
     | `bert_config.json`, `*.ckpt.index`, `*.ckpt.data-*`  | the first BERT (TF1)    |
     | `config.json`, `model.weights.h5`                    | KerasHub, a preset      |
+
+    Args:
+        folder: The folder.
+        body_alone: Whether a Hugging Face checkpoint is read without its head.
 
     Raises:
         ArtifactError: It is none of them, is damaged, its weights are in a pickle, or
@@ -42,7 +48,7 @@ def read_checkpoint(folder: str | Path) -> Checkpoint:
             f"checkpoint first, and give the folder that holds {_KNOWN}"
         )
     try:
-        checkpoint = _read(folder)
+        checkpoint = _read(folder, body_alone)
         _check_ranges(checkpoint.config)
     except ConfigError as error:  # sizes that do not fit each other
         raise ArtifactError(f"{folder}: {error}") from error
@@ -58,7 +64,7 @@ def _check_ranges(section: Any) -> None:
             _check_ranges(value)
 
 
-def _read(folder: Path) -> Checkpoint:
+def _read(folder: Path, body_alone: bool) -> Checkpoint:
     _refuse_adapter(folder)
     if (folder / "bert_config.json").is_file():
         return read_tf1_bert(folder)
@@ -68,6 +74,9 @@ def _read(folder: Path) -> Checkpoint:
     settings = Settings.of_file(folder / "config.json")
     if "keras_hub" in str(settings.values.get("module", "")):
         return read_preset(folder)
+    if body_alone:  # no class is named, so no head is looked for
+        told = {k: v for k, v in settings.values.items() if k != "architectures"}
+        settings = Settings(told, settings.where)
     return _read_hugging_face(folder, settings)
 
 
@@ -84,6 +93,20 @@ def _refuse_adapter(folder: Path) -> None:
         "them into it, in PEFT by `model.merge_and_unload().save_pretrained(folder)`, "
         "and bring that folder"
     )
+
+
+# What PEFT names the tensors of a layer that it has put adapters around.
+_UNMERGED = re.compile(r"\.(lora_[AB]|lora_magnitude_vector|base_layer)\.")
+
+
+def _refuse_unmerged(folder: Path, names: Iterable[str]) -> None:
+    """Refuses a model that was saved with its adapters beside it."""
+    if found := sorted(name for name in names if _UNMERGED.search(name)):
+        raise ArtifactError(
+            f"{folder}: {found[0]}: the model was saved with adapters (LoRA) around "
+            "its layers. Merge them into it, in PEFT by "
+            "`model.merge_and_unload().save_pretrained(folder)`, and bring that folder"
+        )
 
 
 def _refuse_quantised(settings: Settings) -> None:
@@ -103,8 +126,13 @@ def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
     family = FAMILIES[settings.choice("model_type", {name: name for name in FAMILIES})]
     source = SafetensorsSource(folder)
     source.check_formats()
+    _refuse_unmerged(folder, source.shapes)
     names = family.short_names(source.shapes, str(folder))
     description = family.read(settings, names)
+    inner = inner_prefix(names, family.rows(description))
+    if inner:
+        names = family.short_names(source.shapes, str(folder), inner)
+        description = family.read(settings, names)
     token_ids = {key: _read_ids(settings, key) for key in TOKEN_IDS if key in settings}
     description = replace(description, token_ids=token_ids)
     return Checkpoint(
@@ -116,7 +144,7 @@ def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
         source=source,
         names=names,
         copies=family.copies,
-        wrappers=wrappers(source.shapes, family.prefix),
+        wrappers=[*wrappers(source.shapes, family.prefix), *([inner] if inner else [])],
     )
 
 

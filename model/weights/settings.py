@@ -52,7 +52,7 @@ class Settings:
             values = json.loads(path.read_bytes())
         except FileNotFoundError:
             raise ArtifactError(
-                f"{path}: no such file; it says what kind of model the weights are of"
+                f"{path}: no such file. Fetch the checkpoint again, with all its files"
             ) from None
         except OSError as error:
             raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
@@ -120,7 +120,7 @@ class Settings:
 
     def refusal(self, key: str, expected: str) -> ArtifactError:
         """The error for a setting that cannot be taken over."""
-        found = _shortened(repr(self.values.get(key, "nothing")))
+        found = _shortened(shown(self.values.get(key, "nothing")))
         return ArtifactError(f"{self.where}: {key} is {found}, expected {expected}")
 
     def _value(self, key: str, default: Any, expected: str) -> Any:
@@ -128,6 +128,18 @@ class Settings:
         if value is None:
             raise ArtifactError(f"{self.where}: {key} is missing, expected {expected}")
         return value
+
+
+def shown(value: Any) -> str:
+    """A value as its file has it, if it is an object, or as a person would write it.
+
+    Example:
+    >>> shown({"rope_type": "llama3", "low": None}), shown("a"), shown(True)
+    ('{"rope_type": "llama3", "low": null}', "'a'", 'True')
+    """
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
 
 
 def _shortened(text: str) -> str:

@@ -5,7 +5,7 @@ open it is to run it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,13 +64,24 @@ class SafetensorsSource:
         self.files = sorted(paths)
         self._places: dict[str, Any] = {}
         for path in self.files:
-            file = _open(path)
-            self._places |= {name: file for name in file.keys()}  # noqa: SIM118
+            self._add(path)
+        if named is not None and (folder / SINGLE).is_file():
+            _refuse_two_models(folder, paths)
         if lost := sorted(set(named or ()) - set(self._places)):
             raise ArtifactError(
                 f"{index}: names tensors that are in no file: {', '.join(lost)}. "
                 "Fetch the checkpoint again"
             )
+
+    def _add(self, path: Path) -> None:
+        file = _open(path)
+        names = list(file.keys())
+        if twice := sorted(self._places.keys() & names):
+            raise ArtifactError(
+                f"{path}: has {twice[0]}, as another file of the checkpoint has, and "
+                "they may differ. Take the file away that is not of this checkpoint"
+            )
+        self._places |= dict.fromkeys(names, file)
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -121,8 +132,18 @@ def _open(path: Path) -> Any:
         ) from error
 
 
+def _refuse_two_models(folder: Path, paths: Collection[Path]) -> None:
+    """Refuses a whole file beside shards: other programs take the one or the other."""
+    if folder / SINGLE not in paths:
+        raise ArtifactError(
+            f"{folder}: has {SINGLE}, and {INDEX} names other files, each a model of "
+            "its own. Take those away that are not to be read"
+        )
+
+
 def _read_index(path: Path) -> dict[str, str]:
     """The file of each tensor. A file is named without a folder: it lies beside."""
+    refuse_lfs_pointer(path)
     try:
         named = json.loads(path.read_bytes())["weight_map"]
         names = set(named.values())

@@ -152,7 +152,9 @@ def test_an_adapter_is_no_model(tmp_path, with_config):
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "model.safetensors.index.json"]
+)
 def test_files_that_git_lfs_has_not_fetched(tmp_path, name):
     folder = CASES["bert"].write(tmp_path)
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
@@ -192,6 +194,32 @@ def test_blocks_that_were_compiled_one_by_one(tmp_path):
     checkpoint = read_checkpoint(folder)
     assert list(checkpoint.wrappers) == ["_orig_mod."]
     built(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("part", "around"),
+    [
+        ("bert.", "bert.model."),
+        ("bert.", "student.bert."),
+        ("bert.encoder.", "module.bert.encoder."),
+    ],
+)
+def test_what_is_around_the_names_of_the_body_alone(tmp_path, part, around):
+    case = CASES["bert_masked"]
+    folder = case.write(tmp_path)
+    expected = [weight.numpy() for weight in built(read_checkpoint(folder)).weights]
+    put(folder, {name.replace(part, around): t for name, t in case.tensors().items()})
+    checkpoint = read_checkpoint(folder)
+    assert len(checkpoint.wrappers) == 1
+    for weight, values in zip(built(checkpoint).weights, expected, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), values)
+
+
+def test_two_models_of_one_kind_are_not_one(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    tensors = CASES["bert"].tensors()
+    put(folder, tensors | {f"ema.{name}": t for name, t in tensors.items()})
+    assert "which are one weight" in refusal(folder)
 
 
 @pytest.mark.parametrize("case", sorted(CASES))
@@ -274,6 +302,51 @@ def test_an_index_that_does_not_fit(tmp_path):
     assert "no index of safetensors files" in refusal(folder)
 
 
+def test_a_tensor_that_is_in_two_files(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    (folder / "model.safetensors").rename(folder / "a.safetensors")
+    name = "pooler.dense.bias"
+    save_file({name: np.ones(8, "float32")}, folder / "b.safetensors")
+    files = dict.fromkeys(CASES["bert"].shapes, "a.safetensors")
+    index(folder, files | {name: "b.safetensors"})
+    assert f"b.safetensors: has {name}, as another file of the" in refusal(folder)
+
+
+def test_shards_and_a_whole_file(tmp_path):
+    """Other programs read the one or the other."""
+    folder = CASES["bert"].write(tmp_path)
+    save_file(CASES["bert"].tensors(), folder / "a.safetensors")
+    index(folder, dict.fromkeys(CASES["bert"].shapes, "a.safetensors"))
+    assert "has model.safetensors, and model.safetensors.index.json names" in (
+        refusal(folder)
+    )
+
+
+def test_a_head_that_is_not_there(tmp_path):
+    """As models of sentences have it: named for what they were trained from."""
+    folder = CASES["bert"].write(tmp_path, architectures=["BertForMaskedLM"])
+    message = refusal(folder)
+    assert "5 tensors are not as the model asks for" in message
+    assert "Take that key out to read the model without a head" in message
+    assert read_checkpoint(folder, body_alone=True).objective is None
+    tensors = CASES["bert"].tensors()
+    del tensors["encoder.layer.0.output.dense.bias"]
+    put(folder, tensors)
+    assert "must be of one model" in refusal(folder)
+
+
+def test_a_model_saved_with_its_adapters(tmp_path):
+    tensors = CASES["bert_masked"].tensors()
+    query = "bert.encoder.layer.0.attention.self.query"
+    tensors[f"{query}.base_layer.weight"] = tensors.pop(f"{query}.weight")
+    tensors[f"{query}.lora_A.default.weight"] = np.ones((2, 8), "float32")
+    folder = CASES["bert_masked"].write(tmp_path)
+    put(folder, {f"base_model.model.{name}": t for name, t in tensors.items()})
+    message = refusal(folder)
+    assert "base_layer.weight: the model was saved with adapters (LoRA)" in message
+    assert "\n" not in message
+
+
 @pytest.mark.parametrize(
     ("case", "changed", "said"),
     [
@@ -323,7 +396,22 @@ def test_an_index_that_does_not_fit(tmp_path):
         (
             "bert_classifier",
             {"id2label": {"x": "y"}},
-            "id2label is {'x': 'y'}, expected names of classes by their numbers",
+            'id2label is {"x": "y"}, expected names of classes by their numbers, 0',
+        ),
+        (
+            "bert_classifier",  # whose third class would be called `good`
+            {"id2label": {"0": "bad", "1": "so-so", "3": "good"}},
+            "expected names of classes by their numbers, 0 to 2",
+        ),
+        (
+            "bert_classifier",
+            {"id2label": {"-1": "bad", "0": "so-so", "1": "good"}},
+            "expected names of classes by their numbers, 0 to 2",
+        ),
+        (
+            "bert_classifier",
+            {"id2label": {"0": None, "1": "so-so", "2": "good"}},
+            "expected names of classes by their numbers, 0 to 2",
         ),
         ("bert_tagger", {"id2label": {"0": "a"}}, "id2label: "),
         (
