@@ -48,7 +48,10 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
         UserError: A file cannot be read, or asks for what our models do not do.
     """
     sentence = read_sentence_transformer(folder)
-    checkpoint = read_checkpoint(sentence.body if sentence else folder)
+    if sentence:
+        checkpoint = read_checkpoint(sentence.body, body_alone=sentence.is_body)
+    else:
+        checkpoint = read_checkpoint(folder)
     is_encoder = isinstance(checkpoint.config, EncoderConfig)
     if sentence and is_encoder:
         for problem in sentence.problems:

@@ -175,9 +175,86 @@ def test_prompts_are_named(tmp_path):
     assert "query='query: ', passage='passage: '" in found.problems[0]
 
 
+def test_the_prompt_that_is_put_before_all_texts_is_named(tmp_path):
+    folder = write(tmp_path)
+    told = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(told))
+    (folder / "1_Pooling/config.json").write_text(
+        '{"pooling_mode": "mean", "include_prompt": false}'
+    )
+    pooled, put_before = read_sentence_transformer(folder).problems
+    assert "include_prompt is not taken over" in pooled
+    assert put_before.endswith("query='query: ' (query where none is named)")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ((TRANSFORMER, NORMALIZE, POOLING), "are Transformer, Normalize, Pooling, "),
+        ((TRANSFORMER, POOLING, POOLING), "expected Transformer, Pooling: v"),
+        ((TRANSFORMER, NORMALIZE), "expected Transformer, Pooling, Normalize: v"),
+        ((POOLING, TRANSFORMER), "are Pooling, Transformer, expected Transformer"),
+    ],
+)
+def test_modules_in_another_order_or_number(tmp_path, kinds, said):
+    folder = write(tmp_path)
+    places = {TRANSFORMER: "", POOLING: "1_Pooling", NORMALIZE: "2_Normalize"}
+    modules = [{"type": kind, "path": places[kind]} for kind in kinds]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    found = read_sentence_transformer(folder)
+    assert found.changes_vectors
+    assert said in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "pooled"), [(["cls"], "first"), (["cls", "mean"], None)]
+)
+def test_several_named_modes(tmp_path, mode, pooled):
+    folder = write(tmp_path)
+    (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": mode}))
+    found = read_sentence_transformer(folder)
+    if pooled is None:
+        assert found.changes_vectors
+        assert "config.json: cls with mean is not taken over" in found.problems[0]
+    else:
+        assert found.export.embedding_pooling == pooled
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "length"),
+    [
+        ("sentence_bert_config.json", {"max_seq_length": 9}, 9),
+        ("sentence_roberta_config.json", {"max_seq_length": 9}, 9),
+        ("sentence_bert_config.json", {"max_seq_length": None}, 12),
+        ("other.json", {}, 12),
+    ],
+)
+def test_the_length_of_texts(tmp_path, name, told, length):
+    folder = write(tmp_path)
+    (folder / name).write_text(json.dumps(told))
+    settings = folder / "tokenizer_config.json"
+    settings.write_text('{"model_max_length": 12}')
+    assert read_sentence_transformer(folder).export.embedding_length == length
+    if length == 12:
+        settings.write_text('{"model_max_length": 1000000000000000019884624838656}')
+        assert read_sentence_transformer(folder).export.embedding_length is None
+
+
+def test_a_head_that_the_body_is_named_for_is_not_looked_for(command, tmp_path):
+    """Many are named for what they were trained from, `BertForMaskedLM`."""
+    folder = write(tmp_path / "theirs")
+    config = json.loads((folder / "config.json").read_text())
+    told = {**config, "architectures": ["BertForMaskedLM"]}
+    (folder / "config.json").write_text(json.dumps(told))
+    assert command("import", folder, "--run", tmp_path / "run")["exportable"]
+
+
 @pytest.mark.parametrize(
     "modules",
-    ["{", "{}", '[{"type": "x.Transformer"}]', '[{"type": "T", "path": "../x"}]'],
+    [
+        *("{", "{}", '[{"type": "x.Transformer"}]', '[{"type": "T", "path": "../x"}]'),
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+    ],
 )
 def test_a_damaged_list_of_modules(tmp_path, modules):
     (tmp_path / "modules.json").write_text(modules)
