@@ -61,6 +61,16 @@ _KNOWN = {
     "transformers_version",
     "use_cache",
 }
+# Further ones that `config.json` may have, and that have no say here.
+_OLDER = {
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+}
+_START = "decoder_start_token_id"
 # Of `top_k`.
 _TOP_K = 50
 
@@ -73,15 +83,19 @@ class Generation:
         evaluation: The run's section, for what a client does not say.
         ends: Ids that end a text.
         left_out: Keys that have a say in transformers and none here, with their values.
+        where: The file that says it.
+        start: Id that an answer begins with; None if nothing is said of it.
     """
 
     evaluation: EvaluationConfig
     ends: tuple[int, ...]
     left_out: dict[str, Any]
+    where: str
+    start: int | None = None
 
 
 def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
-    """Reads `generation_config.json`, if it is there.
+    """Reads `generation_config.json` or, without one, what `config.json` says of it.
 
     Args:
         folder: The checkpoint's.
@@ -91,7 +105,8 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
         ArtifactError: The file is damaged, or a value is out of range.
     """
     path = folder / FILE
-    told = Settings.of_file(path) if path.is_file() else Settings({}, str(path))
+    older = _of_older(folder)
+    told = Settings.of_file(path) if path.is_file() else older
     method, left_out = _method(told)
     most = told.integer("max_new_tokens") if "max_new_tokens" in told else None
     left_out |= {
@@ -107,7 +122,18 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
         EvaluationConfig(method=method, max_new_tokens=most),
         tuple(i for i in ends if i >= 0),  # -1 is some programs' word for none
         left_out,
+        told.where,
+        told.values.get(_START, older.values.get(_START)),
     )
+
+
+def _of_older(folder: Path) -> Settings:
+    """Settings from before there was a file of their own."""
+    path = folder / "config.json"
+    told = Settings.of_file(path).values if path.is_file() else {}
+    # Of `config.json` the rest is of the model.
+    known = _KNOWN | _DEFAULTS.keys() | _OLDER
+    return Settings({k: v for k, v in told.items() if k in known}, str(path))
 
 
 def _method(told: Settings) -> tuple[Any, dict[str, Any]]:

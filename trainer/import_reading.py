@@ -7,13 +7,13 @@ from pathlib import Path
 from configs.console import Console
 from configs.evaluation import EvaluationConfig
 from configs.export import ExportConfig
-from configs.model import EncoderConfig
+from configs.model import EncoderConfig, Seq2SeqConfig
 from model.weights.checkpoint import Checkpoint
 from model.weights.reading import read_checkpoint
+from model.weights.settings import shown
 from model.weights.sources import PICKLES
 from pipeline.tokenizers.artifact import TokenizerModel
-from trainer.import_generation import FILE as GENERATION
-from trainer.import_generation import read_generation
+from trainer.import_generation import Generation, read_generation
 from trainer.import_sentence_transformer import read_sentence_transformer
 from trainer.import_tokenizer import read_tokenizer_of, with_framing
 
@@ -68,9 +68,7 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     if not is_encoder:
         generation = read_generation(body, checkpoint.description.token_ids)
         evaluation = generation.evaluation
-        if generation.left_out:
-            listed = ", ".join(f"{k}={v!r}" for k, v in generation.left_out.items())
-            console.warn(f"{body / GENERATION}: not taken over: {listed}")
+        _warn_of(generation, checkpoint, tokenizer, console)
         if tokenizer is not None:
             tokenizer = with_framing(
                 tokenizer, body, checkpoint.family, generation.ends, console
@@ -82,6 +80,28 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
         sentence.export if sentence else ExportConfig(),
         has_vectors=not (sentence and sentence.changes_vectors),
     )
+
+
+def _warn_of(
+    generation: Generation,
+    checkpoint: Checkpoint,
+    tokenizer: TokenizerModel | None,
+    console: Console,
+) -> None:
+    """Names the settings of a model that writes that are not taken over."""
+    if generation.left_out:
+        listed = ", ".join(f"{k}={shown(v)}" for k, v in generation.left_out.items())
+        console.warn(f"{generation.where}: not taken over: {listed}")
+    if tokenizer is None or not isinstance(checkpoint.config, Seq2SeqConfig):
+        return
+    special = tokenizer.special
+    start = special.pad if special.begin is None else special.begin
+    if generation.start not in (None, start):
+        console.warn(
+            f"{checkpoint.where}: decoder_start_token_id={generation.start} is not "
+            f"taken over: answers begin with {tokenizer.pieces[start]!r} ({start}), and "
+            "may be others than before"
+        )
 
 
 def checksums(folder: Path) -> dict[str, str]:

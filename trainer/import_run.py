@@ -56,6 +56,9 @@ RUN_FILE = "run.yaml"
 # Raised when more of a checkpoint is read: the same files are then imported anew.
 _READING = 2
 
+# Kinds of objectives whose models read one text behind another.
+_OF_TWO_TEXTS = ("pair_classification", "pair_regression", "span_qa")
+
 # Images have no words; the data job of such a run makes the same.
 _WORDLESS = WordPieceModel(pieces=SPECIAL_PIECES, lowercase=True, strip_accents=True)
 
@@ -176,6 +179,11 @@ def _import(
         console.say(
             "it reads one text at a time; if it was trained on pairs of texts, import "
             f"it with `--set objective.kind=pair_{kind}`"
+        )
+    if checkpoint.family == "roberta" and kind in _OF_TWO_TEXTS:
+        console.warn(
+            "between two texts RoBERTa was trained with `</s></s>`, and reads one "
+            "`</s>` here: it answers otherwise than before. Train it on with pairs"
         )
     exportable = is_ready(config, tokenizer, new, has_vectors=files.has_vectors)
     if exportable:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from configs.console import Console
 from configs.errors import UserError
@@ -12,11 +13,16 @@ from model.weights.checkpoint import Checkpoint
 from model.weights.settings import Settings
 from pipeline.tokenizers.added_tokens import read_added_tokens
 from pipeline.tokenizers.artifact import TokenizerModel
+from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE
 from pipeline.tokenizers.imports import import_tokenizer
 from pipeline.tokenizers.reading import decode_utf8, parse_json_object, read_bytes
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.tokenizer_json import added_tokens
+from trainer.import_tokenizer_checks import check_framing, check_settings
+
+# Newer checkpoints have templates beside the usual one there.
+_FURTHER_TEMPLATES = "additional_chat_templates"
 
 # T5 has sentinels that its SentencePiece file does not name.
 _T5_SENTINELS = 100
@@ -33,7 +39,11 @@ def read_tokenizer_of(
         if checkpoint.format == "keras_hub":
             return _read_preset_tokenizer(folder)
         rows = checkpoint.vocabulary_size
-        tokenizer = _read_tokenizer_files(folder, checkpoint.family, rows)
+        told = _settings(folder)
+        tokenizer = _read_tokenizer_files(folder, told, checkpoint.family, rows)
+        check_settings(folder, told, tokenizer)
+        if isinstance(config, EncoderConfig):
+            check_framing(folder, told, tokenizer)
         _warn_of_left_out(folder, tokenizer, rows, console)
         return tokenizer
     except LFSPointerError:
@@ -49,8 +59,13 @@ def read_tokenizer_of(
 def _warn_of_left_out(
     folder: Path, tokenizer: TokenizerModel, rows: int, console: Console
 ) -> None:
-    """Names the added tokens that the tokenizer has not taken."""
+    """Names the added tokens that the tokenizer has not taken, and rows of none."""
     pieces = {*tokenizer.pieces}
+    if (spare := rows - len(tokenizer.pieces)) > 0:
+        console.say(
+            f"the weights have {rows:,} rows and the tokenizer {len(pieces):,} pieces: "
+            f"the last {spare:,} rows are never used"
+        )
     tokens = read_added_tokens(folder)
     file = folder / "tokenizer.json"
     if file.is_file() and not isinstance(tokenizer, SentencePieceModel):
@@ -117,21 +132,38 @@ def with_framing(
 
 def _chat_template(folder: Path, told: Settings, console: Console) -> str | None:
     """The template: in a file of its own, as newer checkpoints have it, or not."""
+    if more := sorted((folder / _FURTHER_TEMPLATES).glob("*.jinja")):
+        named = ", ".join(file.name for file in more)
+        console.warn(f"{folder / _FURTHER_TEMPLATES}: not taken over: {named}")
     file = folder / CHAT_TEMPLATE_FILE
     if file.is_file():
-        return decode_utf8(read_bytes(file), str(file))
+        text = decode_utf8(read_bytes(file), str(file)).removeprefix("\ufeff")
+        return text.replace("\r\n", "\n")  # as it is read as text
+    older = folder / "chat_template.json"
+    if older.is_file():
+        told = Settings.of_file(older)
     template = told.values.get("chat_template")
-    if isinstance(template, list) and all(isinstance(one, dict) for one in template):
-        named = {str(one.get("name")): one.get("template") for one in template}
-        template = named.pop("default", None)
-        if named:
-            console.warn(
-                f"{told.where}: chat_template: only `default` is taken over, not "
-                f"{', '.join(named)}"
-            )
+    if isinstance(template, list):
+        template = _default_of(template, told, console)
     if template is not None and not isinstance(template, str):
         raise told.refusal("chat_template", "a Jinja template")
     return template
+
+
+def _default_of(templates: list[Any], told: Settings, console: Console) -> Any:
+    """The template without a name of its own; the others are named."""
+    named: dict[str, Any] = {}
+    for one in templates:
+        if not isinstance(one, dict) or not {"name", "template"} <= one.keys():
+            raise told.refusal("chat_template", "templates, each with its name")
+        named[str(one["name"])] = one["template"]
+    default = named.pop("default", None)
+    if named:
+        console.warn(
+            f"{told.where}: chat_template: only `default` is taken over, not "
+            f"{', '.join(named)}"
+        )
+    return default
 
 
 def _settings(folder: Path) -> Settings:
@@ -140,9 +172,8 @@ def _settings(folder: Path) -> Settings:
 
 
 def _read_tokenizer_files(
-    folder: Path, family: str, num_rows: int | None = None
+    folder: Path, told: Settings, family: str, num_rows: int | None = None
 ) -> TokenizerModel:
-    told = _settings(folder)
     sentinels = (
         told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
     )
@@ -150,13 +181,20 @@ def _read_tokenizer_files(
     is_text = (folder / "vocab.txt").is_file() and not (
         has_pieces or (folder / "tokenizer.json").is_file()
     )
-    return import_tokenizer(
+    tokenizer = import_tokenizer(
         folder,
         lowercase=_flag(told, "do_lower_case") if is_text else None,
         strip_accents=_flag(told, "strip_accents") if is_text else None,
         num_sentinels=sentinels if has_pieces else 0,
         num_rows=num_rows,
     )
+    is_pair = (
+        isinstance(tokenizer, ByteBPEModel)
+        and not (folder / "tokenizer.json").is_file()
+    )
+    if is_pair and told.flag("add_prefix_space", False):
+        return replace(tokenizer, add_prefix_space=True)
+    return tokenizer
 
 
 def _flag(told: Settings, key: str) -> bool | None:

@@ -145,6 +145,83 @@ def test_the_template_of_a_conversation(command, tmp_path, file, said, template)
     assert tokenizer.framing.chat_template == template
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "template"),
+    [
+        # As programs that read text see it.
+        ("chat_template.jinja", b"\xef\xbb\xbf{{ a }}\r\nb\r\n", "{{ a }}\nb\n"),
+        (
+            "chat_template.json",
+            b'{"chat_template": "of a processor"}',
+            "of a processor",
+        ),
+    ],
+)
+def test_files_of_a_template(command, tmp_path, name, content, template):
+    folder = write_gpt2(tmp_path / "gpt2")
+    say(folder, "tokenizer_config.json", chat_template="in the settings")
+    (folder / name).write_bytes(content)
+    command("import", folder, "--run", tmp_path / "run")
+    tokenizer = read_tokenizer(tmp_path / "run/imported/tokenizer").model
+    assert tokenizer.framing.chat_template == template
+
+
+def test_further_templates_are_named(tmp_path, capsys):
+    folder = write_gpt2(tmp_path / "gpt2")
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates/tool_use.jinja").write_text("{{ tools }}")
+    assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "additional_chat_templates: not taken over: tool_use.jinja" in said
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ({"default": "x"}, 'chat_template is {"default": "x"}, expected a Jinja'),
+        ([{"name": "default"}], "expected templates, each with its name"),
+        (["x"], "expected templates, each with its name"),
+    ],
+)
+def test_what_is_no_template(tmp_path, capsys, template, said):
+    folder = write_gpt2(tmp_path / "gpt2")
+    say(folder, "tokenizer_config.json", chat_template=template)
+    assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_settings_from_before_they_had_a_file(tmp_path):
+    """Then transformers reads them in `config.json`, among the model's."""
+    say(
+        *(tmp_path, "config.json"),
+        **{"n_layer": 2, "do_sample": True, "top_k": 5, "no_repeat_ngram_size": 3},
+        **{"typical_p": 1.0, "min_length": 0, "decoder_start_token_id": 7},
+    )
+    found = read_generation(tmp_path, {})
+    assert found.evaluation.method == SampleConfig(top_k=5)
+    assert found.left_out == {"no_repeat_ngram_size": 3}
+    assert found.where == str(tmp_path / "config.json")
+    assert found.start == 7
+    say(tmp_path, "generation_config.json")
+    found = read_generation(tmp_path, {})
+    assert found.evaluation.method == GreedyConfig()
+    assert (found.left_out, found.start) == ({}, 7)
+
+
+@pytest.mark.parametrize(("start", "is_said"), [(0, False), (5, True)])
+def test_another_piece_that_answers_begin_with(tmp_path, capsys, start, is_said):
+    content = train(pad_id=0, unk_id=2, bos_id=-1, eos_id=1)
+    folder = tmp_path / "t5"
+    case_of("t5", pieces_in(content)).write(folder)
+    (folder / "spiece.model").write_bytes(content)
+    say(folder, "tokenizer_config.json", extra_ids=0)
+    say(folder, "generation_config.json", decoder_start_token_id=start)
+    assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    asked = "decoder_start_token_id=5 is not taken over: answers begin with '<pad>' (0)"
+    assert (asked in said) == is_said
+
+
 def test_what_cannot_be_taken_over_is_said(tmp_path, capsys):
     folder = write_gpt2(tmp_path / "gpt2")
     say(folder, "tokenizer_config.json", add_bos_token=True, add_eos_token=True)
