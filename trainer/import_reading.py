@@ -99,8 +99,8 @@ def _warn_of(
     if generation.start not in (None, start):
         console.warn(
             f"{checkpoint.where}: decoder_start_token_id={generation.start} is not "
-            f"taken over: answers begin with {tokenizer.pieces[start]!r} ({start}), and "
-            "may be others than before"
+            f"taken over: answers begin with {tokenizer.pieces[start]!r} ({start}) "
+            "and may be others than before"
         )
 
 

@@ -54,7 +54,7 @@ from trainer.weights import save_weights
 RUN_FILE = "run.yaml"
 
 # Raised when more of a checkpoint is read: the same files are then imported anew.
-_READING = 2
+_READING = 3
 
 # Kinds of objectives whose models read one text behind another.
 _OF_TWO_TEXTS = ("pair_classification", "pair_regression", "span_qa")
