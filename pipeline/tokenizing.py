@@ -1,10 +1,13 @@
 """`transbeam tokenize`: texts to pieces, ids and offsets, and back."""
 
+import codecs
+import itertools
 import json
 import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,6 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from configs.errors import DataError
+from pipeline.readers.compression import COMPRESSIONS
+from pipeline.readers.damage import BrokenFile
+from pipeline.readers.encoding_detection import marked
+from pipeline.readers.files import open_file
+from pipeline.spans import SourceFile
 from pipeline.tokenizers.imports import import_tokenizer
 from pipeline.tokenizers.interface import Tokenizer
 from pipeline.tokenizers.offsets import encodable
@@ -118,7 +126,7 @@ def parse_ids(line: bytes, vocabulary_size: int, where: str) -> list[int]:
     text = line.decode("utf-8", "replace").strip()
     try:
         ids = _numbers(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DataError(
             f"{where}: {text[:60]!r} is not a row of ids; expected numbers with spaces "
             'between them, or JSON such as {"ids": [5, 6]}'
@@ -186,24 +194,64 @@ def _terminal_width() -> int:
 def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:
     """Blocks of lines, object (N,) of bytes, without the ends of the lines."""
     if not files:
-        yield from _blocks(sys.stdin.buffer)
+        yield from _unmarked(_blocks(sys.stdin.buffer), "stdin")
     for file in files:
         try:
-            with file.open("rb") as stream:
-                yield from _blocks(stream)
+            with _opened(file) as stream:
+                yield from _unmarked(_blocks(stream), str(file))
         except OSError as error:
             raise DataError(f"{file}: cannot be read ({error.strerror})") from error
+        except BrokenFile as broken:
+            lost = broken.damage[-1]
+            raise DataError(f"{file}: {lost.reason} ({lost.detail})") from broken
+
+
+def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
+    """A file from its start, unpacked; a pipe as it is, for it is read only once."""
+    is_pipe = file.exists() and not file.is_file() and not file.is_dir()
+    return file.open("rb") if is_pipe else open_file(SourceFile.at(file, str(file)))
+
+
+def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
+    """The blocks without a byte order mark before the first line.
+
+    Raises:
+        DataError: The mark is of another encoding than UTF-8.
+    """
+    for first in itertools.islice(blocks, 1):
+        codec = marked(first[0])
+        if codec == "utf-8":
+            first[0] = first[0].removeprefix(codecs.BOM_UTF8)
+        elif codec is not None:
+            name = codec.upper().removesuffix("-LE").removesuffix("-BE")
+            raise DataError(
+                f"{where}: {name} by its byte order mark, expected UTF-8. Write it "
+                f"anew: iconv -f {name} -t UTF-8"
+            )
+        yield first
+    yield from blocks
 
 
 def _read_texts(files: Sequence[Path], *, json_lines: bool) -> Iterator[np.ndarray]:
     """Blocks of texts, object (N,) of bytes: a line each, or what JSON lines hold."""
     for file in files or [None]:
         where = "stdin" if file is None else str(file)
-        is_json = json_lines or (file is not None and file.suffix == ".jsonl")
+        is_json = json_lines or (file is not None and _is_json_lines(file))
         number = 0
         for block in _read_lines([] if file is None else [file]):
             yield _of_json(block, where, number) if is_json else block
             number += len(block)
+
+
+def _is_json_lines(file: Path) -> bool:
+    """Tells a file by its name, also where that of a compression is behind it.
+
+    Example:
+    >>> [_is_json_lines(Path(name)) for name in ("a.JSONL", "a.jsonl.gz", "a.txt")]
+    [True, True, False]
+    """
+    name = file.name.lower()
+    return name.endswith((".jsonl", *(f".jsonl{suffix}" for suffix in COMPRESSIONS)))
 
 
 def _of_json(block: np.ndarray, where: str, number: int) -> np.ndarray:
@@ -220,7 +268,7 @@ def _of_json(block: np.ndarray, where: str, number: int) -> np.ndarray:
 def _text_of(line: bytes, where: str) -> bytes:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict):
         value = value.get("text")

@@ -108,7 +108,7 @@ def _modules(file: Path) -> list[tuple[str, str]]:
         if not isinstance(modules, list):
             raise TypeError("not a list")
         named = [(str(one["type"]), str(one["path"])) for one in modules]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ArtifactError(
             f"{file}: is no list of modules with type and path ({error!r}). Fetch it "
             "again"

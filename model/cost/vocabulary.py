@@ -14,6 +14,10 @@ from configs.tokenizer import PretrainedConfig, TokenizerConfig
 
 _SENTENCE_PIECE = (".model", ".spm")
 _FILES = ("tokenizer.json", "vocab.json", "encoder.json", "vocab.txt")
+_DAMAGE = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError),
+    RecursionError,
+)
 _REMEDY = "Say how many with --vocabulary-size"
 
 
@@ -44,7 +48,7 @@ def count_pieces(tokenizer: TokenizerConfig) -> int:
     file = _file_in(path) if path.is_dir() else path
     try:
         return _count(file) + tokenizer.num_sentinels
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except _DAMAGE as error:
         raise ArtifactError(
             f"{file}: cannot count the pieces ({type(error).__name__}: {error}): the "
             f"file is damaged or of another kind. {_REMEDY}"
@@ -74,15 +78,38 @@ def _count(file: Path) -> int:
         return int(yaml.safe_load(content)["vocabulary_size"])
     if file.name in ("merges.txt", "vocab.bpe"):
         other = {"merges.txt": "vocab.json", "vocab.bpe": "encoder.json"}[file.name]
-        return len(json.loads(file.with_name(other).read_bytes()))
+        return _count(file.with_name(other))
     if file.suffix == ".txt":
-        return content.count(b"\n")
+        return max(_count_lines(content), 1 + _last_added(file.parent))
     value: dict[str, Any] = json.loads(content)
     if file.name in ("vocab.json", "encoder.json"):
-        return len(value)
+        return max(len(value), 1 + _last_added(file.parent))
     # Added pieces may stand in the vocabulary too, or have the ids after it.
-    ids = {*value["model"]["vocab"].values()}
-    return len(ids | {piece["id"] for piece in value.get("added_tokens", [])})
+    added = [piece["id"] for piece in value.get("added_tokens", [])]
+    return 1 + max([*value["model"]["vocab"].values(), *added])
+
+
+def _count_lines(content: bytes) -> int:
+    r"""The pieces of a `vocab.txt`, whatever its lines end with.
+
+    Example:
+    >>> [_count_lines(text) for text in (b"a\n\nb", b"a\r\n\r\nb\r\n\r\n", b"a\r\rb\r")]
+    [3, 3, 3]
+    """
+    end = b"\n" if b"\n" in content else b"\r"
+    return content.rstrip(b"\r\n").count(end) + 1
+
+
+def _last_added(folder: Path) -> int:
+    """The largest id of the tokens that were added beside a vocabulary; -1 if none."""
+    ids: list[int] = [-1]
+    added, settings = folder / "added_tokens.json", folder / "tokenizer_config.json"
+    if added.is_file():
+        ids += json.loads(added.read_bytes()).values()
+    if settings.is_file():
+        decoder = json.loads(settings.read_bytes()).get("added_tokens_decoder") or {}
+        ids += map(int, decoder)
+    return max(ids)
 
 
 def _count_sentence_pieces(proto: bytes) -> int:

@@ -81,7 +81,7 @@ def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
     """
     try:
         value = json.loads(decode_utf8(content, where).removeprefix(_BYTE_ORDER_MARK))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(
             f"{where}: is not JSON ({error}): the file is cut short or of another "
             f"kind. {REMEDY}"

@@ -1,10 +1,13 @@
 """`transbeam tokenize`, from the command line to what is printed."""
 
+import codecs
+import gzip
 import io
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -84,11 +87,15 @@ def test_json_lines_hold_texts_of_several_lines(folder, tmp_path, stdin, capsys)
     ]
 
 
-@pytest.mark.parametrize("line", [b"un", b"12", b'{"txt": "un"}', b'{"text": 1}', b"["])
+@pytest.mark.parametrize(
+    "line", [b"un", b"12", b'{"txt": "un"}', b'{"text": 1}', b"[", b"[" * 100_000]
+)
 def test_json_lines_without_a_text_end_with_a_message(folder, stdin, capsys, line):
     stdin(b'"un"\n' + line)
     assert main(["tokenize", str(folder), "--json-lines"]) == 2
-    assert f"stdin, line 2: {line.decode()!r} has no text" in capsys.readouterr().err
+    assert (
+        f"stdin, line 2: {line.decode()[:60]!r} has no text" in capsys.readouterr().err
+    )
 
 
 def test_files_and_options_in_any_order(folder, tmp_path, capsys):
@@ -114,6 +121,38 @@ def test_lines_of_files(folder, tmp_path, capsys):
     assert main(["tokenize", str(folder), *files, "--json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["ids"] for line in lines] == [[5], [5, 7], [5]]
+
+
+def test_compressed_files_and_a_byte_order_mark(folder, tmp_path, stdin, capsys):
+    (tmp_path / "a.JSONL.gz").write_bytes(gzip.compress(b'"un"\n'))
+    (tmp_path / "b.txt").write_bytes(codecs.BOM_UTF8 + b"un!\n")
+    files = [str(tmp_path / "a.JSONL.gz"), str(tmp_path / "b.txt")]
+    assert main(["tokenize", str(folder), *files, "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["text"] for row in rows] == ["un", "un!"]
+    stdin(codecs.BOM_UTF8 + b"un")
+    assert main(["tokenize", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["offsets"] == [[0, 2]]
+
+
+def test_what_is_no_text_of_utf_8_is_named(folder, tmp_path, capsys):
+    (tmp_path / "a.txt").write_bytes("un".encode("utf-16"))
+    assert main(["tokenize", str(folder), str(tmp_path / "a.txt")]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "a.txt: UTF-16 by its byte order mark, expected UTF-8" in told
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"un\n" * 99)[:-9])
+    assert main(["tokenize", str(folder), str(tmp_path / "a.gz")]) == 2
+    assert "a.gz: " in capsys.readouterr().err
+
+
+def test_a_pipe_is_read_once(folder, tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"un!\n",))
+    writer.start()
+    assert main(["tokenize", str(folder), str(pipe), "--json"]) == 0
+    writer.join()
+    assert json.loads(capsys.readouterr().out)["ids"] == [5, 7]
 
 
 def test_ids_become_text(folder, stdin, capsys):
@@ -151,6 +190,7 @@ def test_report_on_all_lines(folder, stdin, capsys):
         (b"5.0", "not a row of ids"),
         (b'{"id": [5]}', "not a row of ids"),
         (b"[5", "not a row of ids"),
+        (b"[" * 100_000, "not a row of ids"),
         (b"[true]", "not a row of ids"),
         (b"99999999999999999999", "there is no id 99999999999999999999"),
     ],

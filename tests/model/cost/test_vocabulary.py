@@ -35,6 +35,8 @@ def test_our_own_folder_or_a_run_s(tmp_path, where):
     ("name", "content", "pieces"),
     [
         ("vocab.txt", "[PAD]\n[UNK]\na\n", 3),
+        ("vocab.txt", "\ufeff[PAD]\r\n\r\na\r\n\r\n", 3),
+        ("vocab.txt", "[PAD]\n[UNK]\na", 3),
         ("vocab.json", json.dumps({"a": 0, "b": 1}), 2),
         ("encoder.json", json.dumps({"a": 0, "b": 1, "c": 2}), 3),
         (
@@ -53,6 +55,21 @@ def test_other_programs_files(tmp_path, name, content, pieces):
     (tmp_path / name).write_text(content)
     assert pretrained(tmp_path) == pieces
     assert pretrained(tmp_path / name) == pieces
+
+
+@pytest.mark.parametrize(
+    ("file", "told", "pieces"),
+    [
+        ("added_tokens.json", {"<x>": 3, "<y>": 4}, 5),
+        ("added_tokens.json", {"[PAD]": 0}, 3),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"0": {}, "3": {}}}, 4),
+        ("tokenizer_config.json", {"do_lower_case": True}, 3),
+    ],
+)
+def test_tokens_that_were_added_beside(tmp_path, file, told, pieces):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\na\n")
+    (tmp_path / file).write_text(json.dumps(told))
+    assert pretrained(tmp_path) == pieces
 
 
 def test_either_of_two_files(tmp_path):
@@ -86,6 +103,7 @@ def test_no_files(tmp_path):
     ("name", "content"),
     [
         ("vocab.json", b"{"),
+        ("vocab.json", b"[" * 100_000),
         ("tokenizer.json", b"{}"),
         ("tokenizer.json", b"[1]"),
         ("tokenizer.yaml", b"kind: wordpiece"),

@@ -322,3 +322,10 @@ def test_options_are_for_the_files_that_need_them(tmp_path):
     path = write_vocabulary(tmp_path / "vocab.txt", BERT)
     with pytest.raises(ConfigError, match="num_sentinels=3 is for a SentencePiece"):
         import_tokenizer(path, num_sentinels=3)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a": 1' + "0" * 5000 + "}"])
+def test_json_beyond_all_bounds(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(ArtifactError, match=r"tokenizer.json: is not JSON \("):
+        import_tokenizer(tmp_path)
