@@ -14,6 +14,8 @@ from model.weights.settings import shown
 from model.weights.sources import PICKLES
 from pipeline.tokenizers.artifact import TokenizerModel
 from trainer.import_generation import Generation, read_generation
+from trainer.import_images import FILE as PREPROCESSOR
+from trainer.import_images import image_differences
 from trainer.import_sentence_transformer import read_sentence_transformer
 from trainer.import_tokenizer import read_tokenizer_of, with_framing
 
@@ -64,6 +66,13 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
         sentence = None
     body = Path(checkpoint.where)
     tokenizer = read_tokenizer_of(body, checkpoint, console)
+    patches = getattr(checkpoint.config, "patches", None)
+    if patches and (others := image_differences(body, patches.image_size)):
+        console.warn(
+            f"{body / PREPROCESSOR}: not taken over: {', '.join(others)}. Images are "
+            f"resized to {patches.image_size} pixels by a bilinear filter and their "
+            "values are -1 to 1, so answers are others. Train it on with yours"
+        )
     evaluation = EvaluationConfig()
     if not is_encoder:
         generation = read_generation(body, checkpoint.description.token_ids)

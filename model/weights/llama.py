@@ -87,6 +87,7 @@ def read(settings: Settings, names: Container[str]) -> Description:
 
 def _read_rotation(settings: Settings) -> RopePosition:
     """Transformers 5 keeps in `rope_parameters` what 4 has in two keys."""
+    settings.only("partial_rotary_factor", 1.0)
     key = "rope_parameters" if "rope_parameters" in settings else "rope_scaling"
     scaling = settings.section(key)
     base = scaling.number("rope_theta", settings.number("rope_theta", 10_000.0))

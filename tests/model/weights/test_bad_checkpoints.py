@@ -390,6 +390,11 @@ def test_a_model_saved_with_its_adapters(tmp_path):
             {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}},
             "rope_parameters: partial_rotary_factor is 0.5",
         ),
+        (
+            "llama",
+            {"partial_rotary_factor": 0.5},
+            "partial_rotary_factor is 0.5, expected 1.0",
+        ),
         ("llama", {"hidden_act": 7}, "hidden_act is 7, expected one of gelu"),
         ("t5", {"feed_forward_proj": "maxout"}, "feed_forward_proj is 'maxout'"),
         ("vit", {"pooler_act": "relu"}, "pooler_act is 'relu', expected 'tanh'"),
