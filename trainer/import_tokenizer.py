@@ -19,7 +19,11 @@ from pipeline.tokenizers.imports import import_tokenizer
 from pipeline.tokenizers.reading import decode_utf8, parse_json_object, read_bytes
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 from pipeline.tokenizers.tokenizer_json import added_tokens
-from trainer.import_tokenizer_checks import check_framing, check_settings
+from trainer.import_tokenizer_checks import (
+    check_framing,
+    check_settings,
+    pieces_around,
+)
 
 # Newer checkpoints have templates beside the usual one there.
 _FURTHER_TEMPLATES = "additional_chat_templates"
@@ -107,16 +111,18 @@ def with_framing(
             f"eos_token_id: none of the {number:,} pieces has the id "
             f"{' or '.join(map(str, strange))}, so it ends no text"
         )
+    begin, end = _pieces_around(folder, tokenizer)
     # As transformers has it where nothing is said.
-    adds_begin = told.flag("add_bos_token", family != "gpt2")
+    usual = begin is not None if begin or end else family != "gpt2"
+    adds_begin = told.flag("add_bos_token", usual)
     if special.begin == special.end:  # which stands at the end alone
-        if adds_begin and "add_bos_token" in told:
+        if adds_begin and (begin or "add_bos_token" in told):
             console.warn(
                 f"{told.where}: add_bos_token is not taken over: one piece begins and "
                 "ends documents, and stands at their ends only"
             )
         adds_begin = True
-    if told.flag("add_eos_token", False):
+    if end or told.flag("add_eos_token", False):
         console.warn(
             f"{told.where}: add_eos_token is not taken over: a text that is to be "
             "written on is not ended"
@@ -128,6 +134,16 @@ def with_framing(
         chat_template=_chat_template(folder, told, console),
     )
     return replace(tokenizer, framing=framing)
+
+
+def _pieces_around(
+    folder: Path, tokenizer: TokenizerModel
+) -> tuple[str | None, str | None]:
+    """What a `tokenizer.json` puts around a text, if the tokenizer is made of it."""
+    file = folder / "tokenizer.json"
+    if isinstance(tokenizer, SentencePieceModel) or not file.is_file():
+        return None, None
+    return pieces_around(file)
 
 
 def _chat_template(folder: Path, told: Settings, console: Console) -> str | None:

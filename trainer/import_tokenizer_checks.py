@@ -107,8 +107,7 @@ def _check_agreement(told: Settings, key: str, ours: bool) -> None:
 
 
 def _check_post_processor(file: Path, tokenizer: TokenizerModel) -> None:
-    content = parse_json_object(read_bytes(file), str(file))
-    around = _around(content.get("post_processor"))
+    around = pieces_around(file)
     ours = (_piece(tokenizer, "begin"), _piece(tokenizer, "end"))
     if around != ours:
         begin, end = ("nothing" if piece is None else repr(piece) for piece in around)
@@ -116,6 +115,16 @@ def _check_post_processor(file: Path, tokenizer: TokenizerModel) -> None:
             f"{file}: post_processor puts {begin} before a text and {end} behind it, "
             f"expected {ours[0]!r} and {ours[1]!r}, which our encoders read"
         )
+
+
+def pieces_around(file: Path) -> tuple[str | None, str | None]:
+    """The pieces that a `tokenizer.json` puts before a text and behind it.
+
+    Raises:
+        ArtifactError: It is damaged.
+    """
+    content = parse_json_object(read_bytes(file), str(file))
+    return _around(content.get("post_processor"))
 
 
 def _around(told: Any) -> tuple[str | None, str | None]:

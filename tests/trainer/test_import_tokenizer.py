@@ -170,3 +170,22 @@ def test_two_pieces_between_texts_are_said(tmp_path, capsys, name, kind, is_said
     assert transbeam.main(["import", str(folder), "--run", str(run), *told]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert ("RoBERTa was trained with `</s></s>`, and reads one" in said) == is_said
+
+
+@pytest.mark.parametrize(
+    ("single", "said"),
+    [
+        ([TEXT], []),
+        ([{"SpecialToken": {"id": "<|endoftext|>"}}, TEXT], ["add_bos_token is not"]),
+        ([TEXT, {"SpecialToken": {"id": "<|endoftext|>"}}], ["add_eos_token is not"]),
+    ],
+)
+def test_pieces_around_a_text_that_is_written_on(tmp_path, capsys, single, said):
+    folder = write_gpt2(tmp_path / "gpt2")
+    model = import_tokenizer(folder / "vocab.json")
+    around = {**TEMPLATE, "single": single}
+    content = {**tokenizer_json(model), "post_processor": around}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    told = imported(folder, tmp_path / "run", capsys)
+    for words in ("add_bos_token is not", "add_eos_token is not"):
+        assert (words in told) == (words in said)
