@@ -104,6 +104,10 @@ _JOINED = (
 )
 
 
+# The first bytes of an archive.
+_ZIP = "PK\x03\x04"
+
+
 def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
     r"""Tells whether a field looks like a row's end, rows, and a row's beginning.
 
@@ -151,9 +155,19 @@ def _check_columns(first: list[str], source: CsvSource, name: str) -> None:
     for column in source.columns.names():
         if columns.count(column) == 1:
             continue
-        found = "two columns" if column in columns else "no column"
+        if first[0].startswith(_ZIP):
+            raise DataError(
+                f"{name}: is a zip archive, as workbooks of Excel (.xlsx) are, and no "
+                "table of text. Save the sheet as CSV"
+            )
+        asked = "though data.source.columns asks for it"
+        if column in columns:
+            raise DataError(
+                f"{name}: two columns {column!r}, {asked}. The columns here: "
+                f"{', '.join(columns)}. Rename one of them"
+            )
         raise DataError(
-            f"{name}: {found} {column!r}, though data.source.columns asks for it. The "
+            f"{name}: no column {column!r}, {asked}. The "
             f"columns here: {', '.join(columns)}.{did_you_mean(column, columns)}"
             + _other_delimiter(column, first, source)
         )

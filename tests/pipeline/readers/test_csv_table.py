@@ -182,8 +182,10 @@ def test_empty_file_and_header_alone(tmp_path):
 def test_wrong_columns_are_said_at_once(tmp_path):
     with pytest.raises(DataError, match=r"a.csv: no column 'text'.* Did you mean 'txt"):
         read(tmp_path / "a.csv", b"txt,label\none,1\n")
-    with pytest.raises(DataError, match=r"two columns 'text'"):
+    with pytest.raises(DataError, match=r"two columns 'text'.* text. Rename one of"):
         read(tmp_path / "a.csv", b"text,text\none,1\n")
+    with pytest.raises(DataError, match=r"c.csv: is a zip archive, as workbooks of E"):
+        read(tmp_path / "c.csv", b"PK\x03\x04\x14\x00\x06\x00a\n")
     with pytest.raises(DataError, match=r"no column '2'.* columns here: 0, 1\."):
         read(tmp_path / "a.csv", b"one,1\n", header=False, columns=Columns(text="2"))
 
