@@ -8,6 +8,7 @@ from configs.console import Console
 from configs.evaluation import EvaluationConfig
 from configs.export import ExportConfig
 from configs.model import EncoderConfig, Seq2SeqConfig
+from configs.objective import PairRegressionConfig
 from model.weights.checkpoint import Checkpoint
 from model.weights.reading import read_checkpoint
 from model.weights.settings import shown
@@ -16,7 +17,10 @@ from pipeline.tokenizers.artifact import TokenizerModel
 from trainer.import_generation import Generation, read_generation
 from trainer.import_images import FILE as PREPROCESSOR
 from trainer.import_images import image_differences
-from trainer.import_sentence_transformer import read_sentence_transformer
+from trainer.import_sentence_transformer import (
+    read_sentence_transformer,
+    score_activation,
+)
 from trainer.import_tokenizer import read_tokenizer_of, with_framing
 
 
@@ -72,6 +76,12 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
             f"{body / PREPROCESSOR}: not taken over: {', '.join(others)}. Images are "
             f"resized to {patches.image_size} pixels by a bilinear filter and their "
             "values are -1 to 1, so answers are others. Train it on with yours"
+        )
+    is_scorer = isinstance(checkpoint.objective, PairRegressionConfig)
+    if is_scorer and (activation := score_activation(body)):
+        console.warn(
+            f"{body}: scores are given without the {activation} that "
+            "sentence-transformers puts them through"
         )
     evaluation = EvaluationConfig()
     if not is_encoder:

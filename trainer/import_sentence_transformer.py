@@ -177,3 +177,20 @@ def _read_prompts(folder: Path, found: SentenceTransformer) -> None:
             f"{file}: prompts are not put before texts; send them along: "
             f"{listed}{unasked}"
         )
+
+
+def score_activation(folder: Path) -> str | None:
+    """The function that a `CrossEncoder` puts its scores through, if there is one.
+
+    Args:
+        folder: The checkpoint's, with a `config.json` that says it is one.
+
+    Returns:
+        Its name, such as `Sigmoid`, which it is where nothing else is said; None if
+        scores are given as they are.
+    """
+    told = Settings.of_file(folder / "config.json")
+    newer = told.section("sentence_transformers").values.get("activation_fn")
+    older = told.values.get("sbert_ce_default_activation_function")
+    name = str(newer or older or "Sigmoid").rpartition(".")[2]
+    return None if name == "Identity" else name

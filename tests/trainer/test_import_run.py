@@ -336,6 +336,20 @@ def test_overrides_are_heard_before_defaults_are_held_against_each_other(
     assert config.data.sequence_length == 40
 
 
+def test_a_cross_encoder_s_scores_are_not_put_through_anything(
+    checkpoint, tmp_path, capsys
+):
+    told = {"id2label": {"0": "LABEL_0"}, "sentence_transformers": {"version": "5"}}
+    folder = checkpoint("bert_classifier", **told)
+    tensors = load_file(folder / "model.safetensors")
+    for name in ("classifier.weight", "classifier.bias"):
+        tensors[name] = tensors[name][:1]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "scores are given without the Sigmoid that sentence-transf" in said
+
+
 @pytest.mark.parametrize("kind", ["regression", "pair_regression"])
 def test_one_label_is_a_number(checkpoint, command, tmp_path, kind):
     folder = checkpoint("bert_classifier", id2label={"0": "LABEL_0"})

@@ -18,7 +18,10 @@ from serving.trained import load_trained
 from tests.model.weights.hugging_face import CASES
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import PIECES, write_bert
-from trainer.import_sentence_transformer import read_sentence_transformer
+from trainer.import_sentence_transformer import (
+    read_sentence_transformer,
+    score_activation,
+)
 
 TRANSFORMER = "sentence_transformers.models.Transformer"
 POOLING = "sentence_transformers.models.Pooling"
@@ -247,6 +250,26 @@ def test_a_head_that_the_body_is_named_for_is_not_looked_for(command, tmp_path):
     told = {**config, "architectures": ["BertForMaskedLM"]}
     (folder / "config.json").write_text(json.dumps(told))
     assert command("import", folder, "--run", tmp_path / "run")["exportable"]
+
+
+NN = "torch.nn.modules"
+
+
+@pytest.mark.parametrize(
+    ("told", "activation"),
+    [
+        ({"sentence_transformers": {"version": "5.0.0"}}, "Sigmoid"),
+        (
+            {"sentence_transformers": {"activation_fn": f"{NN}.linear.Identity"}},
+            None,
+        ),
+        ({"sbert_ce_default_activation_function": f"{NN}.linear.Identity"}, None),
+        ({"sbert_ce_default_activation_function": f"{NN}.activation.Tanh"}, "Tanh"),
+    ],
+)
+def test_what_a_cross_encoder_puts_its_scores_through(tmp_path, told, activation):
+    (tmp_path / "config.json").write_text(json.dumps(told))
+    assert score_activation(tmp_path) == activation
 
 
 @pytest.mark.parametrize(
