@@ -107,7 +107,9 @@ def _modules(file: Path) -> list[tuple[str, str]]:
         modules = json.loads(file.read_bytes())
         if not isinstance(modules, list):
             raise TypeError("not a list")
-        named = [(str(one["type"]), str(one["path"])) for one in modules]
+        named = [(one["type"], one["path"]) for one in modules]
+        if not all(isinstance(w, str) and w.isprintable() for w in sum(named, ())):
+            raise TypeError("not text")
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ArtifactError(
             f"{file}: is no list of modules with type and path ({error!r}). Fetch it "

@@ -86,10 +86,12 @@ def _refuse_adapter(folder: Path) -> None:
     if not file.is_file():
         return
     settings = Settings.of_file(file)
-    kind = settings.values.get("peft_type", "an adapter")
-    base = settings.values.get("base_model_name_or_path", "another model")
+    kind = settings.values.get("peft_type")
+    kind = f"{kind} weights" if isinstance(kind, str) else "weights of an adapter"
+    base = settings.values.get("base_model_name_or_path")
+    base = base if isinstance(base, str) else "another model"
     raise ArtifactError(
-        f"{file}: the folder holds {kind} weights for {base}, not a whole model. Merge "
+        f"{file}: the folder holds {kind} for {base}, not a whole model. Merge "
         "them into it, in PEFT by `model.merge_and_unload().save_pretrained(folder)`, "
         "and bring that folder"
     )

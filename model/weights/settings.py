@@ -131,13 +131,14 @@ class Settings:
 
 
 def shown(value: Any) -> str:
-    """A value as its file has it, if it is an object, or as a person would write it.
+    """A value as its file has it, if it has an object, or as a person would write it.
 
     Example:
     >>> shown({"rope_type": "llama3", "low": None}), shown("a"), shown(True)
     ('{"rope_type": "llama3", "low": null}', "'a'", 'True')
     """
-    if isinstance(value, dict):
+    parts = value if isinstance(value, list) else [value]
+    if any(isinstance(part, dict) for part in parts):
         return json.dumps(value, ensure_ascii=False)
     return repr(value)
 

@@ -179,6 +179,7 @@ def test_further_templates_are_named(tmp_path, capsys):
     ("template", "said"),
     [
         ({"default": "x"}, 'chat_template is {"default": "x"}, expected a Jinja'),
+        ([{"a": 1}], 'chat_template is [{"a": 1}], expected templates'),
         ([{"name": "default"}], "expected templates, each with its name"),
         (["x"], "expected templates, each with its name"),
     ],

@@ -276,6 +276,7 @@ def test_what_a_cross_encoder_puts_its_scores_through(tmp_path, told, activation
     "modules",
     [
         *("{", "{}", '[{"type": "x.Transformer"}]', '[{"type": "T", "path": "../x"}]'),
+        *('[{"type": "T", "path": {"a": 1}}]', '[{"type": "T", "path": "\\ud800"}]'),
         "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
     ],
 )
