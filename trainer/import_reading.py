@@ -14,6 +14,7 @@ from model.weights.reading import read_checkpoint
 from model.weights.settings import shown
 from model.weights.sources import PICKLES
 from pipeline.tokenizers.artifact import TokenizerModel
+from trainer.import_framing import with_framing
 from trainer.import_generation import Generation, read_generation
 from trainer.import_images import FILE as PREPROCESSOR
 from trainer.import_images import image_differences
@@ -21,7 +22,7 @@ from trainer.import_sentence_transformer import (
     read_sentence_transformer,
     score_activation,
 )
-from trainer.import_tokenizer import read_tokenizer_of, with_framing
+from trainer.import_tokenizer import read_tokenizer_of
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,12 @@ _SPECIAL = {
 }
 
 
+def tokenizer_settings(folder: Path) -> Settings:
+    """Reads `tokenizer_config.json`; no settings if it is not there."""
+    named = folder / "tokenizer_config.json"
+    return Settings.of_file(named) if named.is_file() else Settings({}, str(named))
+
+
 def check_settings(folder: Path, told: Settings, tokenizer: TokenizerModel) -> None:
     """Refuses settings of a WordPiece or byte-level BPE tokenizer that ours lacks.
 

@@ -189,3 +189,19 @@ def test_pieces_around_a_text_that_is_written_on(tmp_path, capsys, single, said)
     told = imported(folder, tmp_path / "run", capsys)
     for words in ("add_bos_token is not", "add_eos_token is not"):
         assert (words in told) == (words in said)
+
+
+@pytest.mark.parametrize(("special", "is_said"), [(True, True), (False, False)])
+def test_special_tokens_that_no_text_has_are_said(tmp_path, capsys, special, is_said):
+    """A template of chats writes them, and they are cut like other text."""
+    folder = write_gpt2(tmp_path / "gpt2")
+    end = BYTES.index("<|endoftext|>")
+    told = {
+        str(end): {"content": "<|endoftext|>", "special": True},
+        "257": {"content": "Ġth", "special": special},
+    }
+    content = json.dumps({"added_tokens_decoder": told})
+    (folder / "tokenizer_config.json").write_text(content)
+    said = imported(folder, tmp_path / "run", capsys)
+    assert ("special tokens are not found in texts" in said) == is_said
+    assert ("template writes: 'Ġth' (257)" in said) == is_said
