@@ -115,7 +115,7 @@ def no_records() -> DamagedCorpus:
         damaged=raw,
         used=300,
         quarantined={"damaged TFRecord file": 1},
-        unread=len(raw) - 12,  # where the first record should begin
+        unread=len(raw),
         codes=(2, 0, 0),
     )
 

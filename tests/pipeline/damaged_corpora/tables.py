@@ -64,7 +64,7 @@ def bad_row_group() -> DamagedCorpus:
         bytes(raw),
         used=540,
         quarantined={"damaged Parquet row group": 1},
-        unread=column.total_compressed_size,
+        unread=round(len(raw) / 5),  # by its share of the rows
         codes=(2, 0, 0),
     )
 
