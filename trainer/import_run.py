@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import keras
 
 from configs.console import Console
+from configs.errors import ConfigError
 from configs.fitting import WITH_SEGMENTS
 from configs.run import RunConfig
 from configs.run_folder import Stage, fingerprint, lock, save_config
@@ -82,6 +83,11 @@ def import_run(
         UserError: The checkpoint cannot be read, or an override does not fit it.
     """
     run_folder = run_folder or Path("runs", name_of(folder))
+    if folder.resolve() in (run_folder.resolve(), run_folder.resolve().parent):
+        raise ConfigError(
+            f"--run {run_folder}: is the checkpoint's folder, or right in it, and what "
+            "is made there would be read as the checkpoint's. Choose another folder"
+        )
     files = read_files(folder, console)
     config = config_of_checkpoint(files, run_folder, overrides)
     command = f"transbeam import {folder} --run {run_folder}"

@@ -122,9 +122,9 @@ def _open(path: Path) -> Any:
     try:
         return safe_open(path, framework="np")
     except FileNotFoundError:
-        raise ArtifactError(
-            f"{path}: no such file, but {INDEX} names it. Fetch the checkpoint again"
-        ) from None
+        names = "is a link to no file" if path.is_symlink() else "no such file"
+        names += f", but {INDEX} names it" if (path.parent / INDEX).is_file() else ""
+        raise ArtifactError(f"{path}: {names}. Fetch the checkpoint again") from None
     except (SafetensorError, OSError) as error:
         raise ArtifactError(
             f"{path}: no whole safetensors file ({error}): cut off or damaged. Fetch "

@@ -336,6 +336,24 @@ def test_overrides_are_heard_before_defaults_are_held_against_each_other(
     assert config.data.sequence_length == 40
 
 
+@pytest.mark.parametrize("place", [".", "run"])
+def test_a_run_in_the_checkpoint_s_folder_is_refused(
+    checkpoint, tmp_path, capsys, place
+):
+    folder = checkpoint("bert_masked")
+    before = sorted(folder.iterdir())
+    assert transbeam.main(["import", str(folder), "--run", str(folder / place)]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "is the checkpoint's folder, or right in it" in said
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_run_further_down_is_made_once(checkpoint, command):
+    folder = checkpoint("bert_masked")
+    command("import", folder, "--run", folder / "runs/bert")
+    assert command("import", folder, "--run", folder / "runs/bert")["skipped"]
+
+
 def test_a_cross_encoder_s_scores_are_not_put_through_anything(
     checkpoint, tmp_path, capsys
 ):

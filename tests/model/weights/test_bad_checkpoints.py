@@ -312,6 +312,15 @@ def test_a_tensor_that_is_in_two_files(tmp_path):
     assert f"b.safetensors: has {name}, as another file of the" in refusal(folder)
 
 
+def test_a_link_to_no_file(tmp_path):
+    folder = CASES["bert"].write(tmp_path)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("blobs/gone")
+    assert refusal(folder).endswith(
+        "model.safetensors: is a link to no file. Fetch the checkpoint again"
+    )
+
+
 def test_shards_and_a_whole_file(tmp_path):
     """Other programs read the one or the other."""
     folder = CASES["bert"].write(tmp_path)
