@@ -105,12 +105,13 @@ class PretrainedConfig:
         "merges.txt, a tokenizer.json or a SentencePiece .model."
     )
     lowercase: bool | None = option(
-        "For vocab.txt only: fold upper case away. Left out: unless a piece has upper "
-        "case.",
+        "For vocab.txt only: fold upper case away. Left out: as tokenizer_config.json "
+        "beside it says, else unless a piece has upper case.",
         default=None,
     )
     strip_accents: bool | None = option(
-        "For vocab.txt only: drop combining marks. Left out: the same as `lowercase`.",
+        "For vocab.txt only: drop combining marks. Left out: as that file says, else "
+        "the same as `lowercase`.",
         default=None,
     )
     num_sentinels: int = option(

@@ -1,7 +1,6 @@
 """Reads the tokenizer beside a checkpoint's weights."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from configs.console import Console
@@ -12,7 +11,6 @@ from model.weights.checkpoint import Checkpoint
 from model.weights.settings import Settings
 from pipeline.tokenizers.added_tokens import AddedToken, read_added_tokens
 from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
 from pipeline.tokenizers.imports import import_tokenizer
 from pipeline.tokenizers.reading import parse_json_object, read_bytes
 from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
@@ -115,28 +113,11 @@ def _read_tokenizer_files(
         told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
     )
     has_pieces = any(folder.glob("*.model")) or any(folder.glob("*.spm"))
-    is_text = (folder / "vocab.txt").is_file() and not (
-        has_pieces or (folder / "tokenizer.json").is_file()
-    )
-    tokenizer = import_tokenizer(
+    return import_tokenizer(
         folder,
-        lowercase=_flag(told, "do_lower_case") if is_text else None,
-        strip_accents=_flag(told, "strip_accents") if is_text else None,
         num_sentinels=sentinels if has_pieces else 0,
         num_rows=num_rows,
     )
-    is_pair = (
-        isinstance(tokenizer, ByteBPEModel)
-        and not (folder / "tokenizer.json").is_file()
-    )
-    if is_pair and told.flag("add_prefix_space", False):
-        return replace(tokenizer, add_prefix_space=True)
-    return tokenizer
-
-
-def _flag(told: Settings, key: str) -> bool | None:
-    """True or false; None if it is left out."""
-    return told.flag(key, False) if key in told else None
 
 
 def _read_preset_tokenizer(folder: Path) -> TokenizerModel:

@@ -59,14 +59,16 @@ def import_tokenizer(
     | `*.model`, `*.spm`                         | SentencePiece: T5, ALBERT, Llama |
 
     Tokens that were added to the vocabulary of BERT's and GPT-2's files are read from
-    `added_tokens.json` and `tokenizer_config.json` beside them.
+    `added_tokens.json` and `tokenizer_config.json` beside them; so is from the latter
+    whether BERT's fold upper case, and whether GPT-2's put a space before a text.
 
     Args:
         path: The file, one of two files, or the folder they are in.
         lowercase: For `vocab.txt`, which does not say it: whether upper case is folded
-            away. None: unless one of its pieces has upper case.
-        strip_accents: For `vocab.txt`: whether combining marks are dropped. None: the
-            same as `lowercase`, as in BERT.
+            away. None: as `tokenizer_config.json` beside it says or, without that,
+            unless one of its pieces has upper case.
+        strip_accents: For `vocab.txt`: whether combining marks are dropped. None: as
+            that file says or, without it, the same as `lowercase`, as in BERT.
         num_sentinels: For SentencePiece: further ids, such as T5's 100.
         num_rows: Ids that the model has rows for, if that is known: what was added to
             the vocabulary beyond is left out.
@@ -153,13 +155,31 @@ def _read_pair(file: Path) -> ByteBPEModel:
     return ByteBPEModel(
         pieces=pieces_in_order(ids, str(vocabulary)),
         merges=parse_merges(read_bytes(merges, remedy), str(merges)),
+        add_prefix_space=_flag_beside(file, "add_prefix_space") or False,
     )
+
+
+def _flag_beside(file: Path, key: str) -> bool | None:
+    """What `tokenizer_config.json` beside a file says; None if it says nothing."""
+    settings = file.with_name("tokenizer_config.json")
+    if not settings.is_file():
+        return None
+    value = parse_json_object(read_bytes(settings), str(settings)).get(key)
+    if value is not None and not isinstance(value, bool):
+        raise ArtifactError(
+            f"{settings}: {key} is {value!r}, expected true or false: mend it there"
+        )
+    return value
 
 
 def _read_vocabulary(
     file: Path, lowercase: bool | None, strip_accents: bool | None
 ) -> WordPieceModel:
     pieces = name_blanks(split_lines(read_bytes(file), str(file)))
+    if lowercase is None:
+        lowercase = _flag_beside(file, "do_lower_case")
+    if strip_accents is None:
+        strip_accents = _flag_beside(file, "strip_accents")
     if lowercase is None:
         ordinary = (p for p in pieces if p not in SPECIAL_PIECES and not is_reserved(p))
         lowercase = not any(piece != piece.lower() for piece in ordinary)

@@ -329,3 +329,28 @@ def test_json_beyond_all_bounds(tmp_path, content):
     (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(ArtifactError, match=r"tokenizer.json: is not JSON \("):
         import_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("told", "folded"),
+    [
+        ({"do_lower_case": False}, (False, False)),
+        ({"do_lower_case": True, "strip_accents": False}, (True, False)),
+        ({"do_lower_case": None}, (True, True)),
+        ({}, (True, True)),
+    ],
+)
+def test_settings_beside_a_vocabulary(tmp_path, told, folded):
+    (tmp_path / "vocab.txt").write_text("\n".join((*SPECIAL_PIECES, "a")))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+    found = import_tokenizer(tmp_path)
+    assert (found.lowercase, found.strip_accents) == folded
+    given = import_tokenizer(tmp_path, lowercase=True, strip_accents=True)
+    assert (given.lowercase, given.strip_accents) == (True, True)
+
+
+def test_settings_beside_a_vocabulary_that_are_damaged(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join((*SPECIAL_PIECES, "a")))
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "true"}')
+    with pytest.raises(ArtifactError, match="do_lower_case is 'true', expected true"):
+        import_tokenizer(tmp_path)
