@@ -50,6 +50,12 @@ class Examined:
     left_out: Mapping[str, int] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def measured_on(self) -> str:
+        """What the scores are called by: `training` where nothing is held out."""
+        is_training = self.name == "validation" and not self.manifest.has_validation
+        return "training" if is_training else self.name
+
 
 def evaluate_run(
     invocation: Invocation, *, on_test: bool = False, model: Path | None = None
@@ -117,7 +123,7 @@ def evaluate_run(
         model,
     )
     evaluation, findings = _evaluate(subject, exported, examined, own)
-    summary = describe(evaluation, name)
+    summary = describe(evaluation, examined.measured_on)
     if findings.scores:
         summary += f"; {told_scores(findings.scores)}{_part(findings, held_out)}"
     summary += not_read(examined.reading)
@@ -208,7 +214,7 @@ def _evaluate(
         watchers,
     )
     unread = not_read(examined.reading)
-    console.result(describe(evaluation, examined.name) + unread)
+    console.result(describe(evaluation, examined.measured_on) + unread)
     findings = find_out(subject, watchers)
     if findings.scores:
         part = _part(findings, subject.held_out)
@@ -241,7 +247,7 @@ def _nothing_beside(invocation: Invocation, name: str) -> str:
 def _title(examined: Examined, result: Mapping[str, Any]) -> str:
     name = examined.config.name
     of = f"{Path(result['model']).name} of {name}" if "differences" in result else name
-    return f"{of} on its {examined.name} documents"
+    return f"{of} on its {examined.measured_on} documents"
 
 
 def _facts(examined: Examined, result: Mapping[str, Any]) -> dict[str, str]:

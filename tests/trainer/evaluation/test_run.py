@@ -3,6 +3,8 @@
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from pipeline.tokenizers import load_tokenizer
 from serving.trained import load_trained
 from tests.serving.untrained import write_signatures
 from tests.trainer.evaluation.conftest import lines, read_lines, write_pairs
-from trainer.evaluation.run import evaluate_run
+from trainer.evaluation.run import Examined, evaluate_run
 from trainer.metrics.text import BLEU
 
 
@@ -192,3 +194,12 @@ def test_nothing_to_ask_in_a_test_set(translator, tmp_path) -> None:
     run = translator(f"evaluation.test={parallel(tmp_path)}")
     with pytest.raises(DataError, match="no target"):
         evaluate_run(run, on_test=True)
+
+
+@pytest.mark.parametrize("has_validation", [True, False])
+def test_scores_are_called_by_the_records_they_are_of(has_validation) -> None:
+    manifest: Any = SimpleNamespace(has_validation=has_validation)
+    config: Any = None
+    called = "validation" if has_validation else "training"
+    assert Examined("validation", config, manifest).measured_on == called
+    assert Examined("test", config, manifest).measured_on == "test"
