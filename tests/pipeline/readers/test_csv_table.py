@@ -264,9 +264,7 @@ def test_rows_that_stray_quotes_join_are_noted(tmp_path):
 def test_joined_rows_are_noted_in_any_column(tmp_path, lines):
     content = "\n".join(lines).encode() + b"\n"
     path = tmp_path / "a.tsv"
-    assert notes_while(
-        lambda: read(path, content, delimiter="\t", columns=LABELLED)
-    )
+    assert notes_while(lambda: read(path, content, delimiter="\t", columns=LABELLED))
 
 
 def test_prose_of_several_lines_is_not_noted(tmp_path):
