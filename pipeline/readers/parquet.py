@@ -112,7 +112,7 @@ def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
             except UnicodeDecodeError:  # against what the file says
                 yield "not UTF-8"
             except (ValueError, OverflowError):
-                yield "a date or time beyond all bounds"
+                yield "a date or time that Python cannot hold"
     else:
         yield from rows
 

@@ -66,7 +66,7 @@ def test_values_that_python_cannot_hold_cost_their_row(tmp_path):
     source = ParquetSource(path=str(path), columns=Columns(text="t", label="when"))
     assert reasons(read_file(parquet, source)) == [
         (0, "field 'when' is not text"),
-        (1, "a date or time beyond all bounds"),
+        (1, "a date or time that Python cannot hold"),
         (2, "field 'when' is not text"),
     ]
 
