@@ -416,8 +416,13 @@ def lock(run_folder: Path) -> Generator[None, None, None]:
     """
     file = Path(run_folder) / ".lock"
     with writing(run_folder):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError as error:  # /proc, or a link to nowhere
+            raise ArtifactError(
+                f"{run_folder}: no folder can be made there. Choose another with --run"
+            ) from error
     try:
         _take(descriptor, run_folder)
         with writing(file):

@@ -302,6 +302,15 @@ def test_run_folder_that_is_a_file(tmp_path):
         pass
 
 
+def test_a_place_where_no_folder_can_be(tmp_path):
+    (tmp_path / "run").symlink_to(tmp_path / "nowhere/run")
+    with (
+        pytest.raises(ArtifactError, match="no folder can be made there"),
+        lock(Path("/proc/run") if Path("/proc").is_dir() else tmp_path / "run"),
+    ):
+        pass
+
+
 def test_lock_makes_the_folder_and_lets_one_in(tmp_path):
     folder = tmp_path / "runs" / "demo"
     refusal = pytest.raises(ArtifactError, match=f"process {os.getpid()} is writing")
