@@ -15,7 +15,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +27,7 @@ from configs.load import Rule, load_run
 from configs.local_paths import local_path
 from configs.run import RunConfig
 from configs.side_threads import any_left
+from configs.warmup import settle_warmup
 
 CONFIG_HELP = "the YAML file of a run, or the folder of one"
 
@@ -73,10 +74,7 @@ class Invocation:
             saved = load_run(self.run_folder)
         except ConfigError:
             return False
-        trainings = [x.training.with_warmup() for x in (saved, self.config)]
-        return trainings[0] == trainings[1] and saved == replace(
-            self.config, training=saved.training
-        )
+        return settle_warmup(saved) == settle_warmup(self.config)
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:

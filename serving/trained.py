@@ -14,6 +14,7 @@ from configs.fitting import WITH_SEGMENTS
 from configs.load import flatten, load_run
 from configs.run import RunConfig
 from configs.run_folder import Stage
+from configs.warmup import inherited_warmup, settle_warmup
 from model.build import build_model
 from pipeline.tokenizers.artifact import load_tokenizer, tokenizer_fingerprint
 from pipeline.tokenizers.interface import Tokenizer
@@ -108,11 +109,12 @@ def training_record(
     """
     training = Stage(run_folder, "training", command)
     record = training.load()
-    keys = flatten(config)
+    keys = flatten(settle_warmup(config))
     trained_with: dict[str, Any] = record["inputs"]
     wanted = {key: keys.get(key, value) for key, value in trained_with.items()}
     data = Stage(run_folder, "data", _DATA).load()["result"]
-    training.require({**wanted, "records": data["records_sha256"]})
+    wanted["records"] = data["records_sha256"]
+    training.require(wanted | inherited_warmup(config, trained_with, wanted))
     return record
 
 

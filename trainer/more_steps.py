@@ -6,11 +6,8 @@ from typing import Any
 from configs.errors import ArtifactError
 from configs.run_folder import Stage, different_keys
 from configs.schedules import ENDLESS, Schedule, common_steps
+from configs.warmup import STEPS
 from trainer.checkpoint import list_checkpoints, step_of
-
-STEPS = "training.steps"
-WARMUP_STEPS = "training.schedule.warmup_steps"
-_KIND = "training.schedule.kind"
 
 
 def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bool:
@@ -55,29 +52,3 @@ def _refusal(stage: Stage, before: int, steps: int, schedule: Schedule) -> str:
         f"  or leave {STEPS}={before}. With a schedule of the kinds {endless}, more "
         "steps go on where a training ended"
     )
-
-
-def warmup_of_fewer_steps(
-    there: Mapping[str, Any], inputs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The warm-up that a training has which goes on to more steps.
-
-    Args:
-        there: What the training with fewer steps is decided by.
-        inputs: What is asked for, with the warm-up that it has if left out.
-
-    Returns:
-        What to replace in `inputs`: nothing, if it is no longer one of the other.
-
-    Example:
-    >>> there = {STEPS: 20, WARMUP_STEPS: 2, _KIND: "constant", "seed": 1}
-    >>> warmup_of_fewer_steps(there, {**there, STEPS: 30, WARMUP_STEPS: 3})
-    {'training.schedule.warmup_steps': 2}
-    >>> warmup_of_fewer_steps(there, {**there, STEPS: 30, WARMUP_STEPS: 3, "seed": 2})
-    {}
-    """
-    differing = {*different_keys(there, inputs)} - {STEPS, WARMUP_STEPS}
-    is_endless = inputs[_KIND] in {kind.kind for kind in ENDLESS}
-    if differing or not is_endless or inputs[STEPS] < there[STEPS]:
-        return {}
-    return {WARMUP_STEPS: there.get(WARMUP_STEPS, inputs[WARMUP_STEPS])}

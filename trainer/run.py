@@ -14,6 +14,7 @@ from configs.distribution import ModelParallelConfig
 from configs.errors import ArtifactError
 from configs.memory import peak_memory
 from configs.run_folder import Stage, fingerprint, save_config
+from configs.warmup import STEPS, WARMUP_STEPS
 from pipeline.held_out import read_held_out
 from pipeline.manifest import read_manifest
 from pipeline.stage import finished_data
@@ -48,7 +49,7 @@ from trainer.log import TrainingLog, read_metrics, time_and_tokens
 from trainer.loop import run_steps, stop_on_signals
 from trainer.losses import loss_of
 from trainer.memory import memory_advice
-from trainer.more_steps import STEPS, WARMUP_STEPS, can_go_on
+from trainer.more_steps import can_go_on
 from trainer.origin import check_origin
 from trainer.pages.examples import examples
 from trainer.prepare import Prepared, prepare

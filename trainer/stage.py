@@ -7,7 +7,6 @@ RUN/training/model.weights.h5      what `transbeam train` made
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ from configs.load import flatten
 from configs.run import RunConfig
 from configs.run_folder import Stage
 from configs.training import TrainingConfig
+from configs.warmup import inherited_warmup, settle_warmup
 from model.build import build_model
 from model.layers.block import TransformerBlock
 from trainer.input.data_sets import sha256_of_records
-from trainer.more_steps import warmup_of_fewer_steps
 
 IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"
@@ -74,10 +73,9 @@ def training_inputs(
     free = _OF_NO_WEIGHT
     if config.training.final_weights == "best":
         free = free - _OF_THE_BEST
-    settled = replace(config, training=config.training.with_warmup())
     keys = {
         key: value
-        for key, value in flatten(settled).items()
+        for key, value in flatten(settle_warmup(config)).items()
         if (key == "seed" or key.startswith(sections)) and key not in free
     }
     there = there or {}
@@ -92,9 +90,7 @@ def training_inputs(
         gone = there.get(key, "missing")
         keys[key] = sha256_of_records(dataset) or gone
     keys["records"] = records_sha256
-    if config.training.schedule.warmup_steps is None:
-        keys |= warmup_of_fewer_steps(there, keys)
-    return keys
+    return keys | inherited_warmup(config, there, keys)
 
 
 def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:

@@ -1,7 +1,9 @@
 """A trained model is loaded whole or refused by name."""
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import h5py
 import keras
@@ -10,10 +12,15 @@ import pytest
 
 from configs.attention import KernelAttention
 from configs.errors import ArtifactError, ConfigError
-from configs.load import parse_run
+from configs.load import flatten, parse_run
+from configs.run import RunConfig
+from configs.run_folder import Stage
+from configs.schedules import ConstantSchedule
+from configs.training import TrainingConfig
+from configs.warmup import settle_warmup
 from model.build import build_model
 from pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
-from serving.trained import load_trained
+from serving.trained import load_trained, training_record
 from tests.configs.test_abilities import IMAGES
 from tests.serving.conftest import RECORDS_SHA256, TINY, make_run
 
@@ -151,3 +158,24 @@ def test_no_training_at_all(run):
     shutil.rmtree(run / "training")
     with pytest.raises(ArtifactError, match="transbeam train"):
         load_trained(run)
+
+
+def test_a_warm_up_that_is_left_out_is_what_it_was_in_the_training(tmp_path):
+    def config(steps: int, **schedule: int) -> RunConfig:
+        constant = ConstantSchedule(**schedule)
+        return replace(TINY, training=TrainingConfig(steps=steps, schedule=constant))
+
+    def finish(name: str, inputs: Mapping[str, Any]) -> None:
+        stage = Stage(tmp_path, name, f"transbeam {name}")
+        stage.begin(inputs)
+        stage.finish(inputs, {"records_sha256": RECORDS_SHA256})
+
+    finish("data", {})
+    fewer = flatten(settle_warmup(config(50)), "seed", "model", "training")
+    finish("training", {**fewer, "records": RECORDS_SHA256})
+    assert training_record(tmp_path, config(50))
+    with pytest.raises(ArtifactError, match="warmup_steps: 5 there, 8 here"):
+        training_record(tmp_path, config(50, warmup_steps=8))
+    # It went on to more steps, of which a tenth would be another number.
+    finish("training", {**fewer, "training.steps": 80, "records": RECORDS_SHA256})
+    assert training_record(tmp_path, config(80))

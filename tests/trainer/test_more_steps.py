@@ -14,8 +14,9 @@ from configs.schedules import (
     LinearSchedule,
     WsdSchedule,
 )
+from configs.warmup import STEPS, WARMUP_STEPS
 from tests.trainer.conftest import eagerly
-from trainer.more_steps import STEPS, WARMUP_STEPS, can_go_on
+from trainer.more_steps import can_go_on
 from trainer.run import train
 from trainer.stage import training_inputs
 

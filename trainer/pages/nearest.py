@@ -8,6 +8,7 @@ from typing import Any
 import configs
 from configs.load import flatten, load_run
 from configs.run import RunConfig
+from configs.warmup import settle_warmup
 
 _SECTIONS = ("tokenizer", "objective", "model", "training")
 
@@ -40,12 +41,12 @@ def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | N
     >>> name, differences
     ('gpt2_small', [])
     """
-    own = flatten(run, *_SECTIONS)
+    own = flatten(settle_warmup(run), *_SECTIONS)
     found = []
     for name, preset in _presets().items():
         if preset.model.kind != run.model.kind:
             continue
-        theirs = flatten(preset, *_SECTIONS)
+        theirs = flatten(settle_warmup(preset), *_SECTIONS)
         differences = [
             (key, theirs.get(key), own.get(key))
             for key in dict.fromkeys([*own, *theirs])
