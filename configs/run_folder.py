@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+# Options that came later, each with the value at which all is as it was before.
+_AS_BEFORE = {"data.accept_incomplete_files": False, "export.embedding_pooling": "mean"}
 
 
 def fingerprint(inputs: Mapping[str, Any]) -> str:
@@ -354,8 +356,8 @@ def _is_made_from(record: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
 def _given(value: Any) -> Any:
     """Without the keys of mappings that hold nothing.
 
-    An option that is left out is null. What was made before there was the option has
-    no such key, and is made from the same.
+    An option that is left out is null, or as it was before there was the option. What
+    was made before that has no such key, and is made from the same.
 
     Example:
     >>> _given({"model": {"embedding_dim": None, "num_layers": 2}, "seed": None})
@@ -364,7 +366,11 @@ def _given(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     inner = cast("Mapping[str, Any]", value)
-    return {key: _given(part) for key, part in inner.items() if part is not None}
+    return {
+        key: _given(part)
+        for key, part in inner.items()
+        if part is not None and (key, part) not in _AS_BEFORE.items()
+    }
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -396,7 +402,7 @@ def different_keys(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[st
 
 def _text_of(inputs: Mapping[str, Any], key: str) -> str:
     # Compared as text, as the fingerprint is: 1 and 1.0 and true are three things.
-    return _canonical(_given(inputs.get(key)))
+    return _canonical(_given({key: inputs.get(key)}))
 
 
 def _shown(inputs: Mapping[str, Any], key: str) -> str:

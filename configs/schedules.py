@@ -150,13 +150,17 @@ def warmup_of(schedule: Schedule, steps: int) -> int:
     """
     if schedule.warmup_steps is not None:
         return schedule.warmup_steps
-    of_noam = isinstance(schedule, NoamSchedule)
     left = steps
     if isinstance(schedule, WsdSchedule):
         left -= schedule.decay_steps(steps)
-    warmup = min(steps // 10, _MOST_STEPS_OF_NOAM if of_noam else _MOST_STEPS, left)
+    warmup = min(steps // 10, most_warmup(schedule), left)
     at_least_one = isinstance(schedule, NoamSchedule | InverseSqrtSchedule)
     return max(warmup, int(at_least_one))
+
+
+def most_warmup(schedule: Schedule) -> int:
+    """The steps that a warm-up has at most, if it is left out."""
+    return _MOST_STEPS_OF_NOAM if isinstance(schedule, NoamSchedule) else _MOST_STEPS
 
 
 def with_warmup(schedule: Schedule, steps: int) -> Schedule:

@@ -1,7 +1,7 @@
 """The warm-up of a training that leaves its steps out, as a number.
 
-It is a share of all steps, unless the training goes on from one with fewer: then it is
-what it was, for a warm-up is over once.
+It is a share of all steps, unless there is a training already that is the beginning of
+this one, or the same: then it is what it was.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 from configs.run import RunConfig
 from configs.run_folder import different_keys
-from configs.schedules import ENDLESS
+from configs.schedules import ENDLESS, most_warmup
 
 STEPS = "training.steps"
 WARMUP_STEPS = "training.schedule.warmup_steps"
@@ -25,7 +25,7 @@ def settle_warmup(config: RunConfig) -> RunConfig:
 def inherited_warmup(
     config: RunConfig, there: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The warm-up that a training has from one with fewer steps, if it goes on from it.
+    """The warm-up of the training that is there, if this one goes on from it.
 
     Args:
         config: What is asked for.
@@ -51,9 +51,12 @@ def inherited_warmup(
     {}
     """
     schedule = config.training.schedule
-    if schedule.warmup_steps is not None or not isinstance(schedule, ENDLESS):
-        return {}
     differing = {*different_keys(there, inputs)} - {STEPS, WARMUP_STEPS}
-    if differing or inputs[STEPS] < there[STEPS]:
+    if schedule.warmup_steps is not None or differing or WARMUP_STEPS not in there:
         return {}
-    return {WARMUP_STEPS: there.get(WARMUP_STEPS, inputs[WARMUP_STEPS])}
+    before = {WARMUP_STEPS: there[WARMUP_STEPS]}
+    if isinstance(schedule, ENDLESS) and inputs[STEPS] >= there[STEPS]:
+        return before
+    # In version 0.1.0 the default was a number, and not a share of the steps.
+    is_same = inputs[STEPS] == there[STEPS]
+    return before if is_same and there[WARMUP_STEPS] == most_warmup(schedule) else {}

@@ -236,6 +236,16 @@ def test_an_option_that_came_later_and_is_left_out_changes_nothing(stage):
     ]
 
 
+def test_an_option_that_came_later_is_as_it_was_before_at_its_default(stage):
+    finish(stage)
+    assert stage.result_if_done({**OLD, "data.accept_incomplete_files": False})
+    accepting = {**OLD, "data.accept_incomplete_files": True}
+    assert stage.result_if_done(accepting) is None
+    assert stage.differences(accepting) == [
+        "data.accept_incomplete_files: nothing there, true here"
+    ]
+
+
 def test_require_refuses_by_name(stage):
     def refusal(inputs):
         with pytest.raises(ArtifactError) as caught:

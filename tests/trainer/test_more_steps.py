@@ -64,6 +64,11 @@ def test_a_warm_up_that_is_left_out_stays_what_it_was(run) -> None:
     more = (endless, "training.steps=80")
     assert inputs(*more)[WARMUP_STEPS] == 8
     assert different_keys(first, inputs(*more, there=first)) == [STEPS]
+    # What was the default once, of a training that is the same but for that.
+    cosine = ("training.schedule={kind: cosine}", "training.steps=300")
+    once = {**inputs(*cosine), WARMUP_STEPS: 100}
+    assert inputs(*cosine, there=once) == once
+    assert inputs(*cosine, there={**once, WARMUP_STEPS: 20})[WARMUP_STEPS] == 30
     # Not where it is another training, or is given.
     assert inputs(*more, "seed=5", there=first)[WARMUP_STEPS] == 8
     given = "training.schedule={kind: constant, warmup_steps: 8}"
