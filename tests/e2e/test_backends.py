@@ -194,6 +194,22 @@ def refused(done: subprocess.CompletedProcess[str], command: str) -> None:
     )
 
 
+def start_on_jax(folder: Path, variables, stages: str) -> subprocess.Popen[str]:
+    """A run on JAX with other stages, which a program puts in place of its own."""
+    (folder / "program.py").write_text(stages + AS_A_COMMAND, "utf-8")
+    return subprocess.Popen(
+        [sys.executable, "program.py", "run", "small.yaml", "--json", "--quiet"],
+        cwd=folder,
+        env=environment(**variables, KERAS_BACKEND="jax"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+AS_A_COMMAND = """
+if __name__ == "__main__":  # in the processes that it starts it is not
+    raise SystemExit(transbeam.main())
+"""
 STAGES_THAT_TELL = """
 import os
 import transbeam
@@ -203,23 +219,14 @@ class Room:
         return lambda invocation: {"on": os.environ["KERAS_BACKEND"]}
 
 transbeam._room = lambda stage: Room()
-if __name__ == "__main__":  # in the processes that it starts it is not
-    raise SystemExit(transbeam.main())
 """
 
 
 def test_a_run_on_jax_exports_and_predicts_on_tensorflow(folder, variables) -> None:
-    (folder / "program.py").write_text(STAGES_THAT_TELL, "utf-8")
-    done = subprocess.run(
-        [sys.executable, "program.py", "run", "small.yaml", "--json"],
-        cwd=folder,
-        env=environment(**variables, KERAS_BACKEND="jax"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
+    process = start_on_jax(folder, variables, STAGES_THAT_TELL)
+    stdout, _ = process.communicate()
+    assert process.returncode == 0
+    assert json.loads(stdout) == {
         "data": {"on": "jax"},
         "train": {"on": "jax"},
         "export": {"on": "tensorflow"},
@@ -248,20 +255,11 @@ class Room:
     export = staticmethod(last)
 
 transbeam._room = lambda stage: Room
-if __name__ == "__main__":
-    raise SystemExit(transbeam.main())
 """
 
 
 def test_a_stage_in_another_process_ends_with_a_killed_run(folder, variables) -> None:
-    (folder / "program.py").write_text(STAGE_THAT_LASTS, "utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "program.py", "run", "small.yaml", "--quiet"],
-        cwd=folder,
-        env=environment(**variables, KERAS_BACKEND="jax"),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = start_on_jax(folder, variables, STAGE_THAT_LASTS)
     assert process.stdout is not None
     assert process.stdout.readline() == "here\n"
     process.kill()
