@@ -4,6 +4,7 @@ What a file asks for and our tokenizers do not do is refused by name: ids that a
 nearly right would be worse than none.
 """
 
+import json
 from pathlib import Path
 from typing import TypeVar
 
@@ -160,14 +161,15 @@ def _read_pair(file: Path) -> ByteBPEModel:
 
 
 def _flag_beside(file: Path, key: str) -> bool | None:
-    """What `tokenizer_config.json` beside a file says; None if it says nothing."""
+    """Reads a flag of `tokenizer_config.json` beside a file; None if it has none."""
     settings = file.with_name("tokenizer_config.json")
     if not settings.is_file():
         return None
     value = parse_json_object(read_bytes(settings), str(settings)).get(key)
     if value is not None and not isinstance(value, bool):
         raise ArtifactError(
-            f"{settings}: {key} is {value!r}, expected true or false: mend it there"
+            f"{settings}: {key} is {json.dumps(value)}, expected true or false: "
+            "mend it there"
         )
     return value
 

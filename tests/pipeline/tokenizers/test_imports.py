@@ -352,5 +352,5 @@ def test_settings_beside_a_vocabulary(tmp_path, told, folded):
 def test_settings_beside_a_vocabulary_that_are_damaged(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join((*SPECIAL_PIECES, "a")))
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "true"}')
-    with pytest.raises(ArtifactError, match="do_lower_case is 'true', expected true"):
+    with pytest.raises(ArtifactError, match='do_lower_case is "true", expected true'):
         import_tokenizer(tmp_path)
