@@ -120,7 +120,7 @@ class Stage:
 
     @property
     def is_of_this_version(self) -> bool:
-        """Whether this code, and no other, made what is there."""
+        """Tells whether this version made what is there."""
         record = self._record()
         return record is not None and record["version"] == VERSION
 

@@ -71,7 +71,7 @@ def with_framing(
 def _pieces_around(
     folder: Path, tokenizer: TokenizerModel
 ) -> tuple[str | None, str | None]:
-    """What a `tokenizer.json` puts around a text, if the tokenizer is made of it."""
+    """The pieces around a text by `tokenizer.json`, if the tokenizer is made of it."""
     file = folder / "tokenizer.json"
     if isinstance(tokenizer, SentencePieceModel) or not file.is_file():
         return None, None

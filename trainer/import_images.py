@@ -13,7 +13,7 @@ from model.weights.settings import Settings, shown
 
 FILE = "preprocessor_config.json"
 
-# What must be said, or not be said at all; by transformers' names.
+# Settings under which images are prepared as here; left out, they are the same.
 _OURS: dict[str, Any] = {
     "do_resize": True,
     "do_rescale": True,

@@ -97,7 +97,7 @@ def _refuse_adapter(folder: Path) -> None:
     )
 
 
-# What PEFT names the tensors of a layer that it has put adapters around.
+# Names that PEFT gives to the tensors of a layer with adapters.
 _UNMERGED = re.compile(r"\.(lora_[AB]|lora_magnitude_vector|base_layer)\.")
 
 

@@ -85,7 +85,7 @@ def row_document(
 
 
 def _shown(value: Any) -> str:
-    """What JSON has no form for, as people read it."""
+    """Text in place of a value that JSON cannot hold, such as a date."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)

@@ -175,7 +175,8 @@ def settled_codec(
         if name != DETECT:
             beginning = stream.read(_BEGINNING_BYTES)
             told = marked(beginning) or wide_codec(beginning) or ""
-            # Where nothing tells: nearly all such files are from Windows.
+            # Little-endian unless something tells: nearly all such files are from
+            # Windows.
             return told if told.startswith(name) else f"{name}-le"
         sample = _sample(stream)
     try:

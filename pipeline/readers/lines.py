@@ -44,7 +44,7 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """Whether the file ends in it, perhaps before its own end."""
+        """Tells whether the line has no line end: the file may be cut in it."""
         return not self.text.endswith("\n")
 
 

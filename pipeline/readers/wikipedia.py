@@ -30,7 +30,7 @@ _DAMAGE = (ElementTree.ParseError, ValueError, LookupError)
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # Each language has its own word for it, and a list begins otherwise.
-# What may follow are categories, templates and comments.
+# Categories, templates and comments may follow.
 _REDIRECT = re.compile(
     r"\s*#\w+\s*:?\s*\[\[[^\[\]]+\]\]"
     r"(?:\s|\[\[[^\[\]]*:[^\[\]]*\]\]|\{\{[^{}]*\}\}|<!--.*?-->)*\Z",

@@ -84,7 +84,7 @@ class WholePieces:
         return [self._put_together(cut, parts) for cut in cuts]
 
     def _cut(self, text: str) -> list[str]:
-        """What is between pieces and, in every other place, a piece as it is written.
+        """Splits a text into what lies between pieces and, in turn, the pieces.
 
         Example:
         >>> WholePieces({"<a>": 7}, {})._cut("A<a><a>B")

@@ -1,4 +1,4 @@
-"""What a checkpoint does to images and ours do otherwise is named."""
+"""Differences in how images are prepared are named."""
 
 import json
 

@@ -52,7 +52,7 @@ class Examined:
 
     @property
     def measured_on(self) -> str:
-        """What the scores are called by: `training` where nothing is held out."""
+        """The split that scores are named after: `training` if none is held out."""
         is_training = self.name == "validation" and not self.manifest.has_validation
         return "training" if is_training else self.name
 
