@@ -37,7 +37,7 @@ test-jax: $(VENV)/.test-installed
 	$(BIN)/python -m pytest $(PARALLEL) -m "not thorough" \
 		tests/model tests/contracts tests/trainer/test_step.py \
 		tests/trainer/test_adaptation.py tests/trainer/test_distill.py \
-		tests/trainer/distribution/test_workers.py tests/trainer/optimizers model
+		tests/trainer/distribution/test_workers.py tests/trainer/optimizers transbeam/model
 
 # Of what phones run only the programs, without Transbeam: they are asked as an app asks.
 test-phone: $(VENV)/.test-installed $(PHONE)/.installed

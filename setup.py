@@ -6,12 +6,10 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION: dict[str, str] = {}
-exec((HERE / "configs/version.py").read_text("utf-8"), VERSION)
+exec((HERE / "transbeam/configs/version.py").read_text("utf-8"), VERSION)
 
 LANGUAGES = ["py3langid>=0.4,<0.5"]
 EVALUATION = ["rouge-score>=0.1.2", "sacrebleu>=2.6,<3"]
-
-ROOMS = ["configs", "pipeline", "model", "trainer", "serving"]
 
 setup(
     name="transbeam",
@@ -20,15 +18,15 @@ setup(
     long_description=(HERE / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
-    packages=find_packages(include=[f"{x}{end}" for x in ROOMS for end in ("", ".*")]),
-    py_modules=["transbeam"],
+    # The rooms are links in `transbeam/`: docs/adr/0044-imports-under-one-name.md.
+    packages=find_packages(include=["transbeam", "transbeam.*"]),
     package_data={
-        "configs": ["*.yaml", "*/*.yaml"],
-        "serving.deploy": ["templates/*", "templates/*/*"],
-        "serving.phone": ["templates/*", "templates/*/*"],
-        "serving.phone.tokenizer": ["sources/*"],
+        "transbeam.configs": ["*.yaml", "*/*.yaml"],
+        "transbeam.serving.deploy": ["templates/*", "templates/*/*"],
+        "transbeam.serving.phone": ["templates/*", "templates/*/*"],
+        "transbeam.serving.phone.tokenizer": ["sources/*"],
     },
-    entry_points={"console_scripts": ["transbeam = transbeam:main"]},
+    entry_points={"console_scripts": ["transbeam = transbeam.__main__:main"]},
     # Why each of them: docs/adr/0002-dependencies.md. Exact versions: constraints.txt.
     install_requires=[
         "tensorflow>=2.21,<2.22",

@@ -25,7 +25,7 @@ from bench.bert_classifier import write_versions
 from bench.classifying import PEER
 from bench.pairs import heading, row, spread
 from bench.serving_batches import CLIENTS, TEXTS
-from serving.loadtest.load import Sample, closed_loop
+from transbeam.serving.loadtest.load import Sample, closed_loop
 
 PORTS = {"transbeam serve": 18700, "FastAPI and PyTorch": 18701}
 SERVER = Path(__file__).parent / "peers/fastapi_classifier.py"
@@ -45,7 +45,7 @@ def main() -> None:
         Answering([arguments.torch_python, PEER, checkpoint, "float32"]).seconds(1, 8)
         model = write_versions(checkpoint, arguments.vocabulary, folder)["float32"]
         ours, its = (str(port) for port in PORTS.values())
-        serve = [sys.executable, "transbeam.py", "serve", "--model", model.parent]
+        serve = [sys.executable, "-m", "transbeam", "serve", "--model", model.parent]
         serve += ["--name", "bert", "--rest-port", ours, "--port", "0"]
         peer = [arguments.torch_python, SERVER, checkpoint, arguments.vocabulary, its]
         for command in (serve, peer):

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from bench.answering import Answering
-from configs.attention import FullAttention
-from configs.model import Attention, DenseFeedForward, EncoderConfig
-from model.build import build_encoder
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.model import Attention, DenseFeedForward, EncoderConfig
+from transbeam.model.build import build_encoder
 
 VOCABULARY = 8192
 Run = Callable[[int, int], float]  # batch and length to seconds

@@ -23,10 +23,10 @@ import yaml
 
 from bench.corpus import DataJob
 from bench.pairs import heading, row, spread
-from configs.load import load_run
-from pipeline.manifest import read_manifest
-from trainer.input.batches import training_batches
-from trainer.input.masking import dynamic_masking
+from transbeam.configs.load import load_run
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.trainer.input.batches import training_batches
+from transbeam.trainer.input.masking import dynamic_masking
 
 LENGTH = 128
 WORDPIECE = {"kind": "wordpiece", "vocabulary_size": 8192}

@@ -17,8 +17,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from bench.pairs import heading, row
-from configs.load import load_run
 from transbeam import main as transbeam
+from transbeam.configs.load import load_run
 
 
 def main() -> None:
@@ -32,7 +32,9 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.run:
-        from model.kernels import plain  # loads TensorFlow, after it is made quiet
+        from transbeam.model.kernels import (
+            plain,  # loads TensorFlow, after it is made quiet
+        )
 
         words = [given.config, "--run", given.run, *(f"--set={s}" for s in given.set)]
         with plain() if given.plain else nullcontext():

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.__main__ import main as transbeam
 from tests.pipeline.damaged_corpora import LEVELS, DamagedCorpus, corpora
+from transbeam.pipeline.__main__ import main as transbeam
 
 HEADER = """\
 | corpus | exit codes | source | used | filtered | quarantined | unread | documents |

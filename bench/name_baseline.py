@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.pairs import heading, row
-from pipeline.document_batch import DocumentBatch
-from trainer.evaluation.text_scores import text_scores
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.trainer.evaluation.text_scores import text_scores
 
 NAME = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
 # A run of capitals, a word with or without a capital, or a number.

@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 
-from configs.deduplication import NearDuplicates
-from configs.sources import PythonDocsSource
-from pipeline.deduplication import banding, minhash, verdicts
-from pipeline.documents import Document, document_hash
-from pipeline.readers import python_docs
-from pipeline.spans import Span
+from transbeam.configs.deduplication import NearDuplicates
+from transbeam.configs.sources import PythonDocsSource
+from transbeam.pipeline.deduplication import banding, minhash, verdicts
+from transbeam.pipeline.documents import Document, document_hash
+from transbeam.pipeline.readers import python_docs
+from transbeam.pipeline.spans import Span
 
 CONFIG = NearDuplicates()
 VALIDATION_FRACTION = 0.05

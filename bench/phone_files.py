@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from configs.quiet import quiet_import
+from transbeam.configs.quiet import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras", "keras_hub")
 
@@ -21,17 +21,17 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from bench.phones import MODELS  # noqa: E402
-from configs.attention import FullAttention  # noqa: E402
-from configs.held_back import output_held_back  # noqa: E402
-from configs.load import load_run  # noqa: E402
-from configs.objective import CausalConfig, ClassificationConfig  # noqa: E402
-from configs.sockets import DenseFeedForward, GatedFeedForward  # noqa: E402
-from model.build import build_model  # noqa: E402
-from model.generation.calls import Calls  # noqa: E402
-from serving.phone.quantization import quantized  # noqa: E402
-from serving.tasks.interface import Endpoint, ids_spec  # noqa: E402
-from serving.tasks.on_phones import decoder_endpoints  # noqa: E402
-from serving.tflite import convert  # noqa: E402
+from transbeam.configs.attention import FullAttention  # noqa: E402
+from transbeam.configs.held_back import output_held_back  # noqa: E402
+from transbeam.configs.load import load_run  # noqa: E402
+from transbeam.configs.objective import CausalConfig, ClassificationConfig  # noqa: E402
+from transbeam.configs.sockets import DenseFeedForward, GatedFeedForward  # noqa: E402
+from transbeam.model.build import build_model  # noqa: E402
+from transbeam.model.generation.calls import Calls  # noqa: E402
+from transbeam.serving.phone.quantization import quantized  # noqa: E402
+from transbeam.serving.tasks.interface import Endpoint, ids_spec  # noqa: E402
+from transbeam.serving.tasks.on_phones import decoder_endpoints  # noqa: E402
+from transbeam.serving.tflite import convert  # noqa: E402
 
 # Layers, width, heads, pieces and most tokens: those of the peer's `SIZES`.
 SIZES = {

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from configs.quiet import quiet_import
+from transbeam.configs.quiet import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
@@ -25,16 +25,16 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
-from configs.abilities import MEDIAPIPE_CLIENTS  # noqa: E402
-from serving.forms import PhoneModel  # noqa: E402
-from serving.gate.texts import labelled_texts, written_texts  # noqa: E402
-from serving.phone.litert_lm import bundle_name  # noqa: E402
-from serving.phone.mediapipe import file_name as mediapipe_name  # noqa: E402
-from serving.phone.timing import latencies  # noqa: E402
-from serving.phone_writing import PhoneWriter  # noqa: E402
-from serving.tasks import task_of  # noqa: E402
-from serving.tasks.on_phones import DECODE  # noqa: E402
-from serving.trained import Trained, load_trained  # noqa: E402
+from transbeam.configs.abilities import MEDIAPIPE_CLIENTS  # noqa: E402
+from transbeam.serving.forms import PhoneModel  # noqa: E402
+from transbeam.serving.gate.texts import labelled_texts, written_texts  # noqa: E402
+from transbeam.serving.phone.litert_lm import bundle_name  # noqa: E402
+from transbeam.serving.phone.mediapipe import file_name as mediapipe_name  # noqa: E402
+from transbeam.serving.phone.timing import latencies  # noqa: E402
+from transbeam.serving.phone_writing import PhoneWriter  # noqa: E402
+from transbeam.serving.tasks import task_of  # noqa: E402
+from transbeam.serving.tasks.on_phones import DECODE  # noqa: E402
+from transbeam.serving.trained import Trained, load_trained  # noqa: E402
 
 CLIENTS = Path(__file__).parents[1] / "tests/serving/phone"
 TEXTS, NEW = 200, 16

@@ -23,18 +23,18 @@ import tensorflow as tf
 
 from bench.answering import Answering
 from bench.pairs import Pair, heading
-from configs.load import load_run
-from configs.model import DecoderConfig, Seq2SeqConfig
-from configs.run import RunConfig
-from pipeline.manifest import read_manifest
-from trainer.input.batches import training_batches
-from trainer.losses import loss_of
-from trainer.optimizers.build import build_optimizer
-from trainer.optimizers.schedules import build_schedule
-from trainer.stage import build_trainable
-from trainer.step.batch import tokens_in
-from trainer.step.build import build_step
-from trainer.step.state import TrainState
+from transbeam.configs.load import load_run
+from transbeam.configs.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.trainer.input.batches import training_batches
+from transbeam.trainer.losses import loss_of
+from transbeam.trainer.optimizers.build import build_optimizer
+from transbeam.trainer.optimizers.schedules import build_schedule
+from transbeam.trainer.stage import build_trainable
+from transbeam.trainer.step.batch import tokens_in
+from transbeam.trainer.step.build import build_step
+from transbeam.trainer.step.state import TrainState
 
 PEER = Path(__file__).parent / "peers" / "hf_real_text.py"
 Batch = Mapping[str, np.ndarray]

@@ -10,20 +10,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from configs.quiet import quiet_import
+from transbeam.configs.quiet import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
 from bench.pairs import heading, row  # noqa: E402
-from configs.console import Console  # noqa: E402
-from serving.forms import PhoneModel  # noqa: E402
-from serving.gate.metrics import Metric, metric_of  # noqa: E402
-from serving.phone.calibration import calibration_of  # noqa: E402
-from serving.phone.quantization import IN_4_BITS, quantized  # noqa: E402
-from serving.phone.rounded import NONE_ROUNDED, round_weights  # noqa: E402
-from serving.tasks import task_of  # noqa: E402
-from serving.tflite import convert  # noqa: E402
-from serving.trained import load_trained  # noqa: E402
+from transbeam.configs.console import Console  # noqa: E402
+from transbeam.serving.forms import PhoneModel  # noqa: E402
+from transbeam.serving.gate.metrics import Metric, metric_of  # noqa: E402
+from transbeam.serving.phone.calibration import calibration_of  # noqa: E402
+from transbeam.serving.phone.quantization import IN_4_BITS, quantized  # noqa: E402
+from transbeam.serving.phone.rounded import NONE_ROUNDED, round_weights  # noqa: E402
+from transbeam.serving.tasks import task_of  # noqa: E402
+from transbeam.serving.tflite import convert  # noqa: E402
+from transbeam.serving.trained import load_trained  # noqa: E402
 
 HEADS = ("run", "variant", "tables", "nearest: lost", "ours: lost", "of float32's size")
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.pairs import heading, row, spread
-from configs.quiet import quiet_import
+from transbeam.configs.quiet import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
@@ -28,18 +28,18 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from configs.load import load_run  # noqa: E402
-from configs.objective import ClassificationConfig  # noqa: E402
-from configs.tokenizer import PretrainedConfig  # noqa: E402
-from model.build import build_model  # noqa: E402
-from pipeline.tokenizers.artifact import load_tokenizer  # noqa: E402
-from pipeline.tokenizers.making import make_tokenizer  # noqa: E402
-from serving.client import RemoteClient, connect  # noqa: E402
-from serving.loadtest.load import Sample, closed_loop  # noqa: E402
-from serving.savedmodel import write_saved_model  # noqa: E402
-from serving.tasks import task_of  # noqa: E402
-from serving.trained import Trained  # noqa: E402
-from serving.warmup import write_warm_up  # noqa: E402
+from transbeam.configs.load import load_run  # noqa: E402
+from transbeam.configs.objective import ClassificationConfig  # noqa: E402
+from transbeam.configs.tokenizer import PretrainedConfig  # noqa: E402
+from transbeam.model.build import build_model  # noqa: E402
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer  # noqa: E402
+from transbeam.pipeline.tokenizers.making import make_tokenizer  # noqa: E402
+from transbeam.serving.client import RemoteClient, connect  # noqa: E402
+from transbeam.serving.loadtest.load import Sample, closed_loop  # noqa: E402
+from transbeam.serving.savedmodel import write_saved_model  # noqa: E402
+from transbeam.serving.tasks import task_of  # noqa: E402
+from transbeam.serving.trained import Trained  # noqa: E402
+from transbeam.serving.warmup import write_warm_up  # noqa: E402
 
 NAME, CLIENTS = "bert", 32
 WORDS = ["film", "good", "bad", "story", "the", "of", "and", "long", "short", "quiet"]
@@ -120,7 +120,7 @@ def write_model(folder: Path, arguments: argparse.Namespace) -> None:
 @contextmanager
 def served(model: Path, flags: list[str]) -> Iterator[RemoteClient]:
     """A client of a server in a process of its own."""
-    command = [sys.executable, "transbeam.py", "serve", "--model", str(model)]
+    command = [sys.executable, "-m", "transbeam", "serve", "--model", str(model)]
     ports = ["--port", "0", "--rest-port", "0", "--timeout", "120"]
     process = subprocess.Popen(
         [*command, *ports, *flags], stdout=subprocess.PIPE, text=True

@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from bench.pairs import Pair, heading, in_turns
-from pipeline.manifest import read_manifest
-from serving.trained import load_trained
-from trainer.input.batches import validation_batches
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.input.batches import validation_batches
 
 Batch = Mapping[str, Any]
 

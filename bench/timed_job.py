@@ -14,24 +14,28 @@ import importlib  # noqa: E402 (the clock runs before anything else is imported)
 import json  # noqa: E402
 from typing import Any  # noqa: E402
 
-from configs import quiet  # noqa: E402
+from transbeam.configs import quiet  # noqa: E402
 
 STEPS = (
-    ("pipeline.prepare", "prepare_unit", "reading and cleaning"),
-    ("pipeline.deduplication.steps", "drop_duplicates", "exact duplicates"),
-    ("pipeline.stage", "write_results", "manifest and card"),
+    ("transbeam.pipeline.prepare", "prepare_unit", "reading and cleaning"),
+    ("transbeam.pipeline.deduplication.steps", "drop_duplicates", "exact duplicates"),
+    ("transbeam.pipeline.stage", "write_results", "manifest and card"),
 )
 # Modules that import TensorFlow: looked at when the job has imported it.
 LATE_STEPS = (
-    ("pipeline.tokenizers.sharing", "shared_tokenizer", "building the tokenizer"),
-    ("pipeline.build", "build_part", "making records"),
+    (
+        "transbeam.pipeline.tokenizers.sharing",
+        "shared_tokenizer",
+        "building the tokenizer",
+    ),
+    ("transbeam.pipeline.build", "build_part", "making records"),
 )
 _seen: dict[str, tuple[float, float]] = {}
 
 
 def main() -> int:
     """Runs the command and prints what was seen."""
-    from pipeline.__main__ import main as command
+    from transbeam.pipeline.__main__ import main as command
 
     for step in STEPS:
         _watch(*step)

@@ -19,20 +19,20 @@ import tensorflow as tf
 
 from bench.answering import Answering
 from bench.pairs import Pair, heading
-from configs.attention import FullAttention
-from configs.language_modelling import CausalConfig, MaskedConfig
-from configs.model import DecoderConfig, EncoderConfig
-from configs.optimizers import AdamWConfig
-from configs.sockets import DenseFeedForward
-from configs.training import TrainingConfig
-from model.build import build_model
-from model.layers.block import TransformerBlock
-from trainer.asks import asks_of
-from trainer.losses import Loss
-from trainer.optimizers.build import build_optimizer
-from trainer.optimizers.schedules import build_schedule
-from trainer.step.build import build_step
-from trainer.step.state import TrainState
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.language_modelling import CausalConfig, MaskedConfig
+from transbeam.configs.model import DecoderConfig, EncoderConfig
+from transbeam.configs.optimizers import AdamWConfig
+from transbeam.configs.sockets import DenseFeedForward
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.build import build_model
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.optimizers.build import build_optimizer
+from transbeam.trainer.optimizers.schedules import build_schedule
+from transbeam.trainer.step.build import build_step
+from transbeam.trainer.step.state import TrainState
 
 PEER = Path(__file__).parent / "peers" / "hf_training.py"
 MASKED = 20

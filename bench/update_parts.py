@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from bench.pairs import Pair, heading, in_turns
-from model.layers.dropout import Dropout
-from trainer.optimizers.adamw import AdamW
+from transbeam.model.layers.dropout import Dropout
+from transbeam.trainer.optimizers.adamw import AdamW
 
 ROUNDS = 15
 LAYERS = 4

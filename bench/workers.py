@@ -14,12 +14,12 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from bench.pairs import heading, row
-from configs.command import Invocation
-from configs.console import Console
-from configs.load import load_run
-from pipeline.stage import data
 from tests.e2e.test_workers import Job, ends
-from trainer.log import read_metrics
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.load import load_run
+from transbeam.pipeline.stage import data
+from transbeam.trainer.log import read_metrics
 
 CONFIG = Path(__file__).parents[1] / "configs/tiny/causal.yaml"
 KEYS = (

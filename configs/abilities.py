@@ -7,12 +7,12 @@ before the work begins, and from `transbeam check`.
 
 from pathlib import Path
 
-from configs.attention import KernelAttention
-from configs.errors import ConfigError
-from configs.model import DecoderConfig, Seq2SeqConfig
-from configs.objective import ImageClassificationConfig
-from configs.run import RunConfig
-from configs.tokenizer import (
+from transbeam.configs.attention import KernelAttention
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.tokenizer import (
     ByteBPEConfig,
     PretrainedConfig,
     TokenizerConfig,

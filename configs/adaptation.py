@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
 
 _PATTERNS = (
     "as for files: * stands for any characters, ? for one, [01] for one of these."

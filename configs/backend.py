@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 TENSORFLOW = "tensorflow"
 # Backends that trainings run on, and how to install them.

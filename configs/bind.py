@@ -16,10 +16,10 @@ import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from configs.errors import ConfigError
-from configs.fields import REQUIRED
-from configs.run import RunConfig
-from configs.schema import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import REQUIRED
+from transbeam.configs.run import RunConfig
+from transbeam.configs.schema import (
     Key,
     did_you_mean,
     keys_of,
@@ -29,7 +29,15 @@ from configs.schema import (
     type_text,
     walk,
 )
-from configs.yaml_nodes import Items, Node, Scalar, Section, complain, found, is_blank
+from transbeam.configs.yaml_nodes import (
+    Items,
+    Node,
+    Scalar,
+    Section,
+    complain,
+    found,
+    is_blank,
+)
 
 T = TypeVar("T")
 

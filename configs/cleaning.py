@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.languages import LanguageRules
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.languages import LanguageRules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from configs.backend import take_backend
-from configs.console import Console
-from configs.errors import ConfigError, UserError
-from configs.files import os_problem
-from configs.load import Rule, load_run
-from configs.local_paths import local_path
-from configs.run import RunConfig
-from configs.side_threads import any_left
-from configs.warmup import settle_warmup
+from transbeam.configs.backend import take_backend
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError, UserError
+from transbeam.configs.files import os_problem
+from transbeam.configs.load import Rule, load_run
+from transbeam.configs.local_paths import local_path
+from transbeam.configs.run import RunConfig
+from transbeam.configs.side_threads import any_left
+from transbeam.configs.warmup import settle_warmup
 
 CONFIG_HELP = "the YAML file of a run, or the folder of one"
 
@@ -168,7 +168,7 @@ def read_invocation(
     Args:
         arguments: Of a parser that went through `add_common_arguments`.
         with_model: Whether the command uses the model, and not the records alone.
-        rules: What else it does with the run; see `configs.abilities`.
+        rules: What else it does with the run; see `transbeam.configs.abilities`.
 
     Raises:
         ConfigError: The configuration is not right.

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from configs.progress import Bar, LogBar, SilentBar, TerminalBar
+from transbeam.configs.progress import Bar, LogBar, SilentBar, TerminalBar
 
 
 class Console:

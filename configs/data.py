@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.cleaning import CleaningConfig
-from configs.deduplication import DeduplicationConfig
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.layout import BucketedLayout, Layout, PackedLayout
-from configs.sources import Source, check_weights
+from transbeam.configs.cleaning import CleaningConfig
+from transbeam.configs.deduplication import DeduplicationConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.layout import BucketedLayout, Layout, PackedLayout
+from transbeam.configs.sources import Source, check_weights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from configs.errors import ConfigError
-from configs.fields import option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
 
 
 def _weight(doc: str, default: float) -> Any:

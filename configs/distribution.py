@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.fields import option
+from transbeam.configs.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)

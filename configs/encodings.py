@@ -2,7 +2,7 @@
 
 import codecs
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 DETECT = "detect"
 
@@ -22,7 +22,8 @@ def check_encoding(encoding: str) -> None:
     >>> check_encoding("latin-1")
     >>> check_encoding("utf8mb4")
     Traceback (most recent call last):
-    configs.errors.ConfigError: encoding='utf8mb4' is no encoding Python knows. ...
+    transbeam.configs.errors.ConfigError: encoding='utf8mb4' is no encoding Python
+    knows. ...
     """
     if encoding == DETECT:
         return

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.fields import check_options, option
-from configs.generation import (
+from transbeam.configs.fields import check_options, option
+from transbeam.configs.generation import (
     BeamConfig,
     ContrastiveConfig,
     GreedyConfig,
     SampleConfig,
 )
-from configs.sources import Source, check_weights
+from transbeam.configs.sources import Source, check_weights
 
 TextScore = Literal["bleu", "bleu_lowercase", "chrf", "rouge", "exact_match"]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from configs.fields import REQUIRED
-from configs.run import RunConfig
-from configs.schema import (
+from transbeam.configs.fields import REQUIRED
+from transbeam.configs.run import RunConfig
+from transbeam.configs.schema import (
     Key,
     keys_of,
     kinds_of,
@@ -24,7 +24,7 @@ from configs.schema import (
     type_text,
     walk,
 )
-from configs.yaml_nodes import complain
+from transbeam.configs.yaml_nodes import complain
 
 _INDENT = "  "
 

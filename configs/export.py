@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.objective import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.objective import (
     Objective,
     PairClassificationConfig,
     PairRegressionConfig,
@@ -13,8 +13,8 @@ from configs.objective import (
     SpanQAConfig,
     TextToTextConfig,
 )
-from configs.supervised import SOURCE_FIELDS, ImageClassificationConfig
-from configs.templates import template_fields
+from transbeam.configs.supervised import SOURCE_FIELDS, ImageClassificationConfig
+from transbeam.configs.templates import template_fields
 
 Variant = Literal[
     "float32",

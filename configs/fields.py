@@ -5,7 +5,7 @@ import math
 from numbers import Real
 from typing import Any
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 REQUIRED = dataclasses.MISSING
 
@@ -71,7 +71,8 @@ def check_options(section: Any) -> None:
     ...     __post_init__ = check_options
     >>> Section(num_layers=0)
     Traceback (most recent call last):
-    configs.errors.ConfigError: num_layers=0 is out of range: it must be at least 1
+    transbeam.configs.errors.ConfigError: num_layers=0 is out of range: it must be at
+    least 1
     """
     for key in dataclasses.fields(section):
         value = getattr(section, key.name)

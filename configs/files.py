@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError
+from transbeam.configs.errors import ArtifactError
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
@@ -57,7 +57,8 @@ def refuse_lfs_pointer(path: Path) -> None:
     ...     _ = path.write_text("version https://git-lfs.github.com/spec/v1\n...")
     ...     refuse_lfs_pointer(path)
     Traceback (most recent call last):
-    configs.files.LFSPointerError: .../model.safetensors: is a pointer of Git LFS, ...
+    transbeam.configs.files.LFSPointerError: .../model.safetensors: is a pointer of Git
+    LFS, ...
 
     References:
         - [Git LFS specification](https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md)
@@ -88,7 +89,8 @@ def writing(path: Path | str) -> Generator[None, None, None]:
     >>> with writing("runs/demo"):
     ...     raise OSError(errno.EROFS, "Read-only file system")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: runs/demo: cannot be written: the file system ...
+    transbeam.configs.errors.ArtifactError: runs/demo: cannot be written: the file
+    system ...
     """
     try:
         yield

@@ -5,11 +5,11 @@ model brought along, writes no `model` section. `transbeam check` asks them, and
 does every command that uses the model.
 """
 
-from configs.errors import ConfigError
-from configs.language_modelling import PrefixConfig, SpanCorruptionConfig
-from configs.model import DecoderConfig, EncoderConfig, Patches
-from configs.run import RunConfig
-from configs.supervised import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import PrefixConfig, SpanCorruptionConfig
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Patches
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import (
     ImageClassificationConfig,
     Seq2SeqConfig,
     TextToTextConfig,
@@ -44,13 +44,13 @@ def check_model(run: RunConfig) -> None:
         ConfigError: With the keys that do not fit each other.
 
     Example:
-    >>> from configs.data import DataConfig
-    >>> from configs.language_modelling import CausalConfig
-    >>> from configs.sources import TextSource
+    >>> from transbeam.configs.data import DataConfig
+    >>> from transbeam.configs.language_modelling import CausalConfig
+    >>> from transbeam.configs.sources import TextSource
     >>> data = DataConfig(source=TextSource(path="corpus.txt"))
     >>> check_model(RunConfig(name="gpt", data=data, objective=CausalConfig()))
     Traceback (most recent call last):
-    configs.errors.ConfigError: model.kind=encoder does not go with ...
+    transbeam.configs.errors.ConfigError: model.kind=encoder does not go with ...
     """
     _check_family(run)
     if isinstance(run.objective, ImageClassificationConfig):
@@ -70,8 +70,8 @@ def decoder_length(run: RunConfig) -> int:
     """Tokens of a record for the decoder, of an objective that fills two sides.
 
     Example:
-    >>> from configs.data import DataConfig
-    >>> from configs.sources import TextSource
+    >>> from transbeam.configs.data import DataConfig
+    >>> from transbeam.configs.sources import TextSource
     >>> data = DataConfig(source=TextSource(path="corpus.txt"), sequence_length=512)
     >>> decoder_length(
     ...     RunConfig(name="t5", data=data, objective=SpanCorruptionConfig())

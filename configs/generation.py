@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import check_options, option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import check_options, option
 
 
 @dataclass(frozen=True, kw_only=True)

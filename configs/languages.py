@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from configs.errors import ConfigError
-from configs.fields import option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
 
 # What py3langid's model tells apart, as far as ISO 639-1 has a code for it. Norwegian
 # Bokmål is `no`.
@@ -27,7 +27,8 @@ class LanguageRules:
     Example:
     >>> LanguageRules(allowed=("en", "german"))
     Traceback (most recent call last):
-    configs.errors.ConfigError: allowed: 'german' is not the ISO 639-1 code ...
+    transbeam.configs.errors.ConfigError: allowed: 'german' is not the ISO 639-1 code
+    ...
     """
 
     allowed: tuple[str, ...] = option(

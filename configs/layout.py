@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import yaml
 
-from configs.bind import bind_section, hold_rules
-from configs.fitting import check_model
-from configs.run import RunConfig
-from configs.run_file import run_file
-from configs.schema import plain
-from configs.version import VERSION
-from configs.yaml_nodes import (
+from transbeam.configs.bind import bind_section, hold_rules
+from transbeam.configs.fitting import check_model
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_file import run_file
+from transbeam.configs.schema import plain
+from transbeam.configs.version import VERSION
+from transbeam.configs.yaml_nodes import (
     Items,
     Node,
     Scalar,
@@ -49,8 +49,9 @@ def load_run(
         overrides: `KEY=VALUE` texts as given to `--set`: a dotted key, and a value as
             it would stand in the file. Later ones win.
         with_model: Whether the model is going to be used, and so must fit the
-            records; see `configs.fitting`.
-        rules: What else the run is going to be used for; see `configs.abilities`.
+            records; see `transbeam.configs.fitting`.
+        rules: What else the run is going to be used for; see
+            `transbeam.configs.abilities`.
 
     Raises:
         ConfigError: Anything about the file or an override that is not right.
@@ -208,7 +209,7 @@ def dump_sections(sections: Mapping[str, Any]) -> str:
         sections: Values or dataclasses by their top-level keys.
 
     Example:
-    >>> from configs.tokenizer import PretrainedConfig
+    >>> from transbeam.configs.tokenizer import PretrainedConfig
     >>> print(dump_sections({"seed": 1, "tokenizer": PretrainedConfig(path="x")}))
     seed: 1
     tokenizer:
@@ -237,9 +238,9 @@ def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:
         sections: Names of the top-level keys to keep; all of them if there is none.
 
     Example:
-    >>> from configs.data import DataConfig
-    >>> from configs.sources import TextSource
-    >>> from configs.training import TrainingConfig
+    >>> from transbeam.configs.data import DataConfig
+    >>> from transbeam.configs.sources import TextSource
+    >>> from transbeam.configs.training import TrainingConfig
     >>> run = RunConfig(
     ...     name="tiny",
     ...     data=DataConfig(source=TextSource(path="corpus.txt")),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 

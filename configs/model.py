@@ -7,7 +7,7 @@ together is refused here, with the reason.
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.attention import (
+from transbeam.configs.attention import (
     Attention,
     BlockSparseAttention,
     CausalAttention,
@@ -17,9 +17,9 @@ from configs.attention import (
     KernelAttention,
     LowRankAttention,
 )
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.sockets import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.sockets import (
     AlibiPosition,
     DenseFeedForward,
     DirectedAlibiPosition,

@@ -7,11 +7,11 @@ known before anything is read.
 from collections.abc import Iterator
 from typing import assert_never
 
-from configs.errors import ConfigError
-from configs.language_modelling import SpanCorruptionConfig
-from configs.objective import Objective
-from configs.run import RunConfig
-from configs.sources import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import SpanCorruptionConfig
+from transbeam.configs.objective import Objective
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import (
     ArraysSource,
     ImagesSource,
     MixtureSource,
@@ -23,8 +23,8 @@ from configs.sources import (
     WikipediaSource,
     ZipSource,
 )
-from configs.supervised import TextToTextConfig
-from configs.table_sources import (
+from transbeam.configs.supervised import TextToTextConfig
+from transbeam.configs.table_sources import (
     ConllSource,
     ConlluSource,
     CsvSource,
@@ -35,8 +35,8 @@ from configs.table_sources import (
     SquadSource,
     TFRecordSource,
 )
-from configs.templates import template_fields
-from configs.tokenizer import (
+from transbeam.configs.templates import template_fields
+from transbeam.configs.tokenizer import (
     ByteBPEConfig,
     PretrainedConfig,
     TokenizerConfig,
@@ -90,7 +90,7 @@ def fields_needed(objective: Objective) -> tuple[str, ...]:
     """The fields that a document must have, by the names of `Document`.
 
     Example:
-    >>> from configs.supervised import RegressionConfig
+    >>> from transbeam.configs.supervised import RegressionConfig
     >>> fields_needed(RegressionConfig())
     ('text', 'label')
     """

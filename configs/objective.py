@@ -1,13 +1,13 @@
 """`objective`: every kind of prediction a model can be trained for."""
 
-from configs.language_modelling import (
+from transbeam.configs.language_modelling import (
     CausalConfig,
     MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
     SpanCorruptionConfig,
 )
-from configs.supervised import (
+from transbeam.configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     PairClassificationConfig,

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
 
 # Weight decay would pull these towards values that mean something: a bias towards no
 # offset, a norm's scale towards silence, a rare token's vector towards the others.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from configs.pace import Pace
+from transbeam.configs.pace import Pace
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole

@@ -16,8 +16,8 @@ import tempfile
 import threading
 from collections.abc import Generator, Sequence
 
-from configs.backend import chosen_backend
-from configs.processor import processor_environment
+from transbeam.configs.backend import chosen_backend
+from transbeam.configs.processor import processor_environment
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
 

@@ -6,23 +6,23 @@ What the model has to do with the others is in `configs/fitting.py`.
 import re
 from dataclasses import dataclass
 
-from configs.data import DataConfig
-from configs.errors import ConfigError
-from configs.evaluation import EvaluationConfig
-from configs.export import ExportConfig, check_examples
-from configs.fields import option
-from configs.language_modelling import MaskedConfig
-from configs.model import EncoderConfig, Model
-from configs.objective import Objective
-from configs.sources import ImagesSource, MixtureSource
-from configs.supervised import (
+from transbeam.configs.data import DataConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.evaluation import EvaluationConfig
+from transbeam.configs.export import ExportConfig, check_examples
+from transbeam.configs.fields import option
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.model import EncoderConfig, Model
+from transbeam.configs.objective import Objective
+from transbeam.configs.sources import ImagesSource, MixtureSource
+from transbeam.configs.supervised import (
     ImageClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
     SpanQAConfig,
 )
-from configs.tokenizer import TokenizerConfig, WordPieceConfig
-from configs.training import TrainingConfig
+from transbeam.configs.tokenizer import TokenizerConfig, WordPieceConfig
+from transbeam.configs.training import TrainingConfig
 
 IN_BUCKETS = (
     "masked",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 RUN_FILE = "run.yaml"
 _STAGES = ("data", "training", "export", "phone")

@@ -20,11 +20,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from configs.errors import ArtifactError
-from configs.files import write_atomically, write_json, writing
-from configs.load import dump_run
-from configs.run import RunConfig
-from configs.version import VERSION
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import write_atomically, write_json, writing
+from transbeam.configs.load import dump_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.version import VERSION
 
 __all__ = [
     "Stage",
@@ -61,9 +61,9 @@ class Stage:
     """One stage of a run, in a folder of its own.
 
     *Inputs* are all that the stage's outcome depends on: a mapping of dotted keys to
-    plain JSON values, mostly from `configs.load.flatten`, and the fingerprints of the
-    stages before. The *result* is what the stage has to say of what it made: a
-    mapping of JSON values.
+    plain JSON values, mostly from `transbeam.configs.load.flatten`, and the
+    fingerprints of the stages before. The *result* is what the stage has to say of what
+    it made: a mapping of JSON values.
 
     Args:
         run_folder: The run's folder.

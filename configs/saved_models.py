@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from configs.errors import ArtifactError
+from transbeam.configs.errors import ArtifactError
 
 
 def find_version(model: Path) -> Path:

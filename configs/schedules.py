@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from configs.fields import option
+from transbeam.configs.fields import option
 
 
 def _peak() -> Any:

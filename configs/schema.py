@@ -1,8 +1,8 @@
 """Reads the schema off its dataclasses, for the loader and for `transbeam explain`.
 
 A *section* is a frozen dataclass whose fields are declared with
-`configs.fields.option`. A key that holds a section may offer several *kinds* of it
-(a tagged union): each is a dataclass whose `kind` field names it.
+`transbeam.configs.fields.option`. A key that holds a section may offer several *kinds*
+of it (a tagged union): each is a dataclass whose `kind` field names it.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from configs.fields import REQUIRED, range_text
+from transbeam.configs.fields import REQUIRED, range_text
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def keys_of(section: type) -> dict[str, Key]:
     """The keys of a section, in the order they are declared.
 
     Example:
-    >>> from configs.sockets import LayerNorm
+    >>> from transbeam.configs.sockets import LayerNorm
     >>> list(keys_of(LayerNorm))
     ['kind', 'placement', 'epsilon']
     """
@@ -94,7 +94,8 @@ def kinds_of(annotation: Any) -> dict[str, type]:
     A section that is not one of several stands under the empty name.
 
     Example:
-    >>> from configs.sockets import LayerNorm, LearnedPosition, SinusoidalPosition
+    >>> from transbeam.configs.sockets import LayerNorm
+    >>> from transbeam.configs.sockets import LearnedPosition, SinusoidalPosition
     >>> list(kinds_of(LearnedPosition | SinusoidalPosition | None))
     ['learned', 'sinusoidal']
     >>> list(kinds_of(LayerNorm)), list(kinds_of(int))
@@ -114,7 +115,7 @@ def tag_of(section: type) -> str:
     A `kind` with several values is a key like others.
 
     Example:
-    >>> from configs.model import LayerNorm, Pooler
+    >>> from transbeam.configs.model import LayerNorm, Pooler
     >>> tag_of(LayerNorm), tag_of(Pooler)
     ('layer_norm', '')
     """
@@ -162,7 +163,7 @@ def plain(value: Any) -> Any:
     """A configuration, or a part of it, as plain JSON values.
 
     Example:
-    >>> from configs.sockets import LayerNorm
+    >>> from transbeam.configs.sockets import LayerNorm
     >>> plain(LayerNorm())
     {'kind': 'layer_norm', 'placement': 'post', 'epsilon': 1e-12}
     """

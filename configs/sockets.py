@@ -6,8 +6,8 @@ Each is a tagged union: `kind` chooses the part, and only the keys of that part 
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.encodings import check_encoding
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.table_sources import TableSource
+from transbeam.configs.encodings import check_encoding
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.table_sources import TableSource
 
 _DOCUMENT = "What one document is: a line, a run of lines up to a blank one, or a file."
 _ENCODING = (

@@ -1,9 +1,9 @@
 """What a configuration asks for, in a few lines for people."""
 
-from configs.model import Model, Seq2SeqConfig
-from configs.run import RunConfig
-from configs.supervised import ImageClassificationConfig
-from configs.tokenizer import PretrainedConfig
+from transbeam.configs.model import Model, Seq2SeqConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import ImageClassificationConfig
+from transbeam.configs.tokenizer import PretrainedConfig
 
 
 def summary(config: RunConfig) -> str:

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.templates import check_template
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.templates import check_template
 
 _DECODER_LENGTH = (
     "Tokens of a record's target side; its source side has data.sequence_length."

@@ -17,10 +17,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.load import read_text
-from configs.run import FOLDER_NAME
-from configs.schema import did_you_mean
-from configs.yaml_nodes import Items, Node, Scalar, Section, complain, compose, found
+from transbeam.configs.load import read_text
+from transbeam.configs.run import FOLDER_NAME
+from transbeam.configs.schema import did_you_mean
+from transbeam.configs.yaml_nodes import (
+    Items,
+    Node,
+    Scalar,
+    Section,
+    complain,
+    compose,
+    found,
+)
 
 _KEYS = ("name", "base", "set", "grid")
 _MOST_RUNS = 1_000

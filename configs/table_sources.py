@@ -4,10 +4,10 @@ import itertools
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.encodings import check_encoding
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.templates import template_fields
+from transbeam.configs.encodings import check_encoding
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.templates import template_fields
 
 _PATH = "Glob of the files; `.gz`, `.bz2`, `.xz` and `.zst` are unpacked while reading."
 _ENCODING = (

@@ -4,7 +4,7 @@ import string
 from collections.abc import Sequence
 from functools import lru_cache
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 
 @lru_cache

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from configs.errors import ConfigError
-from configs.fields import option
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
 
 _SIZE_DOC = "Number of pieces; special, reserved and sentinel pieces are among them."
 _RESERVED_DOC = "Pieces without a meaning yet, kept for later use."

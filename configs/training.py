@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from configs.adaptation import Adaptation, AllWeights, LoraWeights
-from configs.distillation import DistillationConfig
-from configs.distribution import DataParallelConfig, Distribution
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.optimizers import AdamWConfig, Optimizer
-from configs.schedules import (
+from transbeam.configs.adaptation import Adaptation, AllWeights, LoraWeights
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.distribution import DataParallelConfig, Distribution
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.optimizers import AdamWConfig, Optimizer
+from transbeam.configs.schedules import (
     CosineSchedule,
     Schedule,
     WsdSchedule,

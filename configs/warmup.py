@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from configs.run import RunConfig
-from configs.run_folder import different_keys
-from configs.schedules import ENDLESS, most_warmup
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import different_keys
+from transbeam.configs.schedules import ENDLESS, most_warmup
 
 STEPS = "training.steps"
 WARMUP_STEPS = "training.schedule.warmup_steps"
@@ -37,10 +37,10 @@ def inherited_warmup(
         not its beginning.
 
     Example:
-    >>> from configs.data import DataConfig
-    >>> from configs.sources import TextSource
-    >>> from configs.schedules import ConstantSchedule
-    >>> from configs.training import TrainingConfig
+    >>> from transbeam.configs.data import DataConfig
+    >>> from transbeam.configs.sources import TextSource
+    >>> from transbeam.configs.schedules import ConstantSchedule
+    >>> from transbeam.configs.training import TrainingConfig
     >>> source = DataConfig(source=TextSource(path="corpus.txt"))
     >>> training = TrainingConfig(steps=30, schedule=ConstantSchedule())
     >>> run = RunConfig(name="tiny", data=source, training=training)

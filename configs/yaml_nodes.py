@@ -15,7 +15,7 @@ from typing import cast
 
 import yaml
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 # Far deeper than any configuration, and far from Python's own recursion limit.
 MAXIMUM_DEPTH = 30

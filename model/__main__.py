@@ -7,26 +7,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configs.abilities import check_export, check_tokenizer
-from configs.command import add_config_arguments, at_least_one, run_main
-from configs.console import Console
-from configs.errors import ConfigError, UserError
-from configs.load import flatten, load_run
-from configs.local_paths import local_path
-from configs.memory import RUNTIME, find_memory
-from configs.needs import check_needs
-from configs.quiet import quiet_import
-from configs.run import RunConfig
-from configs.run_file import run_file
-from configs.run_folder import differences
-from configs.schema import plain
-from configs.summary import summary
-from model.cost.advice import advice, gigabytes, training_need
-from model.cost.report import count_cost, vocabulary_of
-from model.cost.text import describe
+from transbeam.configs.abilities import check_export, check_tokenizer
+from transbeam.configs.command import add_config_arguments, at_least_one, run_main
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError, UserError
+from transbeam.configs.load import flatten, load_run
+from transbeam.configs.local_paths import local_path
+from transbeam.configs.memory import RUNTIME, find_memory
+from transbeam.configs.needs import check_needs
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_file import run_file
+from transbeam.configs.run_folder import differences
+from transbeam.configs.schema import plain
+from transbeam.configs.summary import summary
+from transbeam.model.cost.advice import advice, gigabytes, training_need
+from transbeam.model.cost.report import count_cost, vocabulary_of
+from transbeam.model.cost.text import describe
 
 if TYPE_CHECKING:
-    from model.kernels.matmul_dtype import MatmulChoice
+    from transbeam.model.kernels.matmul_dtype import MatmulChoice
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -133,7 +133,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _matmul_choice() -> "MatmulChoice":
     quiet_import("tensorflow", "keras")
-    from model.kernels.matmul_dtype import choose_matmul_dtype
+    from transbeam.model.kernels.matmul_dtype import choose_matmul_dtype
 
     return choose_matmul_dtype()
 

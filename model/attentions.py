@@ -4,17 +4,17 @@ from typing import Any, assert_never
 
 import keras
 
-from configs import attention as kinds
-from model.blueprint import Blueprint
-from model.layers.attention.block_sparse import BlockSparseAttention
-from model.layers.attention.cross import CrossAttention
-from model.layers.attention.full import MultiHeadAttention
-from model.layers.attention.global_window import GlobalWindowAttention
-from model.layers.attention.kernel import KernelAttention
-from model.layers.attention.low_rank import LowRankAttention
-from model.layers.attention.sliding_window import SlidingWindowAttention
-from model.seeds import derive_seed
-from model.sockets import build_rotary, build_score_bias
+from transbeam.configs import attention as kinds
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
+from transbeam.model.layers.attention.cross import CrossAttention
+from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.attention.global_window import GlobalWindowAttention
+from transbeam.model.layers.attention.kernel import KernelAttention
+from transbeam.model.layers.attention.low_rank import LowRankAttention
+from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
+from transbeam.model.seeds import derive_seed
+from transbeam.model.sockets import build_rotary, build_score_bias
 
 
 def build_attention(plan: Blueprint, name: str) -> keras.layers.Layer:

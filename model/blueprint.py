@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import keras
 
-from configs.attention import Attention
-from configs.model import Stack
-from configs.sockets import GlorotInitializer, NormalInitializer
-from model.seeds import derive_seed
+from transbeam.configs.attention import Attention
+from transbeam.configs.model import Stack
+from transbeam.configs.sockets import GlorotInitializer, NormalInitializer
+from transbeam.model.seeds import derive_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Blueprint:
         """The same, with the seed of a named part.
 
         Example:
-        >>> from configs.model import EncoderConfig
+        >>> from transbeam.configs.model import EncoderConfig
         >>> config = EncoderConfig()
         >>> whole = Blueprint(config=config, attention=config.attention, num_layers=4)
         >>> whole.at("encoder_layer_0").seed == whole.at("encoder_layer_1").seed

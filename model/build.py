@@ -4,9 +4,15 @@ from dataclasses import replace
 
 import keras
 
-from configs.errors import ConfigError
-from configs.model import DecoderConfig, EncoderConfig, Model, Pooler, Seq2SeqConfig
-from configs.objective import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    Pooler,
+    Seq2SeqConfig,
+)
+from transbeam.configs.objective import (
     CausalConfig,
     ClassificationConfig,
     ImageClassificationConfig,
@@ -22,14 +28,14 @@ from configs.objective import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from configs.objective import Seq2SeqConfig as TranslationConfig
-from model.blueprint import Blueprint
-from model.checked import CheckedModel
-from model.decoder import build_decoder
-from model.encoder import build_encoder
-from model.heads import classify, estimate, predict_masked
-from model.inputs import ids
-from model.seq2seq import build_seq2seq
+from transbeam.configs.objective import Seq2SeqConfig as TranslationConfig
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.checked import CheckedModel
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
+from transbeam.model.heads import classify, estimate, predict_masked
+from transbeam.model.inputs import ids
+from transbeam.model.seq2seq import build_seq2seq
 
 __all__ = [
     "build_decoder",
@@ -80,7 +86,7 @@ def build_model(
         ConfigError: The objective is not one of this family, or None.
 
     Example:
-    >>> from configs.language_modelling import MaskedConfig
+    >>> from transbeam.configs.language_modelling import MaskedConfig
     >>> model = build_model(
     ...     EncoderConfig(num_layers=1, hidden_dim=8), MaskedConfig(), 10
     ... )

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from model.inputs import sequence_of
-from model.layers.checks import check_integers, dtype_of, fits, known_values
+from transbeam.model.inputs import sequence_of
+from transbeam.model.layers.checks import check_integers, dtype_of, fits, known_values
 
 _INT32 = np.iinfo("int32")
 
@@ -34,8 +34,8 @@ class CheckedModel(keras.Model):
             dtype or length. Keras says some of it in its own words.
 
     Example:
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> mask = np.ones((1, 3), "int32")
     >>> encoder({"token_ids": np.ones((1, 3)), "padding_mask": mask})

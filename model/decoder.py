@@ -3,16 +3,16 @@
 import keras
 from keras import ops
 
-from configs.model import DecoderConfig, Seq2SeqConfig
-from model.blueprint import Blueprint
-from model.checked import CheckedModel
-from model.initializers import seeded
-from model.inputs import ids, places_of, token_inputs
-from model.layers.dense import Dense
-from model.layers.embeddings import TokenEmbedding
-from model.layers.heads import VocabularyProjection
-from model.seeds import derive_seed
-from model.stack import (
+from transbeam.configs.model import DecoderConfig, Seq2SeqConfig
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.checked import CheckedModel
+from transbeam.model.initializers import seeded
+from transbeam.model.inputs import ids, places_of, token_inputs
+from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.layers.heads import VocabularyProjection
+from transbeam.model.seeds import derive_seed
+from transbeam.model.stack import (
     LayerStack,
     build_embedding_projection,
     build_token_embedding,

@@ -3,14 +3,14 @@
 import keras
 from keras import ops
 
-from configs.model import EncoderConfig, Patches
-from model.blueprint import Blueprint
-from model.checked import CheckedModel
-from model.heads import pool
-from model.inputs import ids, places_of, token_inputs
-from model.layers.patches import ClassToken, PatchEmbedding
-from model.seeds import derive_seed
-from model.stack import (
+from transbeam.configs.model import EncoderConfig, Patches
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.checked import CheckedModel
+from transbeam.model.heads import pool
+from transbeam.model.inputs import ids, places_of, token_inputs
+from transbeam.model.layers.patches import ClassToken, PatchEmbedding
+from transbeam.model.seeds import derive_seed
+from transbeam.model.stack import (
     LayerStack,
     build_embedding_projection,
     build_token_embedding,

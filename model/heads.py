@@ -4,16 +4,16 @@ from typing import Any
 
 import keras
 
-from configs.model import Pooler
-from model.blueprint import Blueprint
-from model.initializers import seeded
-from model.layers.activations import ACTIVATIONS
-from model.layers.dropout import Dropout
-from model.layers.embeddings import TokenEmbedding
-from model.layers.heads import GatherTokens, VocabularyBias
-from model.layers.pooling import Pooling
-from model.seeds import derive_seed
-from model.sockets import build_norm
+from transbeam.configs.model import Pooler
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.initializers import seeded
+from transbeam.model.layers.activations import ACTIVATIONS
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.layers.heads import GatherTokens, VocabularyBias
+from transbeam.model.layers.pooling import Pooling
+from transbeam.model.seeds import derive_seed
+from transbeam.model.sockets import build_norm
 
 
 def pool(plan: Blueprint, pooler: Pooler, x: Any, places: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 import keras
 
-from model.seeds import derive_seed
+from transbeam.model.seeds import derive_seed
 
 # What a layer may be given; None for BERT's, which `initializer_or_normal` makes.
 InitializerLike = str | keras.initializers.Initializer | None

@@ -49,7 +49,7 @@ def sequence_of(name: str) -> str:
 def places_of(
     inputs: dict[str, keras.KerasTensor], prefix: str = ""
 ) -> dict[str, keras.KerasTensor]:
-    """Where the tokens stand, out of a model's inputs; see `model.layers.places`."""
+    """Collects where the tokens stand; see `transbeam.model.layers.places`."""
     return {
         name: inputs[f"{prefix}{name}"] for name in IDS if f"{prefix}{name}" in inputs
     }

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 # What stands on a body, and is made anew where a model has another.
 _HEADS = (
@@ -49,7 +49,8 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
     ['layer_1/kernel']
     >>> matching(["layer_0/kernel"], ["layer_0/kernle"], "weight")
     Traceback (most recent call last):
-    configs.errors.ConfigError: 'layer_0/kernle' fits the path of no weight. ...
+    transbeam.configs.errors.ConfigError: 'layer_0/kernle' fits the path of no weight.
+    ...
     """
     paths = list(paths)
     if isinstance(patterns, str):  # which would be taken letter by letter

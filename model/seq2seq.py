@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import keras
 
-from configs.model import Seq2SeqConfig
-from model.blueprint import Blueprint
-from model.checked import CheckedModel
-from model.decoder import score_tokens
-from model.inputs import places_of, token_inputs
-from model.stack import (
+from transbeam.configs.model import Seq2SeqConfig
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.checked import CheckedModel
+from transbeam.model.decoder import score_tokens
+from transbeam.model.inputs import places_of, token_inputs
+from transbeam.model.stack import (
     LayerStack,
     build_embedding_projection,
     build_token_embedding,

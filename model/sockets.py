@@ -10,22 +10,25 @@ from typing import assert_never
 
 import keras
 
-from configs import sockets as kinds
-from model.blueprint import Blueprint
-from model.layers.feedforward import FeedForward, GatedFeedForward
-from model.layers.norms import LayerNormalization, RMSNormalization
-from model.layers.positions.learned import LearnedPositionEmbedding
-from model.layers.positions.linear_bias import LinearBias
-from model.layers.positions.relative_bias import RelativeBias, RelativeBiasTable
-from model.layers.positions.rotary import RotaryEmbedding
-from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
-from model.layers.residual import (
+from transbeam.configs import sockets as kinds
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward
+from transbeam.model.layers.norms import LayerNormalization, RMSNormalization
+from transbeam.model.layers.positions.learned import LearnedPositionEmbedding
+from transbeam.model.layers.positions.linear_bias import LinearBias
+from transbeam.model.layers.positions.relative_bias import (
+    RelativeBias,
+    RelativeBiasTable,
+)
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
+from transbeam.model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
+from transbeam.model.layers.residual import (
     DropPathResidual,
     Residual,
     ReZeroResidual,
     ScaledResidual,
 )
-from model.seeds import derive_seed
+from transbeam.model.seeds import derive_seed
 
 
 def build_position(plan: Blueprint, name: str) -> keras.layers.Layer | None:

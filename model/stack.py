@@ -5,15 +5,15 @@ from typing import Any
 
 import keras
 
-from model.attentions import build_attention, build_cross_attention
-from model.blueprint import Blueprint
-from model.initializers import seeded
-from model.layers.block import TransformerBlock
-from model.layers.dense import Dense
-from model.layers.dropout import Dropout
-from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
-from model.seeds import derive_seed
-from model.sockets import (
+from transbeam.model.attentions import build_attention, build_cross_attention
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.initializers import seeded
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
+from transbeam.model.seeds import derive_seed
+from transbeam.model.sockets import (
     build_bias_table,
     build_feedforward,
     build_norm,

@@ -7,9 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from model.checked import CheckedModel
-from model.layers.embeddings import TokenEmbedding
-from model.layers.heads import VocabularyBias, VocabularyProjection
+from transbeam.model.checked import CheckedModel
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.layers.heads import VocabularyBias, VocabularyProjection
 
 SCORES = "logits"
 
@@ -71,8 +71,8 @@ def without_scores(model: keras.Model) -> UnscoredModel | None:
         One on the same weights; None where `logits` are something else.
 
     Example:
-    >>> from configs.model import DecoderConfig
-    >>> from model.decoder import build_decoder
+    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.model.decoder import build_decoder
     >>> import numpy as np
     >>> decoder = build_decoder(DecoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> ids = np.array([[1, 2, 3]], "int32")

@@ -1,4 +1,4 @@
-"""`transbeam data`, `tokenize` and `score`; also `python -m pipeline`."""
+"""`transbeam data`, `tokenize` and `score`; also `python -m transbeam.pipeline`."""
 
 import argparse
 import sys
@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from configs.command import (
+from transbeam.configs.command import (
     Invocation,
     add_common_arguments,
     at_least_one,
     read_invocation,
     run_main,
 )
-from configs.errors import UserError
-from configs.local_paths import local_path
-from configs.needs import check_needs
-from configs.quiet import quiet_import
-from configs.run_folder import lock
-from pipeline.documents import SPLITS
-from pipeline.tokenize_arguments import add_tokenize_arguments
+from transbeam.configs.errors import UserError
+from transbeam.configs.local_paths import local_path
+from transbeam.configs.needs import check_needs
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run_folder import lock
+from transbeam.pipeline.documents import SPLITS
+from transbeam.pipeline.tokenize_arguments import add_tokenize_arguments
 
 
 def data(invocation: Invocation) -> dict[str, Any]:
-    """Makes the records of a run; see `pipeline.stage.data`."""
-    from pipeline import stage
+    """Makes the records of a run; see `transbeam.pipeline.stage.data`."""
+    from transbeam.pipeline import stage
 
     return stage.data(invocation)
 
@@ -82,9 +82,9 @@ def _data(arguments: argparse.Namespace) -> int:
 
 def _inspect(invocation: Invocation, count: int, split: str) -> None:
     quiet_import("tensorflow")
-    from pipeline.inspection import inspect_records
-    from pipeline.manifest import read_manifest
-    from pipeline.tokenizers.artifact import read_tokenizer
+    from transbeam.pipeline.inspection import inspect_records
+    from transbeam.pipeline.manifest import read_manifest
+    from transbeam.pipeline.tokenizers.artifact import read_tokenizer
 
     folder = invocation.run_folder / "data"
     pieces = read_tokenizer(folder / "tokenizer").vocabulary
@@ -96,7 +96,7 @@ def _inspect(invocation: Invocation, count: int, split: str) -> None:
 
 def _tokenize(arguments: argparse.Namespace) -> int:
     quiet_import("tensorflow", "tensorflow_text")
-    from pipeline.tokenizing import Request, tokenize
+    from transbeam.pipeline.tokenizing import Request, tokenize
 
     request = Request(
         decode=arguments.decode,
@@ -112,7 +112,7 @@ def _tokenize(arguments: argparse.Namespace) -> int:
 def _score(arguments: argparse.Namespace) -> int:
     invocation = _invocation(arguments)
     quiet_import("tensorflow", "tensorflow_text", "apache_beam")
-    from pipeline.scoring.score import Request, score
+    from transbeam.pipeline.scoring.score import Request, score
 
     request = Request(
         output=arguments.output,

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from configs.errors import DataError
-from configs.run import RunConfig
-from pipeline.deduplication.verdicts import EXACT, NEAR, REASONS
-from pipeline.quarantine import examples
-from pipeline.readers.report import dropped_in_sentences
-from pipeline.source_bytes import check_whole, named, unread_files
-from pipeline.states import read_states
+from transbeam.configs.errors import DataError
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.deduplication.verdicts import EXACT, NEAR, REASONS
+from transbeam.pipeline.quarantine import examples
+from transbeam.pipeline.readers.report import dropped_in_sentences
+from transbeam.pipeline.source_bytes import check_whole, named, unread_files
+from transbeam.pipeline.states import read_states
 
 LEFT_OUT = "left out by the weight of its source"
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from configs.layout import BucketedLayout
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.objectives.tokenized import tokenize_column
-from pipeline.objectives.words import tokenize_words
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.layout import BucketedLayout
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.tokenized import tokenize_column
+from transbeam.pipeline.objectives.words import tokenize_words
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def bucket_runs(run: RunConfig) -> list[RunConfig]:

@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from configs.run import RunConfig
-from pipeline.bucketing import by_bucket
-from pipeline.cleaning import excerpt
-from pipeline.document_batch import TEXTS, DocumentBatch
-from pipeline.documents import Rejected, Split
-from pipeline.elsewhere import strangers
-from pipeline.examples import encode_records
-from pipeline.kept import kept_documents
-from pipeline.objectives import contract, make_records
-from pipeline.prepare import write_quarantine
-from pipeline.provenance import write_provenance
-from pipeline.records import Records
-from pipeline.shard_writer import write_shard
-from pipeline.source_bytes import shared_out
-from pipeline.states import Part, is_done, mark_done
-from pipeline.statistics import TOKEN_IDS, Statistics
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.stripped_marks import count_needed_marks
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.bucketing import by_bucket
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.document_batch import TEXTS, DocumentBatch
+from transbeam.pipeline.documents import Rejected, Split
+from transbeam.pipeline.elsewhere import strangers
+from transbeam.pipeline.examples import encode_records
+from transbeam.pipeline.kept import kept_documents
+from transbeam.pipeline.objectives import contract, make_records
+from transbeam.pipeline.prepare import write_quarantine
+from transbeam.pipeline.provenance import write_provenance
+from transbeam.pipeline.records import Records
+from transbeam.pipeline.shard_writer import write_shard
+from transbeam.pipeline.source_bytes import shared_out
+from transbeam.pipeline.states import Part, is_done, mark_done
+from transbeam.pipeline.statistics import TOKEN_IDS, Statistics
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.stripped_marks import count_needed_marks
 
 
 @dataclass

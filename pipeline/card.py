@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.files import write_atomically
-from configs.page import page
-from pipeline.histogram import bars
+from transbeam.configs.files import write_atomically
+from transbeam.configs.page import page
+from transbeam.pipeline.histogram import bars
 
 Table = list[tuple[str, ...]]
 

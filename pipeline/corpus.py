@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from configs.errors import DataError
-from configs.sources import MixtureSource, PythonDocsSource, SingleSource, Source
-from configs.table_sources import ParallelSource
-from pipeline.readers import parallel, python_docs
-from pipeline.readers.files import matching_files
-from pipeline.spans import SourceFile
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import (
+    MixtureSource,
+    PythonDocsSource,
+    SingleSource,
+    Source,
+)
+from transbeam.configs.table_sources import ParallelSource
+from transbeam.pipeline.readers import parallel, python_docs
+from transbeam.pipeline.readers.files import matching_files
+from transbeam.pipeline.spans import SourceFile
 
 
 @dataclass(frozen=True)

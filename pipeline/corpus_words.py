@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from configs.run import RunConfig
-from pipeline.corpus import list_files
-from pipeline.count import count_words, texts_of
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.prepare import MEGABYTE, cleaned
-from pipeline.readers.report import ReadingReport, reported
-from pipeline.reading import check_reading, reading_of
-from pipeline.source_bytes import UnreadFiles
-from pipeline.sources import Unit, plan_units, read_spans
-from pipeline.tokenizers.making import WordSplitter
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.count import count_words, texts_of
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.prepare import MEGABYTE, cleaned
+from transbeam.pipeline.readers.report import ReadingReport, reported
+from transbeam.pipeline.reading import check_reading, reading_of
+from transbeam.pipeline.source_bytes import UnreadFiles
+from transbeam.pipeline.sources import Unit, plan_units, read_spans
+from transbeam.pipeline.tokenizers.making import WordSplitter
 
 _BLOCK = 1_000  # documents side by side
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.run import RunConfig
-from configs.supervised import TextToTextConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.kept import kept_documents
-from pipeline.objectives.text_to_text import usable_texts
-from pipeline.objectives.tokenized import blocks
-from pipeline.states import Part, is_done, mark_done, read_state
-from pipeline.tokenizers.making import WordSplitter
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import TextToTextConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.kept import kept_documents
+from transbeam.pipeline.objectives.text_to_text import usable_texts
+from transbeam.pipeline.objectives.tokenized import blocks
+from transbeam.pipeline.states import Part, is_done, mark_done, read_state
+from transbeam.pipeline.tokenizers.making import WordSplitter
 
 
 def count_part(

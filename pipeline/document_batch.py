@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from configs.files import write_atomically
-from pipeline.documents import Document, document_key, input_key
-from pipeline.randomness import mix
+from transbeam.configs.files import write_atomically
+from transbeam.pipeline.documents import Document, document_key, input_key
+from transbeam.pipeline.randomness import mix
 
 SCHEMA = pa.schema(
     {

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.errors import DataError
-from configs.language_modelling import SentencePairsConfig
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import SPLITS, Document, Split, document_hash
-from pipeline.kept import kept_rows
-from pipeline.objectives.pairing import ENOUGH
-from pipeline.objectives.sentences import has_two_sentences, stretch_of
-from pipeline.randomness import mix, stage_key, uniform
-from pipeline.states import Part, all_parts, documents_path
+from transbeam.configs.errors import DataError
+from transbeam.configs.language_modelling import SentencePairsConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import SPLITS, Document, Split, document_hash
+from transbeam.pipeline.kept import kept_rows
+from transbeam.pipeline.objectives.pairing import ENOUGH
+from transbeam.pipeline.objectives.sentences import has_two_sentences, stretch_of
+from transbeam.pipeline.randomness import mix, stage_key, uniform
+from transbeam.pipeline.states import Part, all_parts, documents_path
 
 # Text of a sample, in characters.
 _SAMPLE_CHARACTERS = 16_000_000

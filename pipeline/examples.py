@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline.features import Feature, check_arrays
+from transbeam.pipeline.features import Feature, check_arrays
 
 # Field number and wire type of what is used: all are length-delimited.
 _EXAMPLE_FEATURES = 0x0A

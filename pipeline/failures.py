@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from configs import errors
+from transbeam.configs import errors
 
 _OPEN, _CLOSE = "<<user error ", ">>"
 _MARKED = re.compile(re.escape(_OPEN) + r"(\[.*?\])" + re.escape(_CLOSE))

@@ -18,33 +18,33 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from configs.cleaning import CleaningConfig
-from configs.data import DataConfig
-from configs.deduplication import DeduplicationConfig
-from configs.errors import DataError
-from configs.files import writing
-from configs.run import RunConfig
-from configs.sources import Source
-from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from pipeline.accounts import reasons_told
-from pipeline.bucketing import bucket_runs
-from pipeline.build import build_part
-from pipeline.corpus import list_files
-from pipeline.corpus import parts_of as parts_of_source
-from pipeline.document_batch import TEXTS, DocumentBatch
-from pipeline.documents import Document
-from pipeline.elsewhere import sample_sentences, takes_strangers
-from pipeline.kept import in_validation
-from pipeline.manifest import Manifest
-from pipeline.objectives import contract
-from pipeline.prepare import prepare_unit
-from pipeline.provenance import provenance_path
-from pipeline.reading import check_reading, reading_of
-from pipeline.records import Placement
-from pipeline.shards import Shard
-from pipeline.sources import plan_units
-from pipeline.states import read_states
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.cleaning import CleaningConfig
+from transbeam.configs.data import DataConfig
+from transbeam.configs.deduplication import DeduplicationConfig
+from transbeam.configs.errors import DataError
+from transbeam.configs.files import writing
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import Source
+from transbeam.configs.supervised import Seq2SeqConfig, TextToTextConfig
+from transbeam.pipeline.accounts import reasons_told
+from transbeam.pipeline.bucketing import bucket_runs
+from transbeam.pipeline.build import build_part
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.corpus import parts_of as parts_of_source
+from transbeam.pipeline.document_batch import TEXTS, DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.elsewhere import sample_sentences, takes_strangers
+from transbeam.pipeline.kept import in_validation
+from transbeam.pipeline.manifest import Manifest
+from transbeam.pipeline.objectives import contract
+from transbeam.pipeline.prepare import prepare_unit
+from transbeam.pipeline.provenance import provenance_path
+from transbeam.pipeline.reading import check_reading, reading_of
+from transbeam.pipeline.records import Placement
+from transbeam.pipeline.shards import Shard
+from transbeam.pipeline.sources import plan_units
+from transbeam.pipeline.states import read_states
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 MEGABYTE = 1_000_000
 

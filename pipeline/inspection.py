@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import tensorflow as tf
 
-from pipeline.examples import parse_records
-from pipeline.manifest import Manifest
-from pipeline.provenance import provenance_path
+from transbeam.pipeline.examples import parse_records
+from transbeam.pipeline.manifest import Manifest
+from transbeam.pipeline.provenance import provenance_path
 
 NEXT_DOCUMENT = "‖"
 

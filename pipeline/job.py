@@ -19,18 +19,18 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
-from configs.quiet import quiet_import
-from configs.run import RunConfig
-from configs.tokenizer import PretrainedConfig, WordPieceConfig
-from pipeline.elsewhere import takes_strangers
-from pipeline.failures import marked_user_errors
-from pipeline.readers.remote import use_options
-from pipeline.running import run_pipeline
-from pipeline.sources import Unit
-from pipeline.states import Part
-from pipeline.tokenizers.making import LearnedConfig
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.word_counts import AddCounts, AddSlices, sliced
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run import RunConfig
+from transbeam.configs.tokenizer import PretrainedConfig, WordPieceConfig
+from transbeam.pipeline.elsewhere import takes_strangers
+from transbeam.pipeline.failures import marked_user_errors
+from transbeam.pipeline.readers.remote import use_options
+from transbeam.pipeline.running import run_pipeline
+from transbeam.pipeline.sources import Unit
+from transbeam.pipeline.states import Part
+from transbeam.pipeline.tokenizers.making import LearnedConfig
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.word_counts import AddCounts, AddSlices, sliced
 
 # A `PCollection`; what Beam says its operators return is too loose to check.
 Collection = Any
@@ -61,7 +61,7 @@ class Prepare(beam.DoFn):
         use_options(self.job.beam_options)
 
     def process(self, unit: Unit) -> Iterator[Part]:
-        from pipeline.prepare import prepare_unit
+        from transbeam.pipeline.prepare import prepare_unit
 
         with marked_user_errors():
             yield from prepare_unit(unit, self.job.config, self.job.folder)
@@ -74,7 +74,7 @@ class CheckInput(beam.DoFn):
         self.job = job
 
     def process(self, parts: int) -> Iterator[int]:
-        from pipeline.accounts import check_prepared
+        from transbeam.pipeline.accounts import check_prepared
 
         with marked_user_errors():
             check_prepared(self.job.config, self.job.folder)
@@ -88,7 +88,7 @@ class FindEdges(beam.DoFn):
         self.job = job
 
     def process(self, band: int, _: int) -> Iterator[int]:
-        from pipeline.deduplication.steps import find_edges
+        from transbeam.pipeline.deduplication.steps import find_edges
 
         with marked_user_errors():
             find_edges(band, self.job.config, self.job.folder)
@@ -102,7 +102,7 @@ class DropDuplicates(beam.DoFn):
         self.job = job
 
     def process(self, found: int) -> Iterator[int]:
-        from pipeline.deduplication.steps import drop_duplicates
+        from transbeam.pipeline.deduplication.steps import drop_duplicates
 
         with marked_user_errors():
             drop_duplicates(self.job.config, self.job.folder)
@@ -116,7 +116,7 @@ class SampleSentences(beam.DoFn):
         self.job = job
 
     def process(self, unique: int) -> Iterator[int]:
-        from pipeline.elsewhere import sample_sentences
+        from transbeam.pipeline.elsewhere import sample_sentences
 
         with marked_user_errors():
             sample_sentences(self.job.config, self.job.folder)
@@ -132,12 +132,12 @@ class CountWords(beam.DoFn):
 
     def setup(self) -> None:
         quiet_import("tensorflow", "tensorflow_text")
-        from pipeline.tokenizers.sharing import shared_splitter
+        from transbeam.pipeline.tokenizers.sharing import shared_splitter
 
         self.splitter = shared_splitter(self.tokenizer)
 
     def process(self, part: Part, _: int) -> Iterator[tuple[int, Counter[str]]]:
-        from pipeline.count import count_part
+        from transbeam.pipeline.count import count_part
 
         with marked_user_errors():
             words = count_part(part, self.job.config, self.job.folder, self.splitter)
@@ -151,7 +151,7 @@ class LearnVocabulary(beam.DoFn):
         self.job = job
 
     def process(self, counts: Counter[str]) -> Iterator[str]:
-        from pipeline.tokenizers.making import make_tokenizer
+        from transbeam.pipeline.tokenizers.making import make_tokenizer
 
         folder, wanted = self.job.folder / "tokenizer", self.job.config.tokenizer
         if self.job.config.objective.kind == "image_classification":
@@ -173,8 +173,8 @@ class BuildRecords(beam.DoFn):
         quiet_import("tensorflow", "tensorflow_text")
 
     def process(self, part: Part, vocabulary: str) -> Iterator[str]:
-        from pipeline.build import build_part
-        from pipeline.tokenizers.sharing import shared_tokenizer
+        from transbeam.pipeline.build import build_part
+        from transbeam.pipeline.tokenizers.sharing import shared_tokenizer
 
         with marked_user_errors():
             if self.tokenizer is None:
@@ -219,7 +219,7 @@ def _near_duplicates(
     pipeline: beam.Pipeline, job: Job, checked: Collection
 ) -> Collection:
     """Looks at each band of the signatures, once those of all parts are there."""
-    from pipeline.deduplication.steps import bands
+    from transbeam.pipeline.deduplication.steps import bands
 
     return (
         pipeline

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from configs.files import writing
+from transbeam.configs.files import writing
 
 TAIL = 30
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.data import DataConfig
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.randomness import stage_key, uniform
-from pipeline.states import Part, documents_path, is_done, read_state
+from transbeam.configs.data import DataConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.randomness import stage_key, uniform
+from transbeam.pipeline.states import Part, documents_path, is_done, read_state
 
 
 @dataclass(frozen=True)

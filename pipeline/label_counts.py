@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from configs.run import RunConfig
+from transbeam.configs.run import RunConfig
 
 _MOST = 10
 

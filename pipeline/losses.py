@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from configs.console import Console
-from configs.run import RunConfig
-from configs.supervised import SpanQAConfig, TokenClassificationConfig
-from configs.tags import odd_among_entities
-from pipeline.label_counts import missing_labels
-from pipeline.reading import sentences_of_notes
+from transbeam.configs.console import Console
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import SpanQAConfig, TokenClassificationConfig
+from transbeam.configs.tags import odd_among_entities
+from transbeam.pipeline.label_counts import missing_labels
+from transbeam.pipeline.reading import sentences_of_notes
 
 # Shares from which on something is worth a warning.
 _CUT_OFF = 0.05

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError
-from pipeline.features import Feature, from_json
-from pipeline.shards import Shard, check_shard
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.features import Feature, from_json
+from transbeam.pipeline.shards import Shard, check_shard
 
 FORMAT = 2
 FILE = "manifest.json"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from pipeline.filling import fill_records
-from pipeline.randomness import mix
-from pipeline.records import Placement
+from transbeam.pipeline.filling import fill_records
+from transbeam.pipeline.randomness import mix
+from transbeam.pipeline.records import Placement
 
 BLOCK_TOKENS = 2**15
 

@@ -11,19 +11,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from configs.files import write_atomically
-from configs.run import RunConfig
-from pipeline.cleaning import clean_text, filter_reason, quarantine_reason, rejected
-from pipeline.corpus import parts_of as parts_of_source
-from pipeline.deduplication.steps import save_signatures
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.kept import is_held_out
-from pipeline.readers.report import ReadingReport, reported
-from pipeline.source_bytes import UnreadFiles, shared_out
-from pipeline.sources import Item, Unit, read_spans
-from pipeline.spans import SourceFile
-from pipeline.states import (
+from transbeam.configs.files import write_atomically
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.cleaning import (
+    clean_text,
+    filter_reason,
+    quarantine_reason,
+    rejected,
+)
+from transbeam.pipeline.corpus import parts_of as parts_of_source
+from transbeam.pipeline.deduplication.steps import save_signatures
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.kept import is_held_out
+from transbeam.pipeline.readers.report import ReadingReport, reported
+from transbeam.pipeline.source_bytes import UnreadFiles, shared_out
+from transbeam.pipeline.sources import Item, Unit, read_spans
+from transbeam.pipeline.spans import SourceFile
+from transbeam.pipeline.states import (
     Part,
     documents_path,
     is_done,

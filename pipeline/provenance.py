@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.files import write_atomically
-from pipeline.document_batch import DocumentBatch
-from pipeline.records import Placement
+from transbeam.configs.files import write_atomically
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.records import Placement
 
 
 def provenance_path(folder: Path, name: str) -> Path:

@@ -6,16 +6,16 @@ All jobs that read a source say the same of it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from configs.console import Console
-from configs.data import DataConfig
-from pipeline.accounts import reasons_told
-from pipeline.readers.report import (
+from transbeam.configs.console import Console
+from transbeam.configs.data import DataConfig
+from transbeam.pipeline.accounts import reasons_told
+from transbeam.pipeline.readers.report import (
     describe_encodings,
     detected_encodings,
     dropped_in_sentences,
     noted,
 )
-from pipeline.source_bytes import (
+from transbeam.pipeline.source_bytes import (
     UnreadFile,
     check_whole,
     named,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.errors import DataError
-from configs.files import write_atomically, write_json
-from configs.run import RunConfig
-from configs.version import VERSION
-from pipeline.accounts import (
+from transbeam.configs.errors import DataError
+from transbeam.configs.files import write_atomically, write_json
+from transbeam.configs.run import RunConfig
+from transbeam.configs.version import VERSION
+from transbeam.pipeline.accounts import (
     check_balance,
     check_quarantine,
     counts_of,
@@ -18,19 +18,19 @@ from pipeline.accounts import (
     stripped_marks,
     told,
 )
-from pipeline.bucketing import bucket_runs
-from pipeline.card import write_card
-from pipeline.deduplication.steps import LEAKS
-from pipeline.label_counts import label_counts
-from pipeline.manifest import FILE, FORMAT
-from pipeline.objectives import contract
-from pipeline.quarantine import FOLDER as QUARANTINE
-from pipeline.quarantine import examples
-from pipeline.reading import not_read, reading_of
-from pipeline.spans import SourceFile
-from pipeline.states import read_states
-from pipeline.statistics import Statistics, statistics_path, summary
-from pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.pipeline.bucketing import bucket_runs
+from transbeam.pipeline.card import write_card
+from transbeam.pipeline.deduplication.steps import LEAKS
+from transbeam.pipeline.label_counts import label_counts
+from transbeam.pipeline.manifest import FILE, FORMAT
+from transbeam.pipeline.objectives import contract
+from transbeam.pipeline.quarantine import FOLDER as QUARANTINE
+from transbeam.pipeline.quarantine import examples
+from transbeam.pipeline.reading import not_read, reading_of
+from transbeam.pipeline.spans import SourceFile
+from transbeam.pipeline.states import read_states
+from transbeam.pipeline.statistics import Statistics, statistics_path, summary
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
 
 MEGABYTE = 1_000_000
 

@@ -17,12 +17,12 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.runner import PipelineResult
 from apache_beam.runners.worker import sdk_worker
 
-from configs.console import Console
-from configs.errors import UserError
-from configs.files import writing
-from pipeline.failures import user_error_of
-from pipeline.flink import cancel_on_flink
-from pipeline.job_log import chatter_to, tail
+from transbeam.configs.console import Console
+from transbeam.configs.errors import UserError
+from transbeam.configs.files import writing
+from transbeam.pipeline.failures import user_error_of
+from transbeam.pipeline.flink import cancel_on_flink
+from transbeam.pipeline.job_log import chatter_to, tail
 
 # Named, because Beam's default runner would fetch a binary from the net.
 LOCAL_RUNNER = "FnApiRunner"

@@ -9,9 +9,9 @@ from typing import Literal
 
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from configs.files import writing
-from pipeline.shards import Shard, sha256
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import writing
+from transbeam.pipeline.shards import Shard, sha256
 
 _OPTIONS = {"none": None, "gzip": "GZIP"}
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from configs.errors import ArtifactError
+from transbeam.configs.errors import ArtifactError
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from configs.errors import DataError
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.spans import SourceFile
+from transbeam.configs.errors import DataError
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.spans import SourceFile
 
 
 def shared_out(total: int, weights: Sequence[int]) -> list[int]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from configs.encodings import DETECT
-from configs.errors import DataError
-from configs.sources import (
+from transbeam.configs.encodings import DETECT
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import (
     ArraysSource,
     ImagesSource,
     PythonDocsSource,
@@ -22,7 +22,7 @@ from configs.sources import (
     WikipediaSource,
     ZipSource,
 )
-from configs.table_sources import (
+from transbeam.configs.table_sources import (
     ConllSource,
     ConlluSource,
     CsvSource,
@@ -33,9 +33,9 @@ from configs.table_sources import (
     SquadSource,
     TFRecordSource,
 )
-from pipeline.corpus import named_by, parts_of, with_partners
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.readers import (
+from transbeam.pipeline.corpus import named_by, parts_of, with_partners
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.readers import (
     arrays,
     conll,
     conllu,
@@ -53,9 +53,9 @@ from pipeline.readers import (
     wikipedia,
     zip_archive,
 )
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.files import is_compressed, size_now
-from pipeline.spans import SourceFile, Span
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.files import is_compressed, size_now
+from transbeam.pipeline.spans import SourceFile, Span
 
 _READERS = {
     ArraysSource: arrays,

@@ -4,22 +4,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from configs.command import Invocation
-from configs.files import writing
-from configs.load import flatten
-from configs.memory import peak_memory
-from configs.quiet import quiet_import
-from configs.run import RunConfig
-from configs.run_folder import Stage, save_config
-from pipeline.cleaning.languages import require_identifier
-from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.losses import warn_of_losses
-from pipeline.objectives.special import check_special
-from pipeline.readers.remote import use_options
-from pipeline.results import describe, write_results
-from pipeline.sources import Unit, plan_units
-from pipeline.states import all_parts, state_path, unit_name
-from pipeline.tokenizers.making import brought_along
+from transbeam.configs.command import Invocation
+from transbeam.configs.files import writing
+from transbeam.configs.load import flatten
+from transbeam.configs.memory import peak_memory
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage, save_config
+from transbeam.pipeline.cleaning.languages import require_identifier
+from transbeam.pipeline.corpus import corpus_fingerprint, list_files
+from transbeam.pipeline.losses import warn_of_losses
+from transbeam.pipeline.objectives.special import check_special
+from transbeam.pipeline.readers.remote import use_options
+from transbeam.pipeline.results import describe, write_results
+from transbeam.pipeline.sources import Unit, plan_units
+from transbeam.pipeline.states import all_parts, state_path, unit_name
+from transbeam.pipeline.tokenizers.making import brought_along
 
 MEGABYTE = 1_000_000
 
@@ -116,8 +116,8 @@ def data(invocation: Invocation) -> dict[str, Any]:
 def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
     console = invocation.console
     quiet_import("apache_beam")
-    from pipeline.job import Job, run_job
-    from pipeline.running import (
+    from transbeam.pipeline.job import Job, run_job
+    from transbeam.pipeline.running import (
         LOCAL_RUNNER,
         amount,
         beam_options,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from configs.files import write_json
+from transbeam.configs.files import write_json
 
 # A step works on units of source or, after the first, on parts.
 Step = Literal["documents", "duplicates", "words", "records"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from configs.files import write_atomically
-from pipeline.records import Records
+from transbeam.configs.files import write_atomically
+from transbeam.pipeline.records import Records
 
 # The arrays of the record contracts that hold ids of pieces, as the model reads them.
 TOKEN_IDS = ("token_ids", "encoder_token_ids", "decoder_token_ids")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from configs.local_paths import local_path
+from transbeam.configs.local_paths import local_path
 
 
 def add_tokenize_arguments(

@@ -15,16 +15,16 @@ from typing import Any, BinaryIO
 import numpy as np
 import tensorflow as tf
 
-from configs.errors import DataError
-from pipeline.readers.compression import COMPRESSIONS
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.encoding_detection import marked
-from pipeline.readers.files import open_file
-from pipeline.spans import SourceFile
-from pipeline.tokenizers.imports import import_tokenizer
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.offsets import encodable
-from pipeline.tokenizers.report import report_vocabulary
+from transbeam.configs.errors import DataError
+from transbeam.pipeline.readers.compression import COMPRESSIONS
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.encoding_detection import marked
+from transbeam.pipeline.readers.files import open_file
+from transbeam.pipeline.spans import SourceFile
+from transbeam.pipeline.tokenizers.imports import import_tokenizer
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.offsets import encodable
+from transbeam.pipeline.tokenizers.report import report_vocabulary
 
 _BLOCK_BYTES = 1_000_000
 _GAP = "  "

@@ -1,4 +1,4 @@
-"""`transbeam export`, `predict`, `serve` and so on; also `python -m serving`."""
+"""`transbeam export`, `predict`, `serve`; also `python -m transbeam.serving`."""
 
 import argparse
 import sys
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.abilities import check_export
-from configs.command import (
+from transbeam.configs.abilities import check_export
+from transbeam.configs.command import (
     Invocation,
     add_common_arguments,
     read_invocation,
     run_main,
 )
-from configs.quiet import quiet_import
-from configs.run_folder import lock
-from serving.asking import DESCRIPTION as ABOUT_PREDICT
-from serving.asking import (
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run_folder import lock
+from transbeam.serving.asking import DESCRIPTION as ABOUT_PREDICT
+from transbeam.serving.asking import (
     add_predict_arguments,
     answer,
     exported_model,
@@ -24,13 +24,13 @@ from serving.asking import (
     predict_command,
     texts_of,
 )
-from serving.deploy.command import DESCRIPTION as ABOUT_DEPLOY
-from serving.deploy.command import add_deploy_arguments, deploy
-from serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
-from serving.loadtest.command import add_loadtest_arguments, loadtest
-from serving.server.arguments import DESCRIPTION as ABOUT_SERVE
-from serving.server.arguments import add_serve_arguments
-from serving.server.command import serve
+from transbeam.serving.deploy.command import DESCRIPTION as ABOUT_DEPLOY
+from transbeam.serving.deploy.command import add_deploy_arguments, deploy
+from transbeam.serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
+from transbeam.serving.loadtest.command import add_loadtest_arguments, loadtest
+from transbeam.serving.server.arguments import DESCRIPTION as ABOUT_SERVE
+from transbeam.serving.server.arguments import add_serve_arguments
+from transbeam.serving.server.command import serve
 
 ABOUT_EXPORT = """\
 Makes forms of the trained model that others run, and publishes them if they give the
@@ -50,15 +50,15 @@ def export(invocation: Invocation, target: str = "all") -> dict[str, Any]:
 
     Args:
         invocation: The run.
-        target: `all`, see `serving.export.export`; or `phone`, see
-            `serving.phone.export.export_for_phones`.
+        target: `all`, see `transbeam.serving.export.export`; or `phone`, see
+            `transbeam.serving.phone.export.export_for_phones`.
     """
     quiet_import("tensorflow", "tensorflow_text", "keras")
     if target == "phone":
-        from serving.phone.export import export_for_phones
+        from transbeam.serving.phone.export import export_for_phones
 
         return export_for_phones(invocation)
-    from serving import export
+    from transbeam.serving import export
 
     return export.export(invocation)
 
@@ -79,7 +79,7 @@ def predict(
         second_texts: The other halves of pairs.
 
     Returns:
-        `predictions`, one for each text; see `serving.predict.predict`.
+        `predictions`, one for each text; see `transbeam.serving.predict.predict`.
 
     Raises:
         UserError: Nothing is exported, or the model cannot be asked about a text.

@@ -5,23 +5,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configs.command import (
+from transbeam.configs.command import (
     CONFIG_HELP,
     Invocation,
     add_run_arguments,
     at_least_one,
     read_invocation,
 )
-from configs.console import Console
-from configs.errors import ConfigError
-from configs.export import example_texts
-from configs.local_paths import local_path
-from configs.quiet import quiet_import
-from configs.run_folder import Stage
-from serving.secrets import read_token
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.export import example_texts
+from transbeam.configs.local_paths import local_path
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run_folder import Stage
+from transbeam.serving.secrets import read_token
 
 if TYPE_CHECKING:  # it brings numpy, which `--help` can do without
-    from serving.client import Client, RemoteClient
+    from transbeam.serving.client import Client, RemoteClient
 
 DESCRIPTION = """\
 Asks an exported model, on raw text: which words it would put in the place of each
@@ -144,7 +144,7 @@ def predict_command(arguments: argparse.Namespace) -> int:
         result: dict[str, Any] = {"server": arguments.server, "model": name}
         with _remote_client(arguments, name) as remote:
             if arguments.stream:
-                from serving import predict
+                from transbeam.serving import predict
 
                 result["predictions"] = predict.stream(remote, *asked, console.part)
             else:
@@ -208,13 +208,13 @@ def local_client(model: Path) -> "Client":
         ArtifactError: There is none.
     """
     quiet_import("tensorflow", "tensorflow_text")
-    from serving.local import LocalClient
+    from transbeam.serving.local import LocalClient
 
     return LocalClient(model)
 
 
 def _remote_client(arguments: argparse.Namespace, name: str) -> "RemoteClient":
-    from serving.client import connect
+    from transbeam.serving.client import connect
 
     if arguments.server.startswith("grpc"):
         quiet_import("tensorflow")
@@ -249,8 +249,8 @@ def answer(
     second_texts: Sequence[str],
     console: Console,
 ) -> list[dict[str, Any]]:
-    """Asks, and prints the answers; see `serving.predict.predict`."""
-    from serving import predict
+    """Asks, and prints the answers; see `transbeam.serving.predict.predict`."""
+    from transbeam.serving import predict
 
     predictions = predict.predict(client, texts, second_texts)
     for prediction in predictions:
@@ -261,7 +261,7 @@ def answer(
 def _answer_file(
     arguments: argparse.Namespace, client: "Client", console: Console
 ) -> dict[str, Any]:
-    from serving import files
+    from transbeam.serving import files
 
     texts = files.read_texts(arguments.input)
     if not texts:

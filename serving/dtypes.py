@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from serving.trained import Trained, build
+from transbeam.serving.trained import Trained, build
 
 
 def in_dtype(trained: Trained) -> Trained:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import (
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.ragged_rows import (
     is_before,
     kept_of_each,
     side_by_side,
     with_piece_before,
     with_piece_behind,
 )
-from serving.buckets import bucket
+from transbeam.serving.buckets import bucket
 
 
 @dataclass(frozen=True)

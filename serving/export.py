@@ -4,33 +4,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.abilities import phone_variants
-from configs.command import Invocation
-from configs.console import Console
-from configs.files import write_atomically
-from configs.held_back import output_held_back
-from configs.run_folder import Stage
-from pipeline.tokenizers.artifact import read_tokenizer
-from serving.dtypes import in_dtype, with_tolerance
-from serving.forms import AskTexts, PhoneModel, ask_saved_model
-from serving.gate import judge_of
-from serving.gate.judge import Judge
-from serving.gate.metrics import metric_of
-from serving.gate.parity import check_metric, check_parity, require_passed
-from serving.gate.rows import Row
-from serving.golden import write_golden
-from serving.publishing import kind_of, median_ms, publish, size_of
-from serving.questions import golden_questions
-from serving.savedmodel import write_saved_model
-from serving.tasks import task_of
-from serving.tflite import (
+from transbeam.configs.abilities import phone_variants
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.files import write_atomically
+from transbeam.configs.held_back import output_held_back
+from transbeam.configs.run_folder import Stage
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.serving.dtypes import in_dtype, with_tolerance
+from transbeam.serving.forms import AskTexts, PhoneModel, ask_saved_model
+from transbeam.serving.gate import judge_of
+from transbeam.serving.gate.judge import Judge
+from transbeam.serving.gate.metrics import metric_of
+from transbeam.serving.gate.parity import check_metric, check_parity, require_passed
+from transbeam.serving.gate.rows import Row
+from transbeam.serving.golden import write_golden
+from transbeam.serving.publishing import kind_of, median_ms, publish, size_of
+from transbeam.serving.questions import golden_questions
+from transbeam.serving.savedmodel import write_saved_model
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tflite import (
     file_name,
     phone_files,
     rounded_weights,
     write_tflite,
 )
-from serving.trained import TOKENIZER, Trained
-from serving.warmup import write_warm_up
+from transbeam.serving.trained import TOKENIZER, Trained
+from transbeam.serving.warmup import write_warm_up
 
 SAVED_MODEL = "saved_model"
 TFLITE = "tflite"

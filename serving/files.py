@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from configs.console import Console
-from configs.errors import DataError
-from configs.files import write_atomically
-from serving.client import Client
-from serving.predict import predict
+from transbeam.configs.console import Console
+from transbeam.configs.errors import DataError
+from transbeam.configs.files import write_atomically
+from transbeam.serving.client import Client
+from transbeam.serving.predict import predict
 
 _ROWS = 32  # texts in a request
 _AT_ONCE = 4  # requests

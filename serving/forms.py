@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from configs.errors import ArtifactError, DataError
-from configs.held_back import output_held_back
+from transbeam.configs.errors import ArtifactError, DataError
+from transbeam.configs.held_back import output_held_back
 
 # By their inputs' names: texts, files, or numbers.
 Texts = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]

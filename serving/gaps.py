@@ -11,10 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import chosen_in_rows
-from serving.marks import tokenize_with_marks
-from serving.prompts import as_utf8
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.ragged_rows import chosen_in_rows
+from transbeam.serving.marks import tokenize_with_marks
+from transbeam.serving.prompts import as_utf8
 
 _NO_GAP = -1
 

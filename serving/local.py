@@ -7,16 +7,16 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
 
-from configs.errors import ArtifactError
-from configs.held_back import output_held_back
-from configs.saved_models import find_version
-from serving.client import Signature
-from serving.client.interface import Inputs, ServerError
-from serving.server.models.graph_errors import plain_message
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.held_back import output_held_back
+from transbeam.configs.saved_models import find_version
+from transbeam.serving.client import Signature
+from transbeam.serving.client.interface import Inputs, ServerError
+from transbeam.serving.server.models.graph_errors import plain_message
 
 
 class LocalClient:
-    """See `serving.client.Client`.
+    """See `transbeam.serving.client.Client`.
 
     Args:
         model: A version folder, or the folder above, whose highest version is taken.

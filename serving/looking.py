@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.errors import DataError
-from serving.answers import choosing
-from serving.client import Client
-from serving.client.interface import ServerError
-from serving.images.files import read_image
+from transbeam.configs.errors import DataError
+from transbeam.serving.answers import choosing
+from transbeam.serving.client import Client
+from transbeam.serving.client.interface import ServerError
+from transbeam.serving.images.files import read_image
 
 INPUTS = ("image_bytes",)
 
@@ -21,7 +21,8 @@ def predict_images(client: Client, files: Sequence[str | Path]) -> list[dict[str
         files: JPEG or PNG.
 
     Returns:
-        For each file `image`, its path, and what `serving.answers.choosing` reads.
+        For each file `image`, its path, and what `transbeam.serving.answers.choosing`
+        reads.
 
     Raises:
         DataError: One cannot be read, or the model cannot decode it.

@@ -6,8 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import place_of_each, rows_in_one, side_by_side
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.ragged_rows import (
+    place_of_each,
+    rows_in_one,
+    side_by_side,
+)
 
 _Ragged: Any = tf.RaggedTensor
 

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.vocabulary import CONTINUATION, MASK
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from serving.marks import tokenize_with_marks
-from serving.prompts import as_utf8
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.vocabulary import CONTINUATION, MASK
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from transbeam.serving.marks import tokenize_with_marks
+from transbeam.serving.prompts import as_utf8
 
 _Ragged: Any = tf.RaggedTensor
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configs.errors import ArtifactError, DataError
-from serving.forms import PhoneModel
-from serving.tasks.on_phones import CACHE, DECODE, ENCODE, PREFILL, PREFIX
+from transbeam.configs.errors import ArtifactError, DataError
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.tasks.on_phones import CACHE, DECODE, ENCODE, PREFILL, PREFIX
 
 Ids = Sequence[int] | np.ndarray
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError, ConfigError
-from serving.answers import (
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.serving.answers import (
     choosing,
     completing,
     embedding,
@@ -19,10 +19,10 @@ from serving.answers import (
     tagging,
     writing,
 )
-from serving.client import Client, RemoteClient
-from serving.looking import INPUTS as IMAGES
-from serving.looking import predict_images
-from serving.streamed import Whole
+from transbeam.serving.client import Client, RemoteClient
+from transbeam.serving.looking import INPUTS as IMAGES
+from transbeam.serving.looking import predict_images
+from transbeam.serving.streamed import Whole
 
 # What --text is, and --second-text.
 _INPUTS = (("text",), ("text", "second_text"), ("context", "question"), IMAGES)
@@ -63,9 +63,10 @@ def predict(
         second_texts: The other halves, for a model that reads pairs.
 
     Returns:
-        For each text `text`; `second_text` of a pair; what `serving.answers` reads of
-        the answer, or the `score` of a model that gives numbers; and `truncated`,
-        which says that not all of it was read. Of images see `predict_images`.
+        For each text `text`; `second_text` of a pair; what `transbeam.serving.answers`
+        reads of the answer, or the `score` of a model that gives numbers; and
+        `truncated`, which says that not all of it was read. Of images see
+        `predict_images`.
 
     Raises:
         ArtifactError: The model has other signatures.

@@ -5,9 +5,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import is_before, kept_of_each, with_piece_before
-from serving.buckets import bucket
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.ragged_rows import (
+    is_before,
+    kept_of_each,
+    with_piece_before,
+)
+from transbeam.serving.buckets import bucket
 
 
 class Prompts(NamedTuple):

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from configs.command import Invocation
-from configs.load import flatten
-from configs.memory import peak_memory
-from configs.run_folder import Stage, save_config, write_json, writing
-from serving.trained import WEIGHTS, Trained, load_trained, training_record
+from transbeam.configs.command import Invocation
+from transbeam.configs.load import flatten
+from transbeam.configs.memory import peak_memory
+from transbeam.configs.run_folder import Stage, save_config, write_json, writing
+from transbeam.serving.trained import WEIGHTS, Trained, load_trained, training_record
 
 PARITY = "parity.json"
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
-from serving.golden import Golden
-from serving.images.samples import sample_images
-from serving.tasks.interface import Endpoint, Task
+from transbeam.pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
+from transbeam.serving.golden import Golden
+from transbeam.serving.images.samples import sample_images
+from transbeam.serving.tasks.interface import Endpoint, Task
 
 (GAP,) = sentinel_pieces(1)
 # Words, marks, other scripts and nothing; rows of different lengths.

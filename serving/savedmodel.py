@@ -9,15 +9,15 @@ import keras
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from configs.errors import ArtifactError
-from configs.held_back import output_held_back
-from configs.run_folder import writing
-from model.kernels import plain
-from serving.tasks import task_of
-from serving.tasks.generating import Generating
-from serving.tasks.id_checks import check_ids
-from serving.tasks.wishes import DEFAULTS
-from serving.trained import Trained
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.held_back import output_held_back
+from transbeam.configs.run_folder import writing
+from transbeam.model.kernels import plain
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.generating import Generating
+from transbeam.serving.tasks.id_checks import check_ids
+from transbeam.serving.tasks.wishes import DEFAULTS
+from transbeam.serving.trained import Trained
 
 # Outside TensorFlow's own ops, the stock model server has those of tensorflow_text.
 TEXT_OPS = frozenset(
@@ -40,7 +40,7 @@ PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 def write_saved_model(trained: Trained, folder: Path) -> None:
     """Writes a SavedModel that needs `tensorflow` and `tensorflow_text`, not Transbeam.
 
-    It has the signatures of the model's task; see `serving.tasks`.
+    It has the signatures of the model's task; see `transbeam.serving.tasks`.
 
     Args:
         trained: What to export.

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Collection
 from pathlib import Path
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 
 def read_token(file: Path | None) -> str | None:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.piece_bytes import piece_bytes
-from pipeline.tokenizers.ragged_rows import (
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.piece_bytes import piece_bytes
+from transbeam.pipeline.tokenizers.ragged_rows import (
     kept_of_each,
     place_of_each,
     row_of_each,

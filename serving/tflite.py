@@ -8,23 +8,23 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
-from configs.abilities import phone_variants
-from configs.console import Console
-from configs.held_back import output_held_back
-from configs.run import RunConfig
-from configs.run_folder import write_atomically, writing
-from model.kernels import for_phones
-from pipeline.tokenizers.artifact import read_tokenizer
-from serving.phone.calibration import calibration_of
-from serving.phone.flatbuffer import check_flatbuffer, with_shapes
-from serving.phone.litert_lm import bundle_name, write_bundle
-from serving.phone.quantization import IN_4_BITS, INT8, quantized
-from serving.phone.rounded import NONE_ROUNDED, RoundedWeights, round_weights
-from serving.savedmodel import write_endpoints
-from serving.tasks import task_of
-from serving.tasks.interface import Endpoint
-from serving.tasks.on_phones import cache_slots
-from serving.trained import TOKENIZER, Trained
+from transbeam.configs.abilities import phone_variants
+from transbeam.configs.console import Console
+from transbeam.configs.held_back import output_held_back
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import write_atomically, writing
+from transbeam.model.kernels import for_phones
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.serving.phone.calibration import calibration_of
+from transbeam.serving.phone.flatbuffer import check_flatbuffer, with_shapes
+from transbeam.serving.phone.litert_lm import bundle_name, write_bundle
+from transbeam.serving.phone.quantization import IN_4_BITS, INT8, quantized
+from transbeam.serving.phone.rounded import NONE_ROUNDED, RoundedWeights, round_weights
+from transbeam.serving.savedmodel import write_endpoints
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tasks.on_phones import cache_slots
+from transbeam.serving.trained import TOKENIZER, Trained
 
 
 def file_name(variant: str) -> str:
@@ -92,8 +92,8 @@ def write_tflite(
       `end_logits` (1, T).
     - of classifiers of images `classify_pixels`: `image`, uint8 (1, H, W, P), decoded →
       `logits` (1, C). There is no vocabulary.
-    - of models that write those of `serving.tasks.on_phones`; with `export.litert_lm`
-      each of their files is also packed for LiteRT-LM.
+    - of models that write those of `transbeam.serving.tasks.on_phones`; with
+      `export.litert_lm` each of their files is also packed for LiteRT-LM.
 
     Args:
         trained: What to export.

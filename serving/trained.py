@@ -8,16 +8,16 @@ import h5py
 import keras
 import numpy as np
 
-from configs.abilities import check_export
-from configs.errors import ArtifactError
-from configs.fitting import WITH_SEGMENTS
-from configs.load import flatten, load_run
-from configs.run import RunConfig
-from configs.run_folder import Stage
-from configs.warmup import inherited_warmup, settle_warmup
-from model.build import build_model
-from pipeline.tokenizers.artifact import load_tokenizer, tokenizer_fingerprint
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.abilities import check_export
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.fitting import WITH_SEGMENTS
+from transbeam.configs.load import flatten, load_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage
+from transbeam.configs.warmup import inherited_warmup, settle_warmup
+from transbeam.model.build import build_model
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer, tokenizer_fingerprint
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 TOKENIZER = "data/tokenizer"
 WEIGHTS = "training/model.weights.h5"

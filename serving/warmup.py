@@ -14,17 +14,17 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from configs.run_folder import writing
-from pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
-from serving.buckets import widths
-from serving.images.samples import sample_images
-from serving.server.models.warming import FILE, MOST, Inputs
-from serving.tasks.gaps import FillGaps
-from serving.tasks.generating import Generating
-from serving.tasks.image_classification import ImageClassification
-from serving.tasks.interface import Endpoint, Task
-from serving.tasks.masked import FillMask
-from serving.tasks.streaming import STATE
+from transbeam.configs.run_folder import writing
+from transbeam.pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
+from transbeam.serving.buckets import widths
+from transbeam.serving.images.samples import sample_images
+from transbeam.serving.server.models.warming import FILE, MOST, Inputs
+from transbeam.serving.tasks.gaps import FillGaps
+from transbeam.serving.tasks.generating import Generating
+from transbeam.serving.tasks.image_classification import ImageClassification
+from transbeam.serving.tasks.interface import Endpoint, Task
+from transbeam.serving.tasks.masked import FillMask
+from transbeam.serving.tasks.streaming import STATE
 
 _LETTER = "a"
 # What a text has to have for its task to do anything.

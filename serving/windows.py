@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.ragged_rows import (
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.ragged_rows import (
     place_of_each,
     rows_of,
     side_by_side,
     with_piece_before,
     with_piece_behind,
 )
-from serving.encoding import right_padded
+from transbeam.serving.encoding import right_padded
 
 
 class Rows(NamedTuple):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.ragged_rows import row_of_each
-from serving.characters import Characters
+from transbeam.pipeline.tokenizers.ragged_rows import row_of_each
+from transbeam.serving.characters import Characters
 
 _LETTER = r"[\p{L}\p{M}\p{N}_]"
 _SPACE = r"[\s\p{Z}\p{C}]"

@@ -11,7 +11,7 @@ from types import ModuleType
 import hypothesis
 import pytest
 
-from configs import quiet
+from transbeam.configs import quiet
 
 # Once for all, for what is imported here and for the processes that tests start.
 quiet.quiet_import()

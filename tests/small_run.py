@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.load import load_run
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.load import load_run
 
 SENTENCE = (
     "the model reads a batch of tokens and returns the loss of each layer while the "

@@ -1,6 +1,6 @@
 """`transbeam train`, `evaluate`, `sweep`, `import`, `trim`, `prune`.
 
-Or `python -m trainer` and the same.
+Or `python -m transbeam.trainer` and the same.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from configs.command import (
+from transbeam.configs.command import (
     Invocation,
     add_common_arguments,
     add_run_arguments,
@@ -18,17 +18,17 @@ from configs.command import (
     read_invocation,
     run_main,
 )
-from configs.console import Console
-from configs.local_paths import local_path
-from configs.quiet import quiet_import
-from configs.run_folder import lock
-from trainer.distribution.meeting import met
-from trainer.distribution.place import find_place, one_process_only
-from trainer.distribution.rendezvous import SECONDS
+from transbeam.configs.console import Console
+from transbeam.configs.local_paths import local_path
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run_folder import lock
+from transbeam.trainer.distribution.meeting import met
+from transbeam.trainer.distribution.place import find_place, one_process_only
+from transbeam.trainer.distribution.rendezvous import SECONDS
 
 
 def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
-    """Trains and evaluates the model of a run; see `trainer.run.train`.
+    """Trains and evaluates the model of a run; see `transbeam.trainer.run.train`.
 
     Args:
         invocation: The command.
@@ -36,7 +36,7 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
     """
     with met(invocation.config, invocation.console.warn, seconds) as rendezvous:
         quiet_import("tensorflow", "keras")
-        from trainer import run
+        from transbeam.trainer import run
 
         return run.train(invocation, rendezvous)
 
@@ -44,17 +44,17 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
 def evaluate(
     invocation: Invocation, *, on_test: bool = False, model: Path | None = None
 ) -> dict[str, Any]:
-    """Evaluates the model of a run, or an export; see `trainer.evaluation.run`."""
+    """Evaluates a run or an export; see `transbeam.trainer.evaluation.run`."""
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from trainer.evaluation import run
+    from transbeam.trainer.evaluation import run
 
     return run.evaluate_run(invocation, on_test=on_test, model=model)
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> int:
-    """Makes a run's folder of a checkpoint; see `trainer.import_run`."""
+    """Makes a run's folder of a checkpoint; see `transbeam.trainer.import_run`."""
     quiet_import("tensorflow", "keras")
-    from trainer.import_run import import_run
+    from transbeam.trainer.import_run import import_run
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     overrides = tuple(arguments.overrides)
@@ -64,9 +64,9 @@ def import_checkpoint(arguments: argparse.Namespace) -> int:
 
 
 def trim_vocabulary(arguments: argparse.Namespace) -> int:
-    """Makes a run's folder with a smaller vocabulary; see `trainer.trim`."""
+    """Makes a run's folder with a smaller vocabulary; see `transbeam.trainer.trim`."""
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from trainer.trim import trim_run
+    from transbeam.trainer.trim import trim_run
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     result = trim_run(
@@ -82,9 +82,9 @@ def trim_vocabulary(arguments: argparse.Namespace) -> int:
 
 
 def prune_model(arguments: argparse.Namespace) -> int:
-    """Makes a run's folder with fewer heads and units; see `trainer.prune`."""
+    """Makes a smaller run by pruning; see `transbeam.trainer.prune`."""
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from trainer.prune import prune_run
+    from transbeam.trainer.prune import prune_run
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     result = prune_run(
@@ -101,7 +101,7 @@ def prune_model(arguments: argparse.Namespace) -> int:
 
 
 def sweep_grid(arguments: argparse.Namespace) -> int:
-    """Runs a grid of configurations; see `trainer.sweep`."""
+    """Runs a grid of configurations; see `transbeam.trainer.sweep`."""
     one_process_only(
         os.environ,
         "transbeam sweep",
@@ -109,7 +109,7 @@ def sweep_grid(arguments: argparse.Namespace) -> int:
         "`transbeam train` at all workers",
     )
     quiet_import("tensorflow", "keras")
-    from trainer.sweep import sweep
+    from transbeam.trainer.sweep import sweep
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     console.emit(sweep(arguments.sweep, arguments.run_folder, console))

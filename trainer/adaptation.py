@@ -5,21 +5,26 @@ from typing import assert_never
 
 import keras
 
-from configs.adaptation import Adaptation, AllWeights, FrozenWeights, LoraWeights
-from configs.errors import ConfigError
-from model.adaptation.freezing import (
+from transbeam.configs.adaptation import (
+    Adaptation,
+    AllWeights,
+    FrozenWeights,
+    LoraWeights,
+)
+from transbeam.configs.errors import ConfigError
+from transbeam.model.adaptation.freezing import (
     ParameterCount,
     count_parameters,
     freeze,
     unfreeze,
 )
-from model.adaptation.lora import (
+from transbeam.model.adaptation.lora import (
     adapted_layers,
     enable_lora,
     merge_lora,
     save_adapters,
 )
-from model.paths import is_head
+from transbeam.model.paths import is_head
 
 ADAPTERS = "adapters.safetensors"
 

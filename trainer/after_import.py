@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from configs.abilities import check_export
-from configs.errors import ConfigError
-from configs.objective import ImageClassificationConfig, MaskedConfig
-from configs.run import RunConfig
-from pipeline.tokenizers.artifact import TokenizerModel
+from transbeam.configs.abilities import check_export
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.objective import ImageClassificationConfig, MaskedConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel
 
 
 def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:

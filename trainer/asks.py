@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from keras import ops
 
-from configs.objective import (
+from transbeam.configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
     MaskedConfig,
@@ -70,7 +70,7 @@ def asks_of(objective: Objective) -> tuple[Ask, ...]:
     """What the records of an objective ask; the loss is the sum over these.
 
     Example:
-    >>> from configs.language_modelling import CausalConfig
+    >>> from transbeam.configs.language_modelling import CausalConfig
     >>> asks_of(CausalConfig())
     (Ask(output='logits', targets='target_ids', weights='target_weights'),)
     """

@@ -22,11 +22,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.errors import ArtifactError
-from configs.files import write_json, writing
-from model.kernels.matmul_measurement import DTYPES
-from trainer.step.state import TrainState
-from trainer.weights import numbers_of, require_space
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import write_json, writing
+from transbeam.model.kernels.matmul_measurement import DTYPES
+from transbeam.trainer.step.state import TrainState
+from transbeam.trainer.weights import numbers_of, require_space
 
 FORMAT = 2
 _TENSORS = "state.safetensors"

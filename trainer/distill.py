@@ -17,14 +17,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from configs.distillation import DistillationConfig
-from configs.errors import ConfigError
-from configs.run import RunConfig
-from model.checked import CheckedModel
-from model.stack import LayerStack
-from trainer.asks import Ask, NumberAsk
-from trainer.losses import Loss, Sums
-from trainer.teacher import begin_as, load_teacher
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.run import RunConfig
+from transbeam.model.checked import CheckedModel
+from transbeam.model.stack import LayerStack
+from transbeam.trainer.asks import Ask, NumberAsk
+from transbeam.trainer.losses import Loss, Sums
+from transbeam.trainer.teacher import begin_as, load_teacher
 
 _VECTORS = "sequence_output"
 _TEACHER = "teacher/"

@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from configs.errors import UserError
-from trainer.asks import Ask, NumberAsk
-from trainer.losses import Sums
-from trainer.metrics.intervals import Interval
-from trainer.scoring import Answers, Batch, Scorer
-from trainer.yardstick import target_sums, unigram_entropy, variance
+from transbeam.configs.errors import UserError
+from transbeam.trainer.asks import Ask, NumberAsk
+from transbeam.trainer.losses import Sums
+from transbeam.trainer.metrics.intervals import Interval
+from transbeam.trainer.scoring import Answers, Batch, Scorer
+from transbeam.trainer.yardstick import target_sums, unigram_entropy, variance
 
 Forward = Callable[[Batch], Any]  # answers, as the backend has them
 Watcher = Callable[[Answers, Batch], None]
@@ -132,7 +132,7 @@ def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
     """What all answers cost, how they are judged, and how many there were.
 
     Args:
-        forward: From `trainer.step.build.build_evaluation`.
+        forward: From `transbeam.trainer.step.build.build_evaluation`.
         batches: Features by name.
     """
     total: dict[str, dict[str, float]] = {}
@@ -152,7 +152,7 @@ def evaluate(
     """Evaluates a model on every batch of a finite dataset.
 
     Args:
-        forward: From `trainer.step.build.build_evaluation`.
+        forward: From `transbeam.trainer.step.build.build_evaluation`.
         asks: What the records ask.
         scorers: What the answers are judged by.
         batches: Features by name.

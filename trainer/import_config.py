@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.data import DataConfig
-from configs.errors import ArtifactError
-from configs.load import dump_sections, parse_run
-from configs.model import EncoderConfig, Model
-from configs.objective import (
+from transbeam.configs.data import DataConfig
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import dump_sections, parse_run
+from transbeam.configs.model import EncoderConfig, Model
+from transbeam.configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
     MaskedConfig,
@@ -21,14 +21,14 @@ from configs.objective import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from configs.run import RunConfig
-from configs.schedules import CosineSchedule
-from configs.sources import ImagesSource, Source, TextSource
-from configs.table_sources import Columns, ConllSource, CsvSource, SquadSource
-from configs.tokenizer import PretrainedConfig, WordPieceConfig
-from configs.training import TrainingConfig
-from trainer.import_reading import ImportedFiles
-from trainer.stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
+from transbeam.configs.run import RunConfig
+from transbeam.configs.schedules import CosineSchedule
+from transbeam.configs.sources import ImagesSource, Source, TextSource
+from transbeam.configs.table_sources import Columns, ConllSource, CsvSource, SquadSource
+from transbeam.configs.tokenizer import PretrainedConfig, WordPieceConfig
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.import_reading import ImportedFiles
+from transbeam.trainer.stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
 
 # A place that is not there: a run that was imported trains on nothing that its user
 # has not chosen.

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from configs.console import Console
-from model.weights.settings import Settings
-from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE
-from pipeline.tokenizers.reading import decode_utf8, read_bytes
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from trainer.import_tokenizer_checks import pieces_around, tokenizer_settings
+from transbeam.configs.console import Console
+from transbeam.model.weights.settings import Settings
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel
+from transbeam.pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE
+from transbeam.pipeline.tokenizers.reading import decode_utf8, read_bytes
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.trainer.import_tokenizer_checks import pieces_around, tokenizer_settings
 
 # Newer checkpoints have templates beside the usual one there.
 _FURTHER_TEMPLATES = "additional_chat_templates"

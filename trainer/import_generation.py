@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError, ConfigError
-from configs.evaluation import EvaluationConfig
-from configs.generation import (
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.evaluation import EvaluationConfig
+from transbeam.configs.generation import (
     BeamConfig,
     ContrastiveConfig,
     GreedyConfig,
     Method,
     SampleConfig,
 )
-from model.weights.settings import Settings
+from transbeam.model.weights.settings import Settings
 
 FILE = "generation_config.json"
 

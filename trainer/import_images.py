@@ -9,7 +9,7 @@ to 1: what a ViT has where the file says nothing else.
 from pathlib import Path
 from typing import Any
 
-from model.weights.settings import Settings, shown
+from transbeam.model.weights.settings import Settings, shown
 
 FILE = "preprocessor_config.json"
 

@@ -4,25 +4,25 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.console import Console
-from configs.evaluation import EvaluationConfig
-from configs.export import ExportConfig
-from configs.model import EncoderConfig, Seq2SeqConfig
-from configs.objective import PairRegressionConfig
-from model.weights.checkpoint import Checkpoint
-from model.weights.reading import read_checkpoint
-from model.weights.settings import shown
-from model.weights.sources import PICKLES
-from pipeline.tokenizers.artifact import TokenizerModel
-from trainer.import_framing import with_framing
-from trainer.import_generation import Generation, read_generation
-from trainer.import_images import FILE as PREPROCESSOR
-from trainer.import_images import image_differences
-from trainer.import_sentence_transformer import (
+from transbeam.configs.console import Console
+from transbeam.configs.evaluation import EvaluationConfig
+from transbeam.configs.export import ExportConfig
+from transbeam.configs.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.objective import PairRegressionConfig
+from transbeam.model.weights.checkpoint import Checkpoint
+from transbeam.model.weights.reading import read_checkpoint
+from transbeam.model.weights.settings import shown
+from transbeam.model.weights.sources import PICKLES
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel
+from transbeam.trainer.import_framing import with_framing
+from transbeam.trainer.import_generation import Generation, read_generation
+from transbeam.trainer.import_images import FILE as PREPROCESSOR
+from transbeam.trainer.import_images import image_differences
+from transbeam.trainer.import_sentence_transformer import (
     read_sentence_transformer,
     score_activation,
 )
-from trainer.import_tokenizer import read_tokenizer_of
+from transbeam.trainer.import_tokenizer import read_tokenizer_of
 
 
 @dataclass(frozen=True)

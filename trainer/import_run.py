@@ -21,27 +21,27 @@ from typing import Any, NamedTuple
 
 import keras
 
-from configs.console import Console
-from configs.errors import ConfigError
-from configs.fitting import WITH_SEGMENTS
-from configs.run import RunConfig
-from configs.run_folder import Stage, fingerprint, lock, save_config
-from model.build import build_model
-from model.paths import is_head
-from model.weights.assign import assign, shapes_of, variables_of
-from model.weights.store import save_weights_by_path
-from pipeline.stage import data_inputs, data_stage
-from pipeline.tokenizers.artifact import (
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fitting import WITH_SEGMENTS
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage, fingerprint, lock, save_config
+from transbeam.model.build import build_model
+from transbeam.model.paths import is_head
+from transbeam.model.weights.assign import assign, shapes_of, variables_of
+from transbeam.model.weights.store import save_weights_by_path
+from transbeam.pipeline.stage import data_inputs, data_stage
+from transbeam.pipeline.tokenizers.artifact import (
     TokenizerModel,
     save_tokenizer,
     tokenizer_fingerprint,
 )
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from trainer.after_import import is_ready, next_step
-from trainer.import_config import config_of_checkpoint, name_of
-from trainer.import_reading import ImportedFiles, checksums, read_files
-from trainer.stage import (
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.trainer.after_import import is_ready, next_step
+from transbeam.trainer.import_config import config_of_checkpoint, name_of
+from transbeam.trainer.import_reading import ImportedFiles, checksums, read_files
+from transbeam.trainer.stage import (
     HAS_HEAD,
     IMPORTED,
     INITIAL_WEIGHTS,
@@ -50,7 +50,7 @@ from trainer.stage import (
     training_inputs,
     training_stage,
 )
-from trainer.weights import save_weights
+from transbeam.trainer.weights import save_weights
 
 RUN_FILE = "run.yaml"
 
@@ -70,8 +70,8 @@ def import_run(
     """Makes a run's folder out of a checkpoint, or finds it made.
 
     Args:
-        folder: What `model.weights.reading.read_checkpoint` reads, with the files of
-            the tokenizer.
+        folder: What `transbeam.model.weights.reading.read_checkpoint` reads, with the
+            files of the tokenizer.
         run_folder: The run's folder; `runs/` and the name of `folder` if left out.
         overrides: `KEY=VALUE`, for `run.yaml`.
         console: Hears what is done.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from configs.errors import ArtifactError
-from configs.export import ExportConfig
-from configs.files import refuse_lfs_pointer
-from model.weights.settings import Settings
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.export import ExportConfig
+from transbeam.configs.files import refuse_lfs_pointer
+from transbeam.model.weights.settings import Settings
 
 MODULES = "modules.json"
 

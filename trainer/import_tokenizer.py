@@ -3,20 +3,20 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from configs.console import Console
-from configs.errors import UserError
-from configs.files import LFSPointerError
-from configs.model import EncoderConfig
-from model.weights.checkpoint import Checkpoint
-from model.weights.settings import Settings
-from pipeline.tokenizers.added_tokens import AddedToken, read_added_tokens
-from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.imports import import_tokenizer
-from pipeline.tokenizers.reading import parse_json_object, read_bytes
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.tokenizer_json import added_tokens
-from pipeline.tokenizers.vocabulary import is_reserved
-from trainer.import_tokenizer_checks import (
+from transbeam.configs.console import Console
+from transbeam.configs.errors import UserError
+from transbeam.configs.files import LFSPointerError
+from transbeam.configs.model import EncoderConfig
+from transbeam.model.weights.checkpoint import Checkpoint
+from transbeam.model.weights.settings import Settings
+from transbeam.pipeline.tokenizers.added_tokens import AddedToken, read_added_tokens
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel
+from transbeam.pipeline.tokenizers.imports import import_tokenizer
+from transbeam.pipeline.tokenizers.reading import parse_json_object, read_bytes
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.tokenizer_json import added_tokens
+from transbeam.pipeline.tokenizers.vocabulary import is_reserved
+from transbeam.trainer.import_tokenizer_checks import (
     check_framing,
     check_settings,
     tokenizer_settings,

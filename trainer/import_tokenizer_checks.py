@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError
-from model.weights.settings import Settings, shown
-from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.reading import parse_json_object, read_bytes
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.configs.errors import ArtifactError
+from transbeam.model.weights.settings import Settings, shown
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.reading import parse_json_object, read_bytes
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 # Classes of transformers that read a `vocab.txt`, or a `vocab.json` with `merges.txt`,
 # as ours do; without `Fast` behind.

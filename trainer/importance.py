@@ -7,11 +7,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from model.adaptation.structured_pruning import OUTPUT, importances
-from model.weights.assign import variables_of
-from trainer.losses import Loss
-from trainer.step.batch import Batch, outputs_to_learn_from
+from transbeam.configs.errors import ArtifactError
+from transbeam.model.adaptation.structured_pruning import OUTPUT, importances
+from transbeam.model.weights.assign import variables_of
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step.batch import Batch, outputs_to_learn_from
 
 
 def measure(
@@ -30,7 +30,8 @@ def measure(
         model: On the records; it is not changed.
         loss: What its training makes small.
         batches: Of the records.
-        widths: By sub-layer; see `model.adaptation.structured_pruning.part_widths`.
+        widths: By sub-layer; see
+            `transbeam.model.adaptation.structured_pruning.part_widths`.
         advance: Called after each batch.
 
     Returns:

@@ -11,11 +11,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.files import write_atomically, writing
-from configs.progress import Bar
-from trainer.evaluate import Means, NotFiniteError, means
-from trainer.step.state import TrainState
-from trainer.tensorboard import TensorBoard, cut_events, tensorflow_as_os_errors
+from transbeam.configs.files import write_atomically, writing
+from transbeam.configs.progress import Bar
+from transbeam.trainer.evaluate import Means, NotFiniteError, means
+from transbeam.trainer.step.state import TrainState
+from transbeam.trainer.tensorboard import (
+    TensorBoard,
+    cut_events,
+    tensorflow_as_os_errors,
+)
 
 
 class TrainingLog:

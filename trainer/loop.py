@@ -7,12 +7,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 
-from configs.training import TrainingConfig
-from trainer.checkpoint import Checkpoints
-from trainer.distribution.workers import Workers
-from trainer.evaluate import Means
-from trainer.log import TrainingLog
-from trainer.step.state import TrainState
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.checkpoint import Checkpoints
+from transbeam.trainer.distribution.workers import Workers
+from transbeam.trainer.evaluate import Means
+from transbeam.trainer.log import TrainingLog
+from transbeam.trainer.step.state import TrainState
 
 
 class Stop:
@@ -53,7 +53,7 @@ def run_steps(
     checkpoint.
 
     Args:
-        update: From `trainer.step.build.build_step`.
+        update: From `transbeam.trainer.step.build.build_step`.
         batches: From where the training is.
         validate: Measures the model as it is.
         state: What updates change.

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from configs.run import RunConfig
-from model.kernels.cross_entropy import cross_entropy
-from model.kernels.vocabulary_loss import vocabulary_loss
-from model.unscored import UnmadeScores
-from trainer.asks import Ask, NumberAsk, asks_of
+from transbeam.configs.run import RunConfig
+from transbeam.model.kernels.cross_entropy import cross_entropy
+from transbeam.model.kernels.vocabulary_loss import vocabulary_loss
+from transbeam.model.unscored import UnmadeScores
+from transbeam.trainer.asks import Ask, NumberAsk, asks_of
 
 # By the output asked: cost, count, and what the answers are judged by, `correct` or
 # `absolute_error`. What is made small beside the answers, and is no part of the loss

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from configs.console import Console
-from model.kernels.matmul_dtype import MatmulChoice, choose_matmul_dtype
-from model.kernels.matmul_measurement import DTYPES
-from trainer.checkpoint import list_checkpoints, read_matmul_dtype
-from trainer.distribution.workers import Workers
+from transbeam.configs.console import Console
+from transbeam.model.kernels.matmul_dtype import MatmulChoice, choose_matmul_dtype
+from transbeam.model.kernels.matmul_measurement import DTYPES
+from transbeam.trainer.checkpoint import list_checkpoints, read_matmul_dtype
+from transbeam.trainer.distribution.workers import Workers
 
 
 def agree_on_matmul(checkpoints: Path, workers: Workers, console: Console) -> str:

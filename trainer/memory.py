@@ -6,12 +6,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from configs.errors import UserError
-from configs.memory import Memory, find_memory
-from configs.run import RunConfig
-from model.cost.advice import advice
-from trainer.checkpoint import list_checkpoints
-from trainer.devices import has_gpu
+from transbeam.configs.errors import UserError
+from transbeam.configs.memory import Memory, find_memory
+from transbeam.configs.run import RunConfig
+from transbeam.model.cost.advice import advice
+from transbeam.trainer.checkpoint import list_checkpoints
+from transbeam.trainer.devices import has_gpu
 
 
 class OutOfMemoryError(UserError):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from configs.errors import ArtifactError
-from configs.run_folder import Stage, different_keys
-from configs.schedules import ENDLESS, Schedule, common_steps
-from configs.warmup import STEPS
-from trainer.checkpoint import list_checkpoints, step_of
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.run_folder import Stage, different_keys
+from transbeam.configs.schedules import ENDLESS, Schedule, common_steps
+from transbeam.configs.warmup import STEPS
+from transbeam.trainer.checkpoint import list_checkpoints, step_of
 
 
 def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bool:

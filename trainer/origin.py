@@ -14,20 +14,24 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.attention import BlockSparseAttention, KernelAttention, LowRankAttention
-from configs.errors import ArtifactError
-from configs.load import load_run
-from configs.model import Model
-from configs.run import RunConfig
-from configs.run_folder import Stage
-from configs.schema import plain
-from configs.sockets import LearnedPosition
-from model.paths import gives_scores
-from model.weights.assign import variables_of
-from model.weights.store import begin_with, read_weights, take_over
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.tokenizers.artifact import tokenizer_fingerprint
-from trainer.stage import (
+from transbeam.configs.attention import (
+    BlockSparseAttention,
+    KernelAttention,
+    LowRankAttention,
+)
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import load_run
+from transbeam.configs.model import Model
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage
+from transbeam.configs.schema import plain
+from transbeam.configs.sockets import LearnedPosition
+from transbeam.model.paths import gives_scores
+from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.store import begin_with, read_weights, take_over
+from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.pipeline.tokenizers.artifact import tokenizer_fingerprint
+from transbeam.trainer.stage import (
     IMPORTED,
     TOKENIZER,
     build_trainable,
@@ -35,7 +39,7 @@ from trainer.stage import (
     was_trained,
     weights_of,
 )
-from trainer.weights import load_weights, numbers_of
+from transbeam.trainer.weights import load_weights, numbers_of
 
 # Keys of `model` that may differ: they change no weight of the body, but for the length
 # where each place has a weight.
@@ -196,9 +200,9 @@ def differences(there: RunConfig, here: RunConfig) -> list[str]:
 
     Example:
     >>> from dataclasses import replace
-    >>> from configs.data import DataConfig
-    >>> from configs.model import EncoderConfig
-    >>> from configs.sources import TextSource
+    >>> from transbeam.configs.data import DataConfig
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.sources import TextSource
     >>> data = DataConfig(source=TextSource(path="corpus.txt"))
     >>> four = RunConfig(name="bert", data=data, model=EncoderConfig(dropout=0.1))
     >>> six = replace(four, model=EncoderConfig(num_layers=6, dropout=0.0))

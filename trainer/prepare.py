@@ -8,28 +8,32 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from configs.command import Invocation
-from configs.errors import ConfigError
-from configs.run import RunConfig
-from model.adaptation.freezing import ParameterCount
-from model.kernels.matmul_dtype import set_matmul_dtype
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.objectives import contract
-from trainer.adaptation import adapt
-from trainer.checkpoint import check_rows, list_checkpoints, restore_checkpoint
-from trainer.devices import has_gpu
-from trainer.distill import learn_from_teacher
-from trainer.distribution.workers import Workers
-from trainer.input.batches import check_contract, rows_of_batches
-from trainer.input.data_sets import data_sets
-from trainer.log import cut_metrics
-from trainer.losses import Loss, loss_of
-from trainer.matmul import agree_on_matmul
-from trainer.optimizers.build import build_optimizer
-from trainer.optimizers.schedules import build_schedule
-from trainer.origin import begin
-from trainer.stage import build_trainable
-from trainer.step.state import TrainState
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.run import RunConfig
+from transbeam.model.adaptation.freezing import ParameterCount
+from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
+from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.pipeline.objectives import contract
+from transbeam.trainer.adaptation import adapt
+from transbeam.trainer.checkpoint import (
+    check_rows,
+    list_checkpoints,
+    restore_checkpoint,
+)
+from transbeam.trainer.devices import has_gpu
+from transbeam.trainer.distill import learn_from_teacher
+from transbeam.trainer.distribution.workers import Workers
+from transbeam.trainer.input.batches import check_contract, rows_of_batches
+from transbeam.trainer.input.data_sets import data_sets
+from transbeam.trainer.log import cut_metrics
+from transbeam.trainer.losses import Loss, loss_of
+from transbeam.trainer.matmul import agree_on_matmul
+from transbeam.trainer.optimizers.build import build_optimizer
+from transbeam.trainer.optimizers.schedules import build_schedule
+from transbeam.trainer.origin import begin
+from transbeam.trainer.stage import build_trainable
+from transbeam.trainer.step.state import TrainState
 
 
 @dataclass(frozen=True)

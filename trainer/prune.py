@@ -1,9 +1,9 @@
 """`transbeam prune`: a run's folder with fewer heads, and fewer units in between.
 
-The folder is as `trainer.smaller_run` says. What goes is what the loss on the run's own
-training records would miss least, to first order; see
-`model.adaptation.structured_pruning`. What is left answers otherwise than before:
-train it on, with the run that it came from as its teacher for example.
+The folder is as `transbeam.trainer.smaller_run` says. What goes is what the loss on the
+run's own training records would miss least, to first order; see
+`transbeam.model.adaptation.structured_pruning`. What is left answers otherwise than
+before: train it on, with the run that it came from as its teacher for example.
 """
 
 import dataclasses
@@ -14,23 +14,27 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.console import Console
-from configs.errors import ArtifactError, ConfigError
-from configs.objective import ImageClassificationConfig
-from configs.run import RunConfig
-from configs.tokenizer import PretrainedConfig
-from model.adaptation.pruned_config import pruned_config
-from model.adaptation.structured_pruning import choose, of_some_parts, part_widths
-from model.weights.store import take_over
-from pipeline.manifest import FILE, Manifest, read_manifest
-from pipeline.objectives import contract
-from pipeline.stage import data_stage
-from trainer.importance import measure
-from trainer.input.batches import check_contract, training_batches
-from trainer.input.masking import dynamic_masking
-from trainer.losses import loss_of
-from trainer.origin import Origin, differences, origin_of
-from trainer.smaller_run import (
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.tokenizer import PretrainedConfig
+from transbeam.model.adaptation.pruned_config import pruned_config
+from transbeam.model.adaptation.structured_pruning import (
+    choose,
+    of_some_parts,
+    part_widths,
+)
+from transbeam.model.weights.store import take_over
+from transbeam.pipeline.manifest import FILE, Manifest, read_manifest
+from transbeam.pipeline.objectives import contract
+from transbeam.pipeline.stage import data_stage
+from transbeam.trainer.importance import measure
+from transbeam.trainer.input.batches import check_contract, training_batches
+from transbeam.trainer.input.masking import dynamic_masking
+from transbeam.trainer.losses import loss_of
+from transbeam.trainer.origin import Origin, differences, origin_of
+from transbeam.trainer.smaller_run import (
     Smaller,
     SmallerRun,
     build_smaller,
@@ -38,7 +42,7 @@ from trainer.smaller_run import (
     folder_for,
     tokenizer_of,
 )
-from trainer.stage import (
+from transbeam.trainer.stage import (
     IMPORTED,
     TOKENIZER,
     build_trainable,

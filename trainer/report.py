@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 
-from configs.files import write_atomically
-from configs.run import RunConfig
-from trainer.pages.training import training_report
-from trainer.yardstick import Yardstick, yardstick
+from transbeam.configs.files import write_atomically
+from transbeam.configs.run import RunConfig
+from transbeam.trainer.pages.training import training_report
+from transbeam.trainer.yardstick import Yardstick, yardstick
 
 
 def write_report(

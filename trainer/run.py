@@ -9,52 +9,52 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from configs.command import Invocation
-from configs.distribution import ModelParallelConfig
-from configs.errors import ArtifactError
-from configs.memory import peak_memory
-from configs.run_folder import Stage, fingerprint, save_config
-from configs.warmup import STEPS, WARMUP_STEPS
-from pipeline.held_out import read_held_out
-from pipeline.manifest import read_manifest
-from pipeline.stage import finished_data
-from pipeline.tokenizers import load_tokenizer
-from trainer.adaptation import ADAPTERS, finish_adaptation
-from trainer.asks import asks_of
-from trainer.checkpoint import (
+from transbeam.configs.command import Invocation
+from transbeam.configs.distribution import ModelParallelConfig
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.memory import peak_memory
+from transbeam.configs.run_folder import Stage, fingerprint, save_config
+from transbeam.configs.warmup import STEPS, WARMUP_STEPS
+from transbeam.pipeline.held_out import read_held_out
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.pipeline.stage import finished_data
+from transbeam.pipeline.tokenizers import load_tokenizer
+from transbeam.trainer.adaptation import ADAPTERS, finish_adaptation
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.checkpoint import (
     Checkpoints,
     best_checkpoint,
     list_checkpoints,
     restore_checkpoint,
 )
-from trainer.distribution.joining import joined
-from trainer.distribution.meeting import met
-from trainer.distribution.rendezvous import Rendezvous
-from trainer.distribution.workers import Workers
-from trainer.evaluate import (
+from transbeam.trainer.distribution.joining import joined
+from transbeam.trainer.distribution.meeting import met
+from transbeam.trainer.distribution.rendezvous import Rendezvous
+from transbeam.trainer.distribution.workers import Workers
+from transbeam.trainer.evaluate import (
     Means,
     describe,
     means,
     on_host,
     sums_over,
 )
-from trainer.evaluation.samples import FirstRows, samples
-from trainer.evaluation.split import evaluate_split
-from trainer.evaluation.subject import Subject
-from trainer.evaluation.watchers import Row
-from trainer.input.batches import training_batches, validation_batches
-from trainer.input.data_sets import data_sets
-from trainer.input.masking import dynamic_masking
-from trainer.log import TrainingLog, read_metrics, time_and_tokens
-from trainer.loop import run_steps, stop_on_signals
-from trainer.losses import loss_of
-from trainer.memory import memory_advice
-from trainer.more_steps import can_go_on
-from trainer.origin import check_origin
-from trainer.pages.examples import examples
-from trainer.prepare import Prepared, prepare
-from trainer.report import write_report
-from trainer.stage import (
+from transbeam.trainer.evaluation.samples import FirstRows, samples
+from transbeam.trainer.evaluation.split import evaluate_split
+from transbeam.trainer.evaluation.subject import Subject
+from transbeam.trainer.evaluation.watchers import Row
+from transbeam.trainer.input.batches import training_batches, validation_batches
+from transbeam.trainer.input.data_sets import data_sets
+from transbeam.trainer.input.masking import dynamic_masking
+from transbeam.trainer.log import TrainingLog, read_metrics, time_and_tokens
+from transbeam.trainer.loop import run_steps, stop_on_signals
+from transbeam.trainer.losses import loss_of
+from transbeam.trainer.memory import memory_advice
+from transbeam.trainer.more_steps import can_go_on
+from transbeam.trainer.origin import check_origin
+from transbeam.trainer.pages.examples import examples
+from transbeam.trainer.prepare import Prepared, prepare
+from transbeam.trainer.report import write_report
+from transbeam.trainer.stage import (
     TOKENIZER,
     WEIGHTS,
     build_trainable,
@@ -62,10 +62,10 @@ from trainer.stage import (
     training_inputs,
     training_stage,
 )
-from trainer.step.build import build_evaluation, build_step
-from trainer.step.state import averaged
-from trainer.utilization import least_step_seconds
-from trainer.weights import numbers_of, save_weights
+from transbeam.trainer.step.build import build_evaluation, build_step
+from transbeam.trainer.step.state import averaged
+from transbeam.trainer.utilization import least_step_seconds
+from transbeam.trainer.weights import numbers_of, save_weights
 
 
 def train(
@@ -75,8 +75,8 @@ def train(
 
     Args:
         invocation: The command.
-        rendezvous: Of all workers, from `trainer.distribution.meeting.met`; left out,
-            they meet here.
+        rendezvous: Of all workers, from `transbeam.trainer.distribution.meeting.met`;
+            left out, they meet here.
 
     Returns:
         The stage's result: steps, seconds, and the evaluation.

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from configs.objective import (
+from transbeam.configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
     Objective,
@@ -17,20 +17,20 @@ from configs.objective import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from configs.tags import marks_entities
-from trainer.asks import Ask, asks_of
-from trainer.metrics.classification import Classification
-from trainer.metrics.intervals import Interval, intervals, intervals_of_draws
-from trainer.metrics.language import Accuracy, Perplexity
-from trainer.metrics.regression import RankCorrelation, Regression
-from trainer.metrics.tagging import Tagging
+from transbeam.configs.tags import marks_entities
+from transbeam.trainer.asks import Ask, asks_of
+from transbeam.trainer.metrics.classification import Classification
+from transbeam.trainer.metrics.intervals import Interval, intervals, intervals_of_draws
+from transbeam.trainer.metrics.language import Accuracy, Perplexity
+from transbeam.trainer.metrics.regression import RankCorrelation, Regression
+from transbeam.trainer.metrics.tagging import Tagging
 
 Answers = Mapping[str, Mapping[str, np.ndarray]]  # as `Loss.answers` gives them
 Batch = Mapping[str, np.ndarray]
 
 
 class Metric(Protocol):
-    """See `trainer.metrics`."""
+    """See `transbeam.trainer.metrics`."""
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]: ...
 
@@ -81,7 +81,7 @@ def scorers_of(
         strict_entities: As in `evaluation`.
 
     Example:
-    >>> from configs.supervised import ClassificationConfig
+    >>> from transbeam.configs.supervised import ClassificationConfig
     >>> (scorer,) = scorers_of(ClassificationConfig(labels=("no", "yes")))
     >>> answers = {"logits": {"guesses": np.array([1, 1])}}
     >>> rows = scorer.statistics(answers, {"label": np.array([1, 0])})

@@ -19,21 +19,31 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from configs.console import Console
-from configs.errors import ArtifactError
-from configs.fitting import WITH_SEGMENTS
-from configs.load import dump_run, parse_run
-from configs.run import RunConfig
-from configs.run_folder import Stage, lock, save_config
-from model.build import build_model
-from model.weights.store import save_weights_by_path, take_over
-from pipeline.stage import data_inputs
-from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer, save_tokenizer
-from trainer.after_import import is_ready
-from trainer.import_config import name_of
-from trainer.import_run import RUN_FILE, finish_stages, keep_edited
-from trainer.origin import Origin
-from trainer.stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER, sha256_of, weights_of
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.fitting import WITH_SEGMENTS
+from transbeam.configs.load import dump_run, parse_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage, lock, save_config
+from transbeam.model.build import build_model
+from transbeam.model.weights.store import save_weights_by_path, take_over
+from transbeam.pipeline.stage import data_inputs
+from transbeam.pipeline.tokenizers.artifact import (
+    TokenizerModel,
+    read_tokenizer,
+    save_tokenizer,
+)
+from transbeam.trainer.after_import import is_ready
+from transbeam.trainer.import_config import name_of
+from transbeam.trainer.import_run import RUN_FILE, finish_stages, keep_edited
+from transbeam.trainer.origin import Origin
+from transbeam.trainer.stage import (
+    IMPORTED,
+    INITIAL_WEIGHTS,
+    TOKENIZER,
+    sha256_of,
+    weights_of,
+)
 
 
 class Smaller(NamedTuple):

@@ -12,15 +12,15 @@ from typing import Any
 
 import keras
 
-from configs.fitting import WITH_SEGMENTS
-from configs.load import flatten
-from configs.run import RunConfig
-from configs.run_folder import Stage
-from configs.training import TrainingConfig
-from configs.warmup import inherited_warmup, settle_warmup
-from model.build import build_model
-from model.layers.block import TransformerBlock
-from trainer.input.data_sets import sha256_of_records
+from transbeam.configs.fitting import WITH_SEGMENTS
+from transbeam.configs.load import flatten
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage
+from transbeam.configs.training import TrainingConfig
+from transbeam.configs.warmup import inherited_warmup, settle_warmup
+from transbeam.model.build import build_model
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.trainer.input.data_sets import sha256_of_records
 
 IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"

@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import configs
-from configs.console import Console
-from configs.errors import UserError
-from configs.files import write_atomically, write_json, writing
-from configs.load import load_run
-from configs.run import RunConfig
-from configs.run_folder import fingerprint, lock, save_config
-from configs.sweep import Sweep, load_sweep
-from pipeline.stage import data_inputs, data_stage, finished_data
-from trainer.pages.sweep import sweep_page
-from trainer.stage import training_inputs, training_stage
+import transbeam
+from transbeam.configs.console import Console
+from transbeam.configs.errors import UserError
+from transbeam.configs.files import write_atomically, write_json, writing
+from transbeam.configs.load import load_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import fingerprint, lock, save_config
+from transbeam.configs.sweep import Sweep, load_sweep
+from transbeam.pipeline.stage import data_inputs, data_stage, finished_data
+from transbeam.trainer.pages.sweep import sweep_page
+from transbeam.trainer.stage import training_inputs, training_stage
 
 _INTERRUPTED = 130
 _MOST_LISTED = 10  # failed runs
@@ -134,8 +134,8 @@ def _run(plan: Sweep, point: Point, console: Console) -> str | None:
     Each stage has a process of its own, which gives all memory back. What is done
     already the stages find out themselves.
     """
-    # By its path: the folder a user works in is not searched for modules.
-    command = [sys.executable, str(Path(configs.__path__[0]).parent / "transbeam.py")]
+    # The folder that a user works in is not searched for modules.
+    command = [sys.executable, "-P", "-m", "transbeam"]
     for stage in ("data", "train"):
         words = [*command, stage, str(plan.base), "--run", str(point.folder)]
         for override in point.overrides:
@@ -172,7 +172,9 @@ def _wait(words: Sequence[str]) -> tuple[int, str]:
         Its exit code, and what it wrote to stdout.
     """
     with _passing_on_sigterm() as pass_on_to:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, encoding="utf-8")
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, encoding="utf-8", env=_environment()
+        )
         try:
             pass_on_to(process)
             told, _ = process.communicate()
@@ -180,6 +182,14 @@ def _wait(words: Sequence[str]) -> tuple[int, str]:
             process.communicate()
             raise
     return process.returncode, told
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, in which `transbeam` is found where we found it."""
+    home = str(Path(transbeam.__path__[0]).parent)
+    others = os.environ.get("PYTHONPATH")
+    path = home if others is None else f"{home}{os.pathsep}{others}"
+    return {**os.environ, "PYTHONPATH": path}
 
 
 @contextmanager

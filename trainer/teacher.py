@@ -8,14 +8,14 @@ from typing import Any
 
 import keras
 
-from configs.distillation import DistillationConfig
-from configs.errors import ArtifactError, ConfigError
-from configs.fitting import check_model
-from configs.run import RunConfig
-from model.weights.assign import shapes_of, variables_of
-from model.weights.store import take_over
-from trainer.origin import Origin, origin_of
-from trainer.stage import IMPORTED, TOKENIZER, build_trainable, weights_of
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.fitting import check_model
+from transbeam.configs.run import RunConfig
+from transbeam.model.weights.assign import shapes_of, variables_of
+from transbeam.model.weights.store import take_over
+from transbeam.trainer.origin import Origin, origin_of
+from transbeam.trainer.stage import IMPORTED, TOKENIZER, build_trainable, weights_of
 
 _KEY = "training.distillation"
 _BLOCK = re.compile(r"^(encoder|decoder)_layer_(\d+)/")
@@ -114,8 +114,8 @@ def begin_as(
             weight has another shape.
 
     Example:
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> teacher = build_encoder(EncoderConfig(num_layers=4, hidden_dim=8), 10, seed=1)
     >>> student = build_encoder(EncoderConfig(num_layers=2, hidden_dim=8), 10)
     >>> begin_as(student, teacher, DistillationConfig(teacher="runs/bert"))

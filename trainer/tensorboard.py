@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from configs.files import writing
+from transbeam.configs.files import writing
 
 
 class TensorBoard:

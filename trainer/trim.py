@@ -1,8 +1,9 @@
 """`transbeam trim`: a run's folder with the part of a vocabulary that a corpus needs.
 
-The folder is as `trainer.smaller_run` says, and its tokenizer has the pieces that are
-left. Texts of the corpus are read as before, and answered with the same numbers; see
-`pipeline.tokenizers.trimming`. What the model says of pieces that are gone is gone.
+The folder is as `transbeam.trainer.smaller_run` says, and its tokenizer has the pieces
+that are left. Texts of the corpus are read as before, and answered with the same
+numbers; see `transbeam.pipeline.tokenizers.trimming`. What the model says of pieces
+that are gone is gone.
 """
 
 import dataclasses
@@ -10,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.console import Console
-from configs.errors import ArtifactError
-from configs.objective import ImageClassificationConfig
-from configs.run import RunConfig
-from configs.tokenizer import PretrainedConfig
-from model.cost.weights import table_rows
-from model.weights.trimming import of_some_tokens
-from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.corpus_words import words_of_corpus
-from pipeline.reading import not_read, show_reading
-from pipeline.tokenizers.trimming import Trimmed, trim
-from trainer.origin import Origin, origin_of
-from trainer.smaller_run import (
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.tokenizer import PretrainedConfig
+from transbeam.model.cost.weights import table_rows
+from transbeam.model.weights.trimming import of_some_tokens
+from transbeam.pipeline.corpus import corpus_fingerprint, list_files
+from transbeam.pipeline.corpus_words import words_of_corpus
+from transbeam.pipeline.reading import not_read, show_reading
+from transbeam.pipeline.tokenizers.trimming import Trimmed, trim
+from transbeam.trainer.origin import Origin, origin_of
+from transbeam.trainer.smaller_run import (
     Smaller,
     SmallerRun,
     build_smaller,
@@ -30,7 +31,7 @@ from trainer.smaller_run import (
     folder_for,
     tokenizer_of,
 )
-from trainer.stage import IMPORTED, TOKENIZER, weights_of
+from transbeam.trainer.stage import IMPORTED, TOKENIZER, weights_of
 
 
 def trim_run(

@@ -6,8 +6,8 @@ from functools import cache
 import keras
 from keras import ops
 
-from configs.run import RunConfig
-from model.cost.report import count_cost
+from transbeam.configs.run import RunConfig
+from transbeam.model.cost.report import count_cost
 
 _SIDES = (1_024, 2_048, 4_096, 8_192)
 _LONG_ENOUGH = 0.01  # seconds; shorter products are mostly their start

@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.errors import ArtifactError
-from configs.files import writing
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import writing
 
 
 def save_weights(model: keras.Model, path: Path) -> None:

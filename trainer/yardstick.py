@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainer.asks import Ask, NumberAsk
-from trainer.scoring import Batch
+from transbeam.trainer.asks import Ask, NumberAsk
+from transbeam.trainer.scoring import Batch
 
 
 class Yardstick(NamedTuple):

@@ -183,7 +183,7 @@ def served(folder: Path, arguments: argparse.Namespace) -> Iterator[dict]:
         for name, at in models.items()
     )
     (folder / "model.config").write_text(f"model_config_list {{\n{configs}}}\n")
-    command = [sys.executable, "-m", "serving", "serve", "--json"]
+    command = [sys.executable, "-m", "transbeam.serving", "serve", "--json"]
     command += ["--model-config-file", str(folder / "model.config")]
     command += ["--port", "0", "--rest-port", "0"]
     with (

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import urllib3
 
-from serving.client import RemoteClient, connect
-from serving.streamed import Whole
+from transbeam.serving.client import RemoteClient, connect
+from transbeam.serving.streamed import Whole
 
 # A mask in each, so that no neighbour in a batch adds a column to an answer.
 TEXTS = (

@@ -102,7 +102,7 @@ def served(models: Sequence[Path], folder: Path) -> Iterator[tuple[Server, list[
     listed = "\n".join(_CONFIG.format(name, folder) for name in names)
     (folder / "model.config").write_text(f"model_config_list {{\n{listed}\n}}\n")
     (folder / "token").write_text(TOKEN)
-    command = [sys.executable, "-m", "serving", "serve", "--json"]
+    command = [sys.executable, "-m", "transbeam.serving", "serve", "--json"]
     command += ["--model-config-file", str(folder / "model.config")]
     command += ["--token-file", str(folder / "token")]
     command += ["--port", "0", "--rest-port", "0"]

@@ -6,9 +6,9 @@ from math import prod
 
 import keras
 
-from configs.errors import ConfigError
-from model.adaptation.parts import forget_training
-from model.paths import matching
+from transbeam.configs.errors import ConfigError
+from transbeam.model.adaptation.parts import forget_training
+from transbeam.model.paths import matching
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.base import Attention
-from model.layers.attention.block_sparse import BlockSparseAttention
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
 
 # Which axis of a weight the heads lie along: those of queries, or those of keys.
 QUERY_AXES = {"output/kernel": 0}
@@ -37,7 +37,7 @@ class SomeHeads(keras.layers.Layer):
         `(..., len(heads), Q, S)`.
 
     Example:
-    >>> from model.layers.positions.linear_bias import LinearBias
+    >>> from transbeam.model.layers.positions.linear_bias import LinearBias
     >>> places = ops.arange(3)
     >>> bias = LinearBias(4)
     >>> last = SomeHeads(bias, heads=[3])(places, places)
@@ -103,8 +103,8 @@ def prune_heads(
             block sparse.
 
     Example:
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> pruned = prune_heads(encoder, {"encoder_layer_0/self_attention": [0, 2]})
     >>> pruned.get_layer("encoder_layer_0").self_attention.num_heads

@@ -10,12 +10,12 @@ from keras import ops
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from configs.errors import ArtifactError, ConfigError
-from configs.files import write_atomically
-from model.adaptation.freezing import ParameterCount, count_parameters, freeze
-from model.adaptation.parts import dense_layers, forget_training
-from model.paths import matching
-from model.seeds import derive_seed
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.files import write_atomically
+from transbeam.model.adaptation.freezing import ParameterCount, count_parameters, freeze
+from transbeam.model.adaptation.parts import dense_layers, forget_training
+from transbeam.model.paths import matching
+from transbeam.model.seeds import derive_seed
 
 # What the paper adapts when it may choose two of the four projections (table 5).
 QUERY_AND_VALUE = ("*/query", "*/value")
@@ -34,8 +34,8 @@ def enable_lora(
 
     A layer's kernel `W` becomes `W + alpha / rank * A B`, with `A` `(in, rank)` drawn
     at random and `B` `(rank, out)` zero: the model answers as before until it is
-    trained. The kernels may be quantised (`model.adaptation.quantisation`): the
-    adapters are float32.
+    trained. The kernels may be quantised (`transbeam.model.adaptation.quantisation`):
+    the adapters are float32.
 
     Compile after it. Only adapters are trained; a new head is put back into the
     training by `unfreeze(model, ["classifier/*"])`.
@@ -55,8 +55,8 @@ def enable_lora(
             the rank is no whole number between 1 and the smaller side of a kernel.
 
     Example:
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> enable_lora(encoder, rank=2).trainable
     64
@@ -102,8 +102,8 @@ def merge_lora(model: keras.Model) -> None:
             lose most of what a small adapter has learned.
 
     Example:
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> _ = enable_lora(encoder, rank=2)
     >>> merge_lora(encoder)
@@ -148,8 +148,8 @@ def save_adapters(model: keras.Model, path: str | Path) -> None:
 
     Example:
     >>> import tempfile
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> config = EncoderConfig(num_layers=1, hidden_dim=8)
     >>> encoder = build_encoder(config, 10)
     >>> _ = enable_lora(encoder, rank=2)

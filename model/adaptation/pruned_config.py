@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import assert_never
 
-from configs.attention import (
+from transbeam.configs.attention import (
     Attention,
     BlockSparseAttention,
     FullAttention,
@@ -12,9 +12,9 @@ from configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from configs.errors import ConfigError
-from configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
-from configs.sockets import AlibiPosition, DirectedAlibiPosition
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
+from transbeam.configs.sockets import AlibiPosition, DirectedAlibiPosition
 
 _UNITS_ALONE = "Leave heads out, and prune the units in between alone (intermediate)"
 

@@ -6,11 +6,11 @@ from typing import Literal
 import keras
 from keras import ops
 
-from configs.errors import ConfigError
-from model.adaptation.parts import forget_training
-from model.layers.int8_table import Int8Table
-from model.layers.policies import WEIGHTS_ONLY
-from model.paths import matching
+from transbeam.configs.errors import ConfigError
+from transbeam.model.adaptation.parts import forget_training
+from transbeam.model.layers.int8_table import Int8Table
+from transbeam.model.layers.policies import WEIGHTS_ONLY
+from transbeam.model.paths import matching
 
 # Four bits have one scale and one zero for this many numbers of a column: with one for
 # a whole column, a single large number would leave few steps for the others.
@@ -40,7 +40,8 @@ def quantise(
         model: A built model without adapters. Put these beside it afterwards
             (`enable_lora`).
         mode: `"int8"` or `"int4"`.
-        targets: Patterns of the paths of layers; see `model.adaptation.parts`.
+        targets: Patterns of the paths of layers; see
+            `transbeam.model.adaptation.parts`.
 
     Raises:
         ConfigError: Another mode, a pattern that fits no layer, or a layer that is
@@ -48,8 +49,8 @@ def quantise(
             which Keras makes no int8 weights.
 
     Example:
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> quantise(encoder, "int8")
     >>> encoder.get_layer("token_embedding").embeddings.dtype

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from configs.model import Model
-from configs.sockets import RelativeBiasPosition
-from model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_parts
-from model.adaptation.pruned_config import attention_of
+from transbeam.configs.model import Model
+from transbeam.configs.sockets import RelativeBiasPosition
+from transbeam.model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_parts
+from transbeam.model.adaptation.pruned_config import attention_of
 
 OUTPUT = "output/kernel"
 # Which axis of a feed-forward's weight the units in between lie along.
@@ -68,7 +68,7 @@ def part_widths(weights: Mapping[str, Any], model: Model) -> dict[str, int]:
         output's kernel belong to a part.
 
     Example:
-    >>> from configs.model import EncoderConfig
+    >>> from transbeam.configs.model import EncoderConfig
     >>> weights = {"encoder_layer_0/self_attention/output/kernel": np.ones((64, 64))}
     >>> part_widths(weights, EncoderConfig(hidden_dim=64))
     {'encoder_layer_0/self_attention': 16}
@@ -105,8 +105,8 @@ def choose(
         What stays, from 0 and in order, of each sub-layer that becomes smaller.
 
     Example:
-    >>> from configs.model import DecoderConfig
-    >>> from model.adaptation.pruned_config import pruned_config
+    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.model.adaptation.pruned_config import pruned_config
     >>> old = DecoderConfig()
     >>> worth = {"decoder_layer_0/self_attention": np.array([3.0, 1.0, 2.0, 4.0])}
     >>> choose(worth, old, pruned_config(old, heads=2))
@@ -141,7 +141,7 @@ def of_some_parts(
         Pairs of path and values.
 
     Example:
-    >>> from configs.model import EncoderConfig
+    >>> from transbeam.configs.model import EncoderConfig
     >>> weights = {"encoder_layer_0/feedforward/gate/bias": np.array([1.0, 2.0, 3.0])}
     >>> kept = {"encoder_layer_0/feedforward": [0, 2]}
     >>> ((_, bias),) = of_some_parts(weights, kept, EncoderConfig())

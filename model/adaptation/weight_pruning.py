@@ -8,9 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from configs.errors import ConfigError
-from model.adaptation.parts import forget_traces
-from model.paths import matching
+from transbeam.configs.errors import ConfigError
+from transbeam.model.adaptation.parts import forget_traces
+from transbeam.model.paths import matching
 
 KERNELS = ("*/kernel",)
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from configs.memory import Memory
-from configs.optimizers import AdafactorConfig
-from configs.run import RunConfig
-from model.cost.report import count_cost
+from transbeam.configs.memory import Memory
+from transbeam.configs.optimizers import AdafactorConfig
+from transbeam.configs.run import RunConfig
+from transbeam.model.cost.report import count_cost
 
 
 def training_need(run: RunConfig, replicas: int = 1) -> int:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import assert_never
 
-from configs.attention import (
+from transbeam.configs.attention import (
     Attention,
     BlockSparseAttention,
     FullAttention,

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from configs.errors import ConfigError
-from configs.language_modelling import SpanCorruptionConfig
-from configs.model import EncoderConfig, Seq2SeqConfig
-from configs.run import RunConfig
-from configs.supervised import Seq2SeqConfig as TranslationConfig
-from configs.supervised import TextToTextConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import SpanCorruptionConfig
+from transbeam.configs.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import Seq2SeqConfig as TranslationConfig
+from transbeam.configs.supervised import TextToTextConfig
 
 
 @dataclass(frozen=True, kw_only=True)

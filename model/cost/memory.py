@@ -28,23 +28,23 @@ References:
       (weights, gradients and moments)
 """
 
-from configs.attention import FullAttention, KernelAttention
-from configs.language_modelling import MaskedConfig, SentencePairsConfig
-from configs.model import EncoderConfig, Model, Stack
-from configs.objective import Objective
-from configs.sockets import GatedFeedForward, LayerNorm, ReZeroResidual
-from configs.training import TrainingConfig
-from model.cost.attention import kernel_features, reach
-from model.cost.lengths import Lengths
-from model.cost.parameters import scored_dim
-from model.cost.sides import Side, sides_of
+from transbeam.configs.attention import FullAttention, KernelAttention
+from transbeam.configs.language_modelling import MaskedConfig, SentencePairsConfig
+from transbeam.configs.model import EncoderConfig, Model, Stack
+from transbeam.configs.objective import Objective
+from transbeam.configs.sockets import GatedFeedForward, LayerNorm, ReZeroResidual
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.cost.attention import kernel_features, reach
+from transbeam.model.cost.lengths import Lengths
+from transbeam.model.cost.parameters import scored_dim
+from transbeam.model.cost.sides import Side, sides_of
 
 FLOAT32, BFLOAT16 = 4, 2
 # Numbers for each weight. Muon keeps the second for what it leaves to Adam: at most
 # this. Adafactor keeps one for each row and column, which is next to nothing.
 KEPT_BY_OPTIMIZER = {"adamw": 2, "adafactor": 0, "lion": 1, "muon": 2}
 # Numbers that an activation keeps beside its result: its input, as long as that does
-# not follow from the result. GELU's may be float32 (`model.kernels.dense`).
+# not follow from the result. GELU's may be float32 (`transbeam.model.kernels.dense`).
 KEPT_BY_ACTIVATION = {"gelu": 1, "gelu_tanh": 1, "relu": 0, "silu": 1}
 
 
@@ -139,8 +139,8 @@ def kept_activations(
         Bytes by part.
 
     Example:
-    >>> from configs.language_modelling import CausalConfig
-    >>> from configs.model import DecoderConfig
+    >>> from transbeam.configs.language_modelling import CausalConfig
+    >>> from transbeam.configs.model import DecoderConfig
     >>> tiny = DecoderConfig(num_layers=1, hidden_dim=8, dropout=0.0)
     >>> kept = kept_activations(tiny, CausalConfig(), Lengths(tokens=10))
     >>> kept["logits"]
@@ -263,7 +263,7 @@ def cache_bytes(config: Model, number: int) -> dict[str, int]:
         at `max_sequence_length`.
 
     Example:
-    >>> from configs.model import DecoderConfig
+    >>> from transbeam.configs.model import DecoderConfig
     >>> gpt2 = DecoderConfig(
     ...     num_layers=12, hidden_dim=768, max_sequence_length=1024,
     ...     attention=FullAttention(num_heads=12),

@@ -4,16 +4,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from configs.adaptation import AllWeights
-from configs.attention import Attention, FullAttention
-from configs.errors import ConfigError
-from configs.load import load_run
-from configs.model import EncoderConfig
-from configs.run import RunConfig
-from model.cost.attention import reach
-from model.cost.flops import count_work
-from model.cost.lengths import Lengths, lengths_of
-from model.cost.memory import (
+from transbeam.configs.adaptation import AllWeights
+from transbeam.configs.attention import Attention, FullAttention
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import load_run
+from transbeam.configs.model import EncoderConfig
+from transbeam.configs.run import RunConfig
+from transbeam.model.cost.attention import reach
+from transbeam.model.cost.flops import count_work
+from transbeam.model.cost.lengths import Lengths, lengths_of
+from transbeam.model.cost.memory import (
     BFLOAT16,
     FLOAT32,
     cache_bytes,
@@ -22,7 +22,7 @@ from model.cost.memory import (
     scored_tokens,
     training_memory,
 )
-from model.cost.parameters import (
+from transbeam.model.cost.parameters import (
     Trained,
     as_trained,
     count_head,
@@ -30,10 +30,10 @@ from model.cost.parameters import (
     count_trained,
     scored_rows,
 )
-from model.cost.sides import Side, sides_of
-from model.cost.vocabulary import count_pieces
-from model.cost.weights import Shapes, backbone_shapes, head_shapes
-from model.cost.work import PARTS, Work
+from transbeam.model.cost.sides import Side, sides_of
+from transbeam.model.cost.vocabulary import count_pieces
+from transbeam.model.cost.weights import Shapes, backbone_shapes, head_shapes
+from transbeam.model.cost.work import PARTS, Work
 
 LENGTHS = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
 

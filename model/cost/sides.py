@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from configs.attention import Attention, CausalAttention
-from configs.model import DecoderConfig, Model, Seq2SeqConfig, Stack
-from model.cost.lengths import Lengths
+from transbeam.configs.attention import Attention, CausalAttention
+from transbeam.configs.model import DecoderConfig, Model, Seq2SeqConfig, Stack
+from transbeam.model.cost.lengths import Lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def sides_of(config: Model, lengths: Lengths) -> list[Side]:
     """The stacks of a model: one, or an encoder and a decoder.
 
     Example:
-    >>> from configs.attention import FullAttention
+    >>> from transbeam.configs.attention import FullAttention
     >>> config = Seq2SeqConfig(attention=FullAttention(num_key_value_heads=1))
     >>> [side.keys for side in sides_of(config, Lengths(tokens=8, decoder_tokens=4))]
     [64, 64]

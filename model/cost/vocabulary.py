@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from configs.errors import ArtifactError, ConfigError
-from configs.tokenizer import PretrainedConfig, TokenizerConfig
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.tokenizer import PretrainedConfig, TokenizerConfig
 
 _SENTENCE_PIECE = (".model", ".spm")
 _FILES = ("tokenizer.json", "vocab.json", "encoder.json", "vocab.txt")
@@ -35,7 +35,8 @@ def count_pieces(tokenizer: TokenizerConfig) -> int:
     Example:
     >>> count_pieces(PretrainedConfig(path="no/such/folder"))
     Traceback (most recent call last):
-    configs.errors.ConfigError: tokenizer.path: no/such/folder: there is no such...
+    transbeam.configs.errors.ConfigError: tokenizer.path: no/such/folder: there is no
+    such...
     """
     if not isinstance(tokenizer, PretrainedConfig):
         return tokenizer.vocabulary_size

@@ -7,7 +7,7 @@ the same here as there.
 
 from typing import assert_never
 
-from configs.attention import (
+from transbeam.configs.attention import (
     Attention,
     BlockSparseAttention,
     FullAttention,
@@ -16,10 +16,16 @@ from configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from configs.language_modelling import MaskedConfig, SentencePairsConfig
-from configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig, Stack
-from configs.objective import Objective
-from configs.sockets import (
+from transbeam.configs.language_modelling import MaskedConfig, SentencePairsConfig
+from transbeam.configs.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    Seq2SeqConfig,
+    Stack,
+)
+from transbeam.configs.objective import Objective
+from transbeam.configs.sockets import (
     DenseFeedForward,
     GatedFeedForward,
     LayerNorm,
@@ -27,7 +33,7 @@ from configs.sockets import (
     RelativeBiasPosition,
     ReZeroResidual,
 )
-from configs.supervised import (
+from transbeam.configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     PairClassificationConfig,
@@ -36,7 +42,7 @@ from configs.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from model.cost.sides import decoder_attention
+from transbeam.model.cost.sides import decoder_attention
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -1,7 +1,7 @@
 """Adjusts the scores of the next token as requests ask, each row for itself.
 
-As in `model.generation.processors`, but by tensors and not by a config. Nothing is
-computed where no row asks for it.
+As in `transbeam.model.generation.processors`, but by tensors and not by a config.
+Nothing is computed where no row asks for it.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.generation.processors import NEVER
-from model.generation.sequences import marked
+from transbeam.model.generation.processors import NEVER
+from transbeam.model.generation.sequences import marked
 
 
 class Adjustments(NamedTuple):

@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from configs.generation import BeamConfig, GenerationConfig
-from model.generation.caches import repeat_rows, take_rows
-from model.generation.history import History
-from model.generation.interface import Steps
-from model.generation.processors import NEVER, Rules
-from model.kernels.cache_update import loop_with_cache
+from transbeam.configs.generation import BeamConfig, GenerationConfig
+from transbeam.model.generation.caches import repeat_rows, take_rows
+from transbeam.model.generation.history import History
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.processors import NEVER, Rules
+from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 class Finished(NamedTuple):
@@ -58,7 +58,7 @@ class Searches(NamedTuple):
 def search_beams(
     steps: Steps, prompt: tuple[Any, Any], config: GenerationConfig, method: BeamConfig
 ) -> dict[str, Any]:
-    """Writes on with beam search; see `model.generation.generate`."""
+    """Writes on with beam search; see `transbeam.model.generation.generate`."""
     one = ops.ones_like(prompt[0][:, 0])
     searches = Searches(
         one * config.max_new_tokens,

@@ -9,9 +9,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from model.generation.caches import CONTEXT
-from model.generation.walk import Walk, encoder_of
-from model.stack import LayerStack
+from transbeam.model.generation.caches import CONTEXT
+from transbeam.model.generation.walk import Walk, encoder_of
+from transbeam.model.stack import LayerStack
 
 # The keys and values of each block, in the order of the blocks.
 Layers = tuple[dict[str, Any], ...]
@@ -30,8 +30,8 @@ class Calls:
         slots: `C`, most tokens of a decoder's row.
 
     Example:
-    >>> from configs.model import DecoderConfig
-    >>> from model.decoder import build_decoder
+    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.model.decoder import build_decoder
     >>> decoder = build_decoder(
     ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
     ... )

@@ -5,10 +5,15 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from configs.errors import DataError
-from configs.generation import GenerationConfig
-from model.generation.interface import Steps
-from model.layers.checks import check_integers, check_rank, dtype_of, known_values
+from transbeam.configs.errors import DataError
+from transbeam.configs.generation import GenerationConfig
+from transbeam.model.generation.interface import Steps
+from transbeam.model.layers.checks import (
+    check_integers,
+    check_rank,
+    dtype_of,
+    known_values,
+)
 
 
 def check_prompts(token_ids: Any, padding_mask: Any) -> None:
@@ -53,7 +58,8 @@ def _check_mask(real: np.ndarray) -> None:
     if ragged.size:
         raise DataError(
             f"padding_mask: row {ragged[0]} has padding after a token; expected it "
-            "before the prompt only (model.generation.ragged.left_pad makes it so)"
+            "before the prompt only (transbeam.model.generation.ragged.left_pad makes "
+            "it so)"
         )
 
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from model.generation.adjustments import Texts
-from model.generation.caches import join_rows, move_columns, move_slots
-from model.generation.interface import Steps
-from model.generation.requests import Requests, choose, map_requests
+from transbeam.model.generation.adjustments import Texts
+from transbeam.model.generation.caches import join_rows, move_columns, move_slots
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.requests import Requests, choose, map_requests
 
 # Free columns that are made at once: each time all keys and values are copied.
 ROOM = 32
@@ -70,7 +70,7 @@ def start(
     """Reads prompts and writes the first token of each.
 
     Args:
-        steps: The model; see `model.generation.steps`.
+        steps: The model; see `transbeam.model.generation.steps`.
         token_ids: int32 `(B, P)`, the prompts, padded on the left.
         padding_mask: int32 `(B, P)`, 0 for padding.
         requests: What each row asks for.

@@ -4,14 +4,14 @@ from typing import Any
 
 from keras import ops
 
-from configs.generation import ContrastiveConfig, GenerationConfig
-from model.generation.beam import flat_rows, pick
-from model.generation.caches import repeat_rows, take_rows
-from model.generation.history import History
-from model.generation.interface import Steps
-from model.generation.processors import Rules
-from model.generation.sampling import highest
-from model.kernels.cache_update import loop_with_cache
+from transbeam.configs.generation import ContrastiveConfig, GenerationConfig
+from transbeam.model.generation.beam import flat_rows, pick
+from transbeam.model.generation.caches import repeat_rows, take_rows
+from transbeam.model.generation.history import History
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.processors import Rules
+from transbeam.model.generation.sampling import highest
+from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 def search_contrastively(
@@ -20,7 +20,7 @@ def search_contrastively(
     config: GenerationConfig,
     method: ContrastiveConfig,
 ) -> dict[str, Any]:
-    """Writes on by contrastive search; see `model.generation.generate`.
+    """Writes on by contrastive search; see `transbeam.model.generation.generate`.
 
     Of the `k` likeliest tokens that is taken whose probability, less the likeness of
     its hidden state to those of all earlier tokens, is highest. The model reads all `k`

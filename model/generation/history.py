@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.kernels.cache_update import update_slice
+from transbeam.model.kernels.cache_update import update_slice
 
 
 class History(NamedTuple):

@@ -4,10 +4,10 @@ from typing import Any
 
 from keras import ops
 
-from configs.errors import ConfigError
-from configs.generation import GenerationConfig
-from model.generation.history import History
-from model.generation.sequences import Sequences, marked
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.generation import GenerationConfig
+from transbeam.model.generation.history import History
+from transbeam.model.generation.sequences import Sequences, marked
 
 # The score of a token that must not come. Finite, so that no difference of two is NaN.
 NEVER = -1e30

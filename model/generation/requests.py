@@ -9,14 +9,19 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from configs.generation import GenerationConfig
-from model.generation.adjustments import Adjustments, Texts, adjust
-from model.generation.history import History
-from model.generation.interface import Steps
-from model.generation.processors import Rules
-from model.generation.random import CHOICE
-from model.generation.sampling import draw, highest, keep_likeliest, keep_min_p
-from model.kernels.cache_update import loop_with_cache
+from transbeam.configs.generation import GenerationConfig
+from transbeam.model.generation.adjustments import Adjustments, Texts, adjust
+from transbeam.model.generation.history import History
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.processors import Rules
+from transbeam.model.generation.random import CHOICE
+from transbeam.model.generation.sampling import (
+    draw,
+    highest,
+    keep_likeliest,
+    keep_min_p,
+)
+from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 class Requests(NamedTuple):
@@ -89,7 +94,7 @@ def write_requests(
     temperature 0 nothing is drawn; where none narrows the choice nothing is sorted.
 
     Args:
-        steps: The model; see `model.generation.steps`.
+        steps: The model; see `transbeam.model.generation.steps`.
         token_ids: int32 `(B, P)`, the prompts, padded on the left.
         padding_mask: int32 `(B, P)`, 0 for padding.
         requests: What each row asks for.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from model.generation.history import History
+from transbeam.model.generation.history import History
 
 ANY = -2
 

@@ -4,19 +4,19 @@ from typing import Any
 
 from keras import ops
 
-from configs.generation import GenerationConfig, SpeculativeConfig
-from model.generation.history import History
-from model.generation.interface import Steps
-from model.generation.processors import Rules
-from model.generation.random import (
+from transbeam.configs.generation import GenerationConfig, SpeculativeConfig
+from transbeam.model.generation.history import History
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.processors import Rules
+from transbeam.model.generation.random import (
     ACCEPTANCE,
     CHOICE,
     CORRECTION,
     DRAFT,
     random_uniform,
 )
-from model.generation.sampling import draw, highest, shape_scores
-from model.kernels.cache_update import loop_with_cache
+from transbeam.model.generation.sampling import draw, highest, shape_scores
+from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 def write_ahead(
@@ -27,7 +27,7 @@ def write_ahead(
     method: SpeculativeConfig,
     seeds: Any,
 ) -> dict[str, Any]:
-    """Writes on by speculative decoding; see `model.generation.generate`.
+    """Writes on by speculative decoding; see `transbeam.model.generation.generate`.
 
     In each round the draft model writes `k` tokens, and the model gives the scores of
     all of them in one step. The first tokens on which both agree are taken, and the

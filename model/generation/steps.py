@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from model.generation.interface import Steps
-from model.generation.walk import Walk, encoder_of, prefix_of
-from model.stack import LayerStack
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.walk import Walk, encoder_of, prefix_of
+from transbeam.model.stack import LayerStack
 
 
 def decoder_steps(decoder: keras.Model, *, keep_hidden: bool = False) -> Steps:
@@ -22,10 +22,10 @@ def decoder_steps(decoder: keras.Model, *, keep_hidden: bool = False) -> Steps:
         ValueError: The model has other inputs, or an attention without a cache.
 
     Example:
-    >>> from configs.generation import GenerationConfig
-    >>> from configs.model import DecoderConfig
-    >>> from model.decoder import build_decoder
-    >>> from model.generation.generate import generate
+    >>> from transbeam.configs.generation import GenerationConfig
+    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.model.decoder import build_decoder
+    >>> from transbeam.model.generation.generate import generate
     >>> decoder = build_decoder(
     ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
     ... )

@@ -3,17 +3,17 @@
 import keras
 from keras import ops
 
-from model.generation.caches import CONTEXT, add_slots, has_slots
-from model.generation.interface import Steps
-from model.kernels.cache_update import update_slice
-from model.kernels.shared_trace import share_trace
-from model.layers.attention.joined import (
+from transbeam.model.generation.caches import CONTEXT, add_slots, has_slots
+from transbeam.model.generation.interface import Steps
+from transbeam.model.kernels.cache_update import update_slice
+from transbeam.model.kernels.shared_trace import share_trace
+from transbeam.model.layers.attention.joined import (
     join_projections,
     joined_projection,
     joined_projections,
 )
-from model.layers.embeddings import TokenEmbedding
-from model.stack import LayerStack
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.stack import LayerStack
 
 
 class Walk:

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from model.layers.attention.probabilities import Probabilities
+from transbeam.model.layers.attention.probabilities import Probabilities
 
 # Of a layer's path, in the order of its seam's calls: those of all queries; and of the
 # few that see all, the global tokens or outermost blocks.
@@ -41,8 +41,8 @@ def attention_probabilities(
 
     Example:
     >>> import numpy as np
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> ones = np.ones((1, 3), "int32")
     >>> maps = attention_probabilities(

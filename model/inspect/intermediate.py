@@ -2,7 +2,7 @@
 
 import keras
 
-from model.checked import CheckedModel
+from transbeam.model.checked import CheckedModel
 
 
 def with_hidden_states(model: keras.Model) -> keras.Model:
@@ -20,8 +20,8 @@ def with_hidden_states(model: keras.Model) -> keras.Model:
         in a model of two).
 
     Example:
-    >>> from configs.model import EncoderConfig
-    >>> from model.encoder import build_encoder
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=2, hidden_dim=8), 10)
     >>> sorted(with_hidden_states(encoder).output)
     ['embeddings', 'encoder_layer_0', 'encoder_layer_1', 'sequence_output']

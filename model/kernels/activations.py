@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import has_many_tokens, is_plain, on_tensorflow
+from transbeam.model.kernels import has_many_tokens, is_plain, on_tensorflow
 
 
 def gelu(x: Any, approximate: bool = False) -> Any:
@@ -14,8 +14,8 @@ def gelu(x: Any, approximate: bool = False) -> Any:
     either. With TensorFlow, half precision is widened and narrowed again inside one
     kernel, made by XLA, if there are enough tokens for that to pay; float32 goes
     forward as TensorFlow's op, which becomes a part of the matrix product before it
-    (see `model.kernels.dense`). The gradient is one kernel for both, and needs `x` and
-    no more, where TensorFlow's keeps three tensors of that size.
+    (see `transbeam.model.kernels.dense`). The gradient is one kernel for both, and
+    needs `x` and no more, where TensorFlow's keeps three tensors of that size.
 
     Args:
         x: float tensor of any shape.
@@ -32,7 +32,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
         - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
     """
     if on_tensorflow() and not is_plain() and has_many_tokens(x):
-        from model.kernels import islands_tensorflow
+        from transbeam.model.kernels import islands_tensorflow
 
         return islands_tensorflow.gelu(x, approximate)
     return plain_gelu(x, approximate)

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import on_tensorflow
+from transbeam.model.kernels import on_tensorflow
 
 Three = tuple[Any, Any, Any]
 
@@ -41,7 +41,7 @@ def adam_update(
         - [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101), algorithm 2
     """
     if on_tensorflow():
-        from model.kernels import islands_tensorflow
+        from transbeam.model.kernels import islands_tensorflow
 
         return islands_tensorflow.adam_update(values, gradient, rates, betas)
     return plain_adam_update(values, gradient, rates, betas)

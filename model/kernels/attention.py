@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from model.kernels import on_tensorflow
+from transbeam.model.kernels import on_tensorflow
 
 RowBias = Callable[..., Any]
 
@@ -61,7 +61,7 @@ def scaled_dot_product_attention(
         - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682), section 3 (in pieces)
     """
     if on_tensorflow():
-        from model.kernels.attention_tensorflow import attend
+        from transbeam.model.kernels.attention_tensorflow import attend
 
         return attend(query, key, value, row_bias, trained, scale)
     if keras.backend.backend() == "jax":

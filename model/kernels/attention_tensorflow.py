@@ -3,8 +3,9 @@
 It is written in plain ops, but in forms that TensorFlow's optimizer knows: it makes one
 kernel of `matmul(query, key) * scale + bias` where all heads share the bias.
 
-Shapes: `C` rows at a time; the other letters are those of `model.kernels.attention`.
-In here heads come before tokens: queries are `(B, H, T, K)`, keys `(B, G, S, K)`.
+Shapes: `C` rows at a time; the other letters are those of
+`transbeam.model.kernels.attention`. In here heads come before tokens: queries are `(B,
+H, T, K)`, keys `(B, G, S, K)`.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from model.kernels import is_for_phones, is_plain
+from transbeam.model.kernels import is_for_phones, is_plain
 
 # How many scores are made at once: 16 MB in float32. Larger blocks of memory go back
 # to the system after each use and come again as pages to be zeroed; with much smaller
@@ -23,7 +24,7 @@ FEWEST_ROWS = 64
 
 
 def attend(query, key, value, row_bias, trained, scale):
-    """See `model.kernels.attention.scaled_dot_product_attention`."""
+    """See `transbeam.model.kernels.attention.scaled_dot_product_attention`."""
     query, key, value = (_swap(tf.convert_to_tensor(x)) for x in (query, key, value))
     trained = [tf.convert_to_tensor(x) for x in trained]
     attention = _Attention(row_bias, scale, _cut(query, key))

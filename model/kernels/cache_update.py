@@ -14,7 +14,7 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import (
+from transbeam.model.kernels import (
     in_tensorflow_graph,
     is_for_phones,
     is_plain,

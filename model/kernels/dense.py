@@ -5,9 +5,9 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import is_plain, on_tensorflow
-from model.kernels.matmul_dtype import matmul_dtype
-from model.kernels.shapes import reshape
+from transbeam.model.kernels import is_plain, on_tensorflow
+from transbeam.model.kernels.matmul_dtype import matmul_dtype
+from transbeam.model.kernels.shapes import reshape
 
 ENOUGH_TOKENS = 64
 

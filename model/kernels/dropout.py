@@ -11,7 +11,7 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import is_plain, on_tensorflow
+from transbeam.model.kernels import is_plain, on_tensorflow
 
 
 def dropout(x: Any, rate: float, seed: Any) -> Any:
@@ -43,7 +43,7 @@ def dropout(x: Any, rate: float, seed: Any) -> Any:
             "2^31. Smaller batches have fewer, or more training.accumulation"
         )
     if on_tensorflow() and not is_plain():
-        from model.kernels import islands_tensorflow
+        from transbeam.model.kernels import islands_tensorflow
 
         return islands_tensorflow.dropout(x, rate, seed)
     return plain_dropout(x, rate, seed)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from model.kernels import on_tensorflow
+from transbeam.model.kernels import on_tensorflow
 
 Tensors = Sequence[Any]
 
@@ -48,7 +48,7 @@ def in_groups(
     array([10., 31., 52.], dtype=float32)
     """
     if on_tensorflow():
-        from model.kernels.groups_tensorflow import in_groups as one_by_one
+        from transbeam.model.kernels.groups_tensorflow import in_groups as one_by_one
 
         return one_by_one(function, rows, columns, marks, trained, work)
     return function(rows, columns, marks, trained)

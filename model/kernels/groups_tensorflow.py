@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from model.kernels import is_plain
+from transbeam.model.kernels import is_plain
 
 # How many numbers the largest tensor of a group has: 8 MB in float32. Larger groups
 # take more memory, and much smaller ones leave the matrix products too little to do.
@@ -17,7 +17,7 @@ WORK_AT_ONCE = 2**21
 
 
 def in_groups(function, rows, columns, marks, trained, work):
-    """See `model.kernels.groups.in_groups`."""
+    """See `transbeam.model.kernels.groups.in_groups`."""
     rows, columns, marks, trained = (
         [tf.convert_to_tensor(x) for x in part]
         for part in (rows, columns, marks, trained)

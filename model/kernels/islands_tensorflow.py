@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from model.kernels.adam import plain_adam_update
-from model.kernels.dropout import plain_dropout
+from transbeam.model.kernels.adam import plain_adam_update
+from transbeam.model.kernels.dropout import plain_dropout
 
 _INV_SQRT_2 = math.sqrt(0.5)
 _TANH_SCALE = math.sqrt(2 / math.pi)
@@ -26,7 +26,7 @@ def _island(function) -> Any:
 
 
 def gelu(x, approximate):
-    """See `model.kernels.activations.gelu`."""
+    """See `transbeam.model.kernels.activations.gelu`."""
     x = tf.convert_to_tensor(x)
     # In float32 TensorFlow's optimizer has a use for the op as it is.
     make = tf.nn.gelu if x.dtype == tf.float32 else _gelu
@@ -39,7 +39,7 @@ def gelu(x, approximate):
 
 
 def layer_normalization(x, gamma, beta, epsilon):
-    """See `model.kernels.norms.layer_normalization`."""
+    """See `transbeam.model.kernels.norms.layer_normalization`."""
 
     @tf.custom_gradient
     def forward(x, gamma, beta):
@@ -56,7 +56,7 @@ def layer_normalization(x, gamma, beta, epsilon):
 
 
 def dropout(x, rate, seed):
-    """See `model.kernels.dropout.dropout`."""
+    """See `transbeam.model.kernels.dropout.dropout`."""
 
     @tf.custom_gradient
     def forward(x):
@@ -69,7 +69,7 @@ def dropout(x, rate, seed):
 
 
 def adam_update(values, gradient, rates, betas):
-    """See `model.kernels.adam.adam_update`."""
+    """See `transbeam.model.kernels.adam.adam_update`."""
     # Variables, whose shapes are fixed, cannot stand for one another.
     return _adam_update(
         tuple(map(tf.convert_to_tensor, values)), gradient, rates, betas

@@ -5,8 +5,8 @@ from typing import Any
 
 from keras import ops
 
-from model.kernels import is_for_phones, on_tensorflow
-from model.kernels.shapes import reshape
+from transbeam.model.kernels import is_for_phones, on_tensorflow
+from transbeam.model.kernels.shapes import reshape
 
 
 def look_up(table: Any, ids: Any) -> Any:

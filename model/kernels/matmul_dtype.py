@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import keras
 
-from configs.errors import ConfigError
-from model.kernels import on_tensorflow
-from model.kernels.matmul_measurement import (
+from transbeam.configs.errors import ConfigError
+from transbeam.model.kernels import on_tensorflow
+from transbeam.model.kernels.matmul_measurement import (
     DTYPES,
     MeasurementError,
     measure_matmul,

@@ -6,7 +6,7 @@ says why, and how.
 
 import keras
 
-from model.kernels import activations
+from transbeam.model.kernels import activations
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

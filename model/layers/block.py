@@ -4,9 +4,9 @@ from typing import Literal
 
 import keras
 
-from configs.errors import ConfigError
-from model.kernels.rematerialize import rematerialize
-from model.layers.dropout import Seeds
+from transbeam.configs.errors import ConfigError
+from transbeam.model.kernels.rematerialize import rematerialize
+from transbeam.model.layers.dropout import Seeds
 
 SUBLAYERS = ("self_attention", "cross_attention", "feedforward")
 PARTS = tuple(
@@ -47,7 +47,7 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         inputs: float `(B, T, D)`.
         places: dict of int `(B, T)` tensors: where the tokens stand; see
-            `model.layers.places`.
+            `transbeam.model.layers.places`.
         context: float `(B, S, D)`, what an encoder made; None without one.
         context_places: as `places`, of the context.
 
@@ -58,10 +58,10 @@ class TransformerBlock(keras.layers.Layer):
         ConfigError: when `norm_placement` is neither of the two.
 
     Example:
-    >>> from model.layers.attention.full import MultiHeadAttention
-    >>> from model.layers.feedforward import FeedForward
-    >>> from model.layers.norms import LayerNormalization
-    >>> from model.layers.residual import Residual
+    >>> from transbeam.model.layers.attention.full import MultiHeadAttention
+    >>> from transbeam.model.layers.feedforward import FeedForward
+    >>> from transbeam.model.layers.norms import LayerNormalization
+    >>> from transbeam.model.layers.residual import Residual
     >>> block = TransformerBlock(
     ...     self_attention=MultiHeadAttention(hidden_dim=4, num_heads=2),
     ...     self_attention_norm=LayerNormalization(),

@@ -2,7 +2,7 @@
 
 import keras
 
-from model.kernels.dense import dense
+from transbeam.model.kernels.dense import dense
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

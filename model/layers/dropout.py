@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from model.kernels.dropout import dropout
+from transbeam.model.kernels.dropout import dropout
 
 _HELD: ContextVar["Seeds | None"] = ContextVar("held", default=None)
 

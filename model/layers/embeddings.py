@@ -3,11 +3,16 @@
 import keras
 from keras import ops
 
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.kernels.dense import dense
-from model.kernels.lookup import look_up
-from model.layers.checks import check_integers, check_range, check_rank, check_rows
-from model.layers.int8_table import Int8Table
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.kernels.dense import dense
+from transbeam.model.kernels.lookup import look_up
+from transbeam.model.layers.checks import (
+    check_integers,
+    check_range,
+    check_rank,
+    check_rows,
+)
+from transbeam.model.layers.int8_table import Int8Table
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -2,12 +2,12 @@
 
 import keras
 
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.layers.activations import ACTIVATIONS
-from model.layers.dense import Dense
-from model.layers.dropout import Dropout
-from model.layers.policies import part_options, policy_config
-from model.seeds import derive_seed
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.layers.activations import ACTIVATIONS
+from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.policies import part_options, policy_config
+from transbeam.model.seeds import derive_seed
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.layers.checks import check_integers, check_range, check_rank, fits
-from model.layers.int8_table import Int8Table
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.layers.checks import check_integers, check_range, check_rank, fits
+from transbeam.model.layers.int8_table import Int8Table
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from model.kernels.norms import layer_normalization
+from transbeam.model.kernels.norms import layer_normalization
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

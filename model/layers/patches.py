@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.layers.checks import check_rank, fits
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.layers.checks import check_rank, fits
 
 IMAGE_AXES = "(batch, height, width, channels)"
 

@@ -15,7 +15,7 @@ stack is not a `T x T` mask but these few tensors, int32 `(B, T)`:
 
 from keras import ops
 
-from model.layers.checks import check_rank, check_rows
+from transbeam.model.layers.checks import check_rank, check_rows
 
 KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_table")
 

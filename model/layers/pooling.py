@@ -5,10 +5,10 @@ from typing import Literal
 import keras
 from keras import ops
 
-from configs.errors import ConfigError
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.layers.checks import check_rank, check_rows
-from model.layers.masks import forbidden
+from transbeam.configs.errors import ConfigError
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.layers.checks import check_rank, check_rows
+from transbeam.model.layers.masks import forbidden
 
 KINDS = ("first", "mean", "max", "attention")
 

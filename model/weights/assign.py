@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.errors import ArtifactError
-from model.weights.transforms import Shape
+from transbeam.configs.errors import ArtifactError
+from transbeam.model.weights.transforms import Shape
 
 
 def variables_of(model: keras.Model) -> dict[str, Any]:

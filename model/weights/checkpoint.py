@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from configs.errors import ArtifactError
-from configs.model import EncoderConfig, Model, Seq2SeqConfig
-from configs.objective import Objective
-from model.cost.parameters import count_parameters
-from model.weights.family import Description
-from model.weights.names import Link, Row, link, parts_by_name
-from model.weights.sources import Source
-from model.weights.transforms import Shape
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.model import EncoderConfig, Model, Seq2SeqConfig
+from transbeam.configs.objective import Objective
+from transbeam.model.cost.parameters import count_parameters
+from transbeam.model.weights.family import Description
+from transbeam.model.weights.names import Link, Row, link, parts_by_name
+from transbeam.model.weights.sources import Source
+from transbeam.model.weights.transforms import Shape
 
 Shapes = Mapping[str, Shape]
 

@@ -3,25 +3,25 @@
 from collections.abc import Container
 from typing import Any
 
-from configs.attention import FullAttention
-from configs.model import EncoderConfig, Pooler
-from configs.objective import (
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.model import EncoderConfig, Pooler
+from transbeam.configs.objective import (
     MaskedConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from configs.sockets import DenseFeedForward, LayerNorm, NormalInitializer
-from model.weights.bert import OTHER_HEADS
-from model.weights.family import Description, Family
-from model.weights.heads import (
+from transbeam.configs.sockets import DenseFeedForward, LayerNorm, NormalInitializer
+from transbeam.model.weights.bert import OTHER_HEADS
+from transbeam.model.weights.family import Description, Family
+from transbeam.model.weights.heads import (
     Heads,
     read_objective,
     sequence_head,
     write_objective,
 )
-from model.weights.names import Row, dense, norm
-from model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
-from model.weights.transforms import VOCABULARY
+from transbeam.model.weights.names import Row, dense, norm
+from transbeam.model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
+from transbeam.model.weights.transforms import VOCABULARY
 
 _OUR_BLOCK = "encoder_layer_{i}"
 _BLOCK = "transformer.layer.{i}"

@@ -12,16 +12,16 @@ import ml_dtypes
 import numpy as np
 from safetensors.numpy import save_file
 
-from configs.errors import ArtifactError, ConfigError
-from configs.files import write_json, writing
-from configs.objective import MaskedConfig
-from model.weights.families import FAMILIES
-from model.weights.family import Description, Family
-from model.weights.meaning import differences
-from model.weights.names import Link, link
-from model.weights.settings import Settings
-from model.weights.sources import INDEX, SINGLE
-from model.weights.transforms import Shape
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.files import write_json, writing
+from transbeam.configs.objective import MaskedConfig
+from transbeam.model.weights.families import FAMILIES
+from transbeam.model.weights.family import Description, Family
+from transbeam.model.weights.meaning import differences
+from transbeam.model.weights.names import Link, link
+from transbeam.model.weights.settings import Settings
+from transbeam.model.weights.sources import INDEX, SINGLE
+from transbeam.model.weights.transforms import Shape
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 Shapes = Mapping[str, Shape]
@@ -60,9 +60,9 @@ def export_checkpoint(
 
     Example:
     >>> import tempfile
-    >>> from configs.model import EncoderConfig
-    >>> from model.build import build_encoder
-    >>> from model.weights.assign import variables_of
+    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.model.build import build_encoder
+    >>> from transbeam.model.weights.assign import variables_of
     >>> config = EncoderConfig(num_layers=1, hidden_dim=8)
     >>> weights = variables_of(build_encoder(config, 10))
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,12 +1,12 @@
 """All families that we read and write in Hugging Face's format."""
 
-from model.weights.bert import BERT
-from model.weights.distilbert import DISTILBERT
-from model.weights.gpt2 import GPT2
-from model.weights.llama import LLAMA
-from model.weights.roberta import ROBERTA
-from model.weights.t5 import T5
-from model.weights.vit import VIT
+from transbeam.model.weights.bert import BERT
+from transbeam.model.weights.distilbert import DISTILBERT
+from transbeam.model.weights.gpt2 import GPT2
+from transbeam.model.weights.llama import LLAMA
+from transbeam.model.weights.roberta import ROBERTA
+from transbeam.model.weights.t5 import T5
+from transbeam.model.weights.vit import VIT
 
 # In the order in which they are tried for a model of ours.
 FAMILIES = {

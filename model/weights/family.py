@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from typing import Any
 
-from configs.errors import ArtifactError
-from configs.model import EncoderConfig, Model
-from configs.objective import Objective
-from model.weights.names import Row
-from model.weights.settings import Settings
-from model.weights.transforms import Sizes
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.model import EncoderConfig, Model
+from transbeam.configs.objective import Objective
+from transbeam.model.weights.names import Row
+from transbeam.model.weights.settings import Settings
+from transbeam.model.weights.transforms import Sizes
 
 TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 

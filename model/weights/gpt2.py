@@ -3,15 +3,15 @@
 from collections.abc import Container
 from typing import Any
 
-from configs.attention import FullAttention
-from configs.model import DecoderConfig
-from configs.objective import CausalConfig
-from configs.sockets import DenseFeedForward, LayerNorm, NormalInitializer
-from model.weights.family import Description, Family
-from model.weights.heads import Heads, read_objective, write_objective
-from model.weights.names import Row, norm
-from model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
-from model.weights.transforms import SCORES, SIDE_BY_SIDE, VOCABULARY
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.model import DecoderConfig
+from transbeam.configs.objective import CausalConfig
+from transbeam.configs.sockets import DenseFeedForward, LayerNorm, NormalInitializer
+from transbeam.model.weights.family import Description, Family
+from transbeam.model.weights.heads import Heads, read_objective, write_objective
+from transbeam.model.weights.names import Row, norm
+from transbeam.model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
+from transbeam.model.weights.transforms import SCORES, SIDE_BY_SIDE, VOCABULARY
 
 _OUR_BLOCK = "decoder_layer_{i}"
 _QUERY_KEY_VALUE = [

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from configs.errors import ArtifactError, ConfigError
-from configs.objective import (
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
     Objective,
@@ -15,7 +15,7 @@ from configs.objective import (
     SpanCorruptionConfig,
     TextToTextConfig,
 )
-from model.weights.settings import Settings
+from transbeam.model.weights.settings import Settings
 
 # From a class of theirs to what its head was trained for, given the labels.
 Heads = Mapping[str, Callable[[tuple[str, ...]], Objective | None]]

@@ -8,12 +8,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.errors import ArtifactError
-from configs.files import refuse_lfs_pointer
-from model.weights.checkpoint import Checkpoint
-from model.weights.keras_hub_configs import BACKBONES
-from model.weights.settings import Settings
-from model.weights.transforms import Shape
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import refuse_lfs_pointer
+from transbeam.model.weights.checkpoint import Checkpoint
+from transbeam.model.weights.keras_hub_configs import BACKBONES
+from transbeam.model.weights.settings import Settings
+from transbeam.model.weights.transforms import Shape
 
 
 class BackboneSource:

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
-from configs.attention import FullAttention
-from configs.model import (
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.model import (
     DecoderConfig,
     EncoderConfig,
     Patches,
     Pooler,
     Seq2SeqConfig,
 )
-from configs.objective import CausalConfig, SpanCorruptionConfig
-from configs.sockets import (
+from transbeam.configs.objective import CausalConfig, SpanCorruptionConfig
+from transbeam.configs.sockets import (
     DenseFeedForward,
     GatedFeedForward,
     LayerNorm,
@@ -22,10 +22,10 @@ from configs.sockets import (
     RmsNorm,
     RopePosition,
 )
-from model.weights import keras_hub_tables as tables
-from model.weights.family import Description
-from model.weights.names import Row
-from model.weights.settings import Activation, Settings
+from transbeam.model.weights import keras_hub_tables as tables
+from transbeam.model.weights.family import Description
+from transbeam.model.weights.names import Row
+from transbeam.model.weights.settings import Activation, Settings
 
 Described = tuple[Description, tuple[Row, ...]]
 

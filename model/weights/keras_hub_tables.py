@@ -4,8 +4,8 @@ KerasHub gives heads an axis of their own, and has no heads of models among a ba
 weights.
 """
 
-from model.weights.names import Part, Row
-from model.weights.transforms import (
+from transbeam.model.weights.names import Part, Row
+from transbeam.model.weights.transforms import (
     SAME,
     VOCABULARY,
     PatchSquares,

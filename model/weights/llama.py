@@ -3,11 +3,11 @@
 from collections.abc import Container
 from typing import Any
 
-from configs.attention import FullAttention
-from configs.errors import ArtifactError
-from configs.model import DecoderConfig
-from configs.objective import CausalConfig
-from configs.sockets import (
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.model import DecoderConfig
+from transbeam.configs.objective import CausalConfig
+from transbeam.configs.sockets import (
     GatedFeedForward,
     LinearStretch,
     NormalInitializer,
@@ -17,11 +17,11 @@ from configs.sockets import (
     RopePosition,
     YarnStretch,
 )
-from model.weights.family import Description, Family
-from model.weights.heads import Heads, read_objective, write_objective
-from model.weights.names import Row, dense
-from model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
-from model.weights.transforms import SCORES, VOCABULARY
+from transbeam.model.weights.family import Description, Family
+from transbeam.model.weights.heads import Heads, read_objective, write_objective
+from transbeam.model.weights.names import Row, dense
+from transbeam.model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
+from transbeam.model.weights.transforms import SCORES, VOCABULARY
 
 _OUR_BLOCK = "decoder_layer_{i}"
 _BLOCK = "layers.{i}"

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from configs.model import Model, Pooler, Seq2SeqConfig
-from configs.sockets import DropPathResidual, PlainResidual
+from transbeam.configs.model import Model, Pooler, Seq2SeqConfig
+from transbeam.configs.sockets import DropPathResidual, PlainResidual
 
 # What is over when training is, or does not show outside.
 _WITHOUT_MEANING = ("initializer", "dropout", "vocabulary_multiple")
@@ -14,7 +14,7 @@ def differences(wanted: Model, got: Model) -> list[str]:
     """How two models differ in what they compute; dropout and the like do not count.
 
     Example:
-    >>> from configs.model import EncoderConfig
+    >>> from transbeam.configs.model import EncoderConfig
     >>> differences(EncoderConfig(num_layers=2), EncoderConfig(num_layers=3, dropout=0))
     ['num_layers is 2, not 3']
     """

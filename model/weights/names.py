@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from configs.errors import ArtifactError
-from model.weights.transforms import SAME, TRANSPOSE, Shape, Sizes, Transform
+from transbeam.configs.errors import ArtifactError
+from transbeam.model.weights.transforms import SAME, TRANSPOSE, Shape, Sizes, Transform
 
 # A checkpoint may hold heads and a pooler that are not asked for; a body is taken
 # whole. The pooler's names begin as the body's do.

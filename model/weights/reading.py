@@ -6,15 +6,19 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError, ConfigError
-from configs.fields import check_options
-from model.weights.checkpoint import Checkpoint
-from model.weights.families import FAMILIES
-from model.weights.family import TOKEN_IDS, inner_prefix, wrappers
-from model.weights.keras_hub import read_preset
-from model.weights.settings import Settings
-from model.weights.sources import UNQUANTISED, SafetensorsSource, refuse_pickles
-from model.weights.tf1_bert import read_tf1_bert
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.fields import check_options
+from transbeam.model.weights.checkpoint import Checkpoint
+from transbeam.model.weights.families import FAMILIES
+from transbeam.model.weights.family import TOKEN_IDS, inner_prefix, wrappers
+from transbeam.model.weights.keras_hub import read_preset
+from transbeam.model.weights.settings import Settings
+from transbeam.model.weights.sources import (
+    UNQUANTISED,
+    SafetensorsSource,
+    refuse_pickles,
+)
+from transbeam.model.weights.tf1_bert import read_tf1_bert
 
 _KNOWN = (
     "config.json with model.safetensors (transformers), bert_config.json with "

@@ -3,23 +3,23 @@
 from collections.abc import Container
 from typing import Any
 
-from configs.objective import (
+from transbeam.configs.objective import (
     MaskedConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from model.weights.bert import BODY, OTHER_HEADS, read_encoder, write_encoder
-from model.weights.family import Description, Family
-from model.weights.heads import (
+from transbeam.model.weights.bert import BODY, OTHER_HEADS, read_encoder, write_encoder
+from transbeam.model.weights.family import Description, Family
+from transbeam.model.weights.heads import (
     Heads,
     is_classifier,
     is_estimator,
     sequence_head,
     write_objective,
 )
-from model.weights.names import Row, dense, norm
-from model.weights.settings import Settings
-from model.weights.transforms import VOCABULARY
+from transbeam.model.weights.names import Row, dense, norm
+from transbeam.model.weights.settings import Settings
+from transbeam.model.weights.transforms import VOCABULARY
 
 ROWS = (
     *BODY,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from configs.errors import ArtifactError
-from configs.files import refuse_lfs_pointer
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import refuse_lfs_pointer
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Settings:
     'gelu'
     >>> settings.integer("hidden_size")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: config.json: hidden_size is missing, ...
+    transbeam.configs.errors.ArtifactError: config.json: hidden_size is missing, ...
     """
 
     def __init__(self, values: Mapping[str, Any], where: str):

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from configs.errors import ArtifactError
-from configs.files import refuse_lfs_pointer
-from model.weights.transforms import Shape
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import refuse_lfs_pointer
+from transbeam.model.weights.transforms import Shape
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"

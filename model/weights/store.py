@@ -12,10 +12,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from configs.errors import ArtifactError
-from configs.files import writing
-from model.paths import is_head
-from model.weights.assign import variables_of
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import writing
+from transbeam.model.paths import is_head
+from transbeam.model.weights.assign import variables_of
 
 FORMAT = {"format": "transbeam"}
 

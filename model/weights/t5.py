@@ -6,21 +6,26 @@ v1.1 scores by a table of its own, and does not scale what it scores.
 from collections.abc import Container
 from typing import Any
 
-from configs.attention import FullAttention
-from configs.model import Seq2SeqConfig
-from configs.objective import SpanCorruptionConfig
-from configs.sockets import (
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.model import Seq2SeqConfig
+from transbeam.configs.objective import SpanCorruptionConfig
+from transbeam.configs.sockets import (
     DenseFeedForward,
     FeedForward,
     GatedFeedForward,
     RelativeBiasPosition,
     RmsNorm,
 )
-from model.weights.family import Description, Family
-from model.weights.heads import Heads, read_objective, write_objective
-from model.weights.names import Row
-from model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Activation, Settings
-from model.weights.transforms import SCORES, TRANSPOSE, VOCABULARY
+from transbeam.model.weights.family import Description, Family
+from transbeam.model.weights.heads import Heads, read_objective, write_objective
+from transbeam.model.weights.names import Row
+from transbeam.model.weights.settings import (
+    ACTIVATIONS,
+    THEIR_ACTIVATIONS,
+    Activation,
+    Settings,
+)
+from transbeam.model.weights.transforms import SCORES, TRANSPOSE, VOCABULARY
 
 _PROJECTIONS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 

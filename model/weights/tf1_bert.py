@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.errors import ArtifactError
-from configs.files import refuse_lfs_pointer
-from configs.objective import SentencePairsConfig
-from model.weights import bert
-from model.weights.checkpoint import Checkpoint
-from model.weights.names import Part, Row
-from model.weights.settings import Settings
-from model.weights.transforms import TRANSPOSE, VOCABULARY, Shape
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import refuse_lfs_pointer
+from transbeam.configs.objective import SentencePairsConfig
+from transbeam.model.weights import bert
+from transbeam.model.weights.checkpoint import Checkpoint
+from transbeam.model.weights.names import Part, Row
+from transbeam.model.weights.settings import Settings
+from transbeam.model.weights.transforms import TRANSPOSE, VOCABULARY, Shape
 
 _OUR_BLOCK = "encoder_layer_{i}"
 _BLOCK = "bert/encoder/layer_{i}"

@@ -3,15 +3,15 @@
 from collections.abc import Container
 from typing import Any
 
-from configs.attention import FullAttention
-from configs.model import EncoderConfig, Patches, Pooler
-from configs.objective import ImageClassificationConfig
-from configs.sockets import DenseFeedForward, LayerNorm, NormalInitializer
-from model.weights.family import Description, Family
-from model.weights.heads import Heads, read_objective, write_objective
-from model.weights.names import Row, dense, norm
-from model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
-from model.weights.transforms import PatchKernel, Same
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.model import EncoderConfig, Patches, Pooler
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.configs.sockets import DenseFeedForward, LayerNorm, NormalInitializer
+from transbeam.model.weights.family import Description, Family
+from transbeam.model.weights.heads import Heads, read_objective, write_objective
+from transbeam.model.weights.names import Row, dense, norm
+from transbeam.model.weights.settings import ACTIVATIONS, THEIR_ACTIVATIONS, Settings
+from transbeam.model.weights.transforms import PatchKernel, Same
 
 _OUR_BLOCK = "encoder_layer_{i}"
 _BLOCK = "encoder.layer.{i}"

@@ -2,15 +2,15 @@
 
 import re
 
-from configs.cleaning import CleaningConfig
-from pipeline.cleaning.languages import language_reason
-from pipeline.cleaning.lines import keep_lines, placeholder_reason
-from pipeline.cleaning.mending import mended
-from pipeline.cleaning.personal import without_personal_data
-from pipeline.cleaning.quality import quality_reason
-from pipeline.cleaning.repetition import repetition_reason
-from pipeline.cleaning.scripts import script_reason
-from pipeline.documents import Document, Rejected
+from transbeam.configs.cleaning import CleaningConfig
+from transbeam.pipeline.cleaning.languages import language_reason
+from transbeam.pipeline.cleaning.lines import keep_lines, placeholder_reason
+from transbeam.pipeline.cleaning.mending import mended
+from transbeam.pipeline.cleaning.personal import without_personal_data
+from transbeam.pipeline.cleaning.quality import quality_reason
+from transbeam.pipeline.cleaning.repetition import repetition_reason
+from transbeam.pipeline.cleaning.scripts import script_reason
+from transbeam.pipeline.documents import Document, Rejected
 
 # Control characters, some of which a terminal obeys.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

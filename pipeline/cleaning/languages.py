@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from configs.errors import ConfigError
-from configs.languages import LANGUAGES, LanguageRules
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.languages import LANGUAGES, LanguageRules
 
 # The class of what is in no language: tables of numbers, markup, identifiers.
 NO_LANGUAGE = "zxx"

@@ -3,7 +3,7 @@
 import functools
 import re
 
-from configs.cleaning import LineRules
+from transbeam.configs.cleaning import LineRules
 
 _TERMINAL = re.compile(r"""[.!?…。！？।؟]["'”’»)\]]?$""")
 _ELLIPSIS = ("...", "…")

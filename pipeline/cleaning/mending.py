@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import Literal
 
-from configs.cleaning import CleaningConfig
+from transbeam.configs.cleaning import CleaningConfig
 
 # C0 without tab and line feed, DEL, and C1: no text needs them.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -6,8 +6,8 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-from configs.cleaning import PersonalData
-from configs.errors import ConfigError, DataError
+from transbeam.configs.cleaning import PersonalData
+from transbeam.configs.errors import ConfigError, DataError
 
 _EMAIL = re.compile(r"\b[\w.+-]+@(?:[\w-]+\.)+[a-zA-Z]{2,}\b")
 # International with a plus, or North American; other numbers look like any number.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from configs.cleaning import QualityRules
+from transbeam.configs.cleaning import QualityRules
 
 _LETTER = re.compile(r"[^\W\d_]")
 _BULLETS = ("•", "‣", "◦", "▪", "-", "*", "–", "·")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from configs.cleaning import RepetitionRules
+from transbeam.configs.cleaning import RepetitionRules
 
 
 def repetition_reason(text: str, rules: RepetitionRules) -> str | None:

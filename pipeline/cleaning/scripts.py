@@ -4,7 +4,7 @@ import functools
 import unicodedata
 from collections import Counter
 
-from configs.cleaning import ScriptRules
+from transbeam.configs.cleaning import ScriptRules
 
 
 def script_reason(text: str, rules: ScriptRules) -> str | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.deduplication.minhash import constants
+from transbeam.pipeline.deduplication.minhash import constants
 
 WINDOW = 16  # documents of a bucket that each one is compared with, besides the first
 _MISSED_PAIR = 20.0  # what one costs, in pairs that are compared in vain

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.files import write_atomically
-from pipeline.deduplication.verdicts import EXACT, NEAR
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import SPLITS
-from pipeline.states import Part, documents_path
+from transbeam.configs.files import write_atomically
+from transbeam.pipeline.deduplication.verdicts import EXACT, NEAR
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import SPLITS
+from transbeam.pipeline.states import Part, documents_path
 
 FILE = "duplicates.parquet"
 _KINDS = {"exact": EXACT, "near": NEAR}

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.data import DataConfig
-from configs.deduplication import NearDuplicates
-from configs.errors import DataError
-from configs.files import write_atomically, write_json
-from configs.run import RunConfig
-from pipeline.deduplication import banding, verdicts
-from pipeline.deduplication.listing import duplicate_of, write_duplicates
-from pipeline.deduplication.minhash import signatures
-from pipeline.document_batch import DocumentBatch
-from pipeline.kept import is_held_out
-from pipeline.states import (
+from transbeam.configs.data import DataConfig
+from transbeam.configs.deduplication import NearDuplicates
+from transbeam.configs.errors import DataError
+from transbeam.configs.files import write_atomically, write_json
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.deduplication import banding, verdicts
+from transbeam.pipeline.deduplication.listing import duplicate_of, write_duplicates
+from transbeam.pipeline.deduplication.minhash import signatures
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.kept import is_held_out
+from transbeam.pipeline.states import (
     Part,
     all_parts,
     documents_path,

@@ -1,10 +1,10 @@
 """Which documents to drop because another one says the same.
 
-Exact copies share a 64-bit key (`pipeline.documents.document_key`); near duplicates are
-linked by `banding.similar_pairs`. Of training documents that are linked, be it through
-others, the one with the smallest key stays; none, where a validation document is among
-those they are linked with. Of validation documents that are linked among themselves the
-one with the smallest key stays, whatever there is to train on.
+Exact copies share a 64-bit key (`transbeam.pipeline.documents.document_key`); near
+duplicates are linked by `banding.similar_pairs`. Of training documents that are linked,
+be it through others, the one with the smallest key stays; none, where a validation
+document is among those they are linked with. Of validation documents that are linked
+among themselves the one with the smallest key stays, whatever there is to train on.
 
 The result is a function of the set of documents, however they are spread over parts and
 in whatever order pairs are found.

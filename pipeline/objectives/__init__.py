@@ -15,12 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from configs.run import RunConfig
-    from pipeline.document_batch import DocumentBatch
-    from pipeline.documents import Split
-    from pipeline.features import Feature
-    from pipeline.records import Records
-    from pipeline.tokenizers.interface import Tokenizer
+    from transbeam.configs.run import RunConfig
+    from transbeam.pipeline.document_batch import DocumentBatch
+    from transbeam.pipeline.documents import Split
+    from transbeam.pipeline.features import Feature
+    from transbeam.pipeline.records import Records
+    from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def objective_module(run: "RunConfig") -> Any:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.document_batch import DocumentBatch
-from pipeline.objectives.layout import ranges
-from pipeline.objectives.tokenized import TokenRows, tokenize_texts
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.layout import ranges
+from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_texts
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def answer_characters(batch: DocumentBatch, reasons: list[str | None]) -> np.ndarray:

@@ -6,18 +6,18 @@ The record says what to predict at each token, so nobody downstream has to shift
 
 import numpy as np
 
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives.documents import lay_streams
-from pipeline.objectives.labelled import token_counts
-from pipeline.objectives.layout import token_features
-from pipeline.objectives.special import needed
-from pipeline.objectives.tokenized import TokenRows, tokenize_column
-from pipeline.packing import Packed
-from pipeline.records import Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.documents import lay_streams
+from transbeam.pipeline.objectives.labelled import token_counts
+from transbeam.pipeline.objectives.layout import token_features
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_column
+from transbeam.pipeline.packing import Packed
+from transbeam.pipeline.records import Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

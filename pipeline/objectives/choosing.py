@@ -2,23 +2,24 @@
 
 Tokens that are hidden together are a *unit*: a word, or several. Units are taken in
 random order while the number of tokens wanted allows; one too long is passed over.
-`trainer.input.masking` does the same in TensorFlow.
+`transbeam.trainer.input.masking` does the same in TensorFlow.
 """
 
 import numpy as np
 
-from pipeline.packing import Packed
-from pipeline.randomness import GOLDEN, mix
+from transbeam.pipeline.packing import Packed
+from transbeam.pipeline.randomness import GOLDEN, mix
 
 
 class TokenBits:
     """64 random bits for each token, by its document and its place in it.
 
-    They depend on the same things as the numbers of `pipeline.randomness.uniform`.
+    They depend on the same things as the numbers of
+    `transbeam.pipeline.randomness.uniform`.
 
     Args:
         packed: The records.
-        key: From `pipeline.randomness.stage_key`.
+        key: From `transbeam.pipeline.randomness.stage_key`.
     """
 
     def __init__(self, packed: Packed, key: int) -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from configs.run import RunConfig
-from pipeline.objectives.tokenized import TokenRows
-from pipeline.packing import Packed, cut_documents, pack
-from pipeline.tokenizers.interface import SpecialIds
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.objectives.tokenized import TokenRows
+from transbeam.pipeline.packing import Packed, cut_documents, pack
+from transbeam.pipeline.tokenizers.interface import SpecialIds
 
 
 def lay_documents(

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from configs.run import RunConfig
-from configs.supervised import ImageClassificationConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives.labelled import (
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import ImageClassificationConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.labelled import (
     label_feature,
     label_ids,
     one_each,
@@ -15,8 +15,8 @@ from pipeline.objectives.labelled import (
     rejected_rows,
     usable_rows,
 )
-from pipeline.records import Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records import Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def image_shape(config: ImageClassificationConfig) -> tuple[int, int, int]:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.cleaning import excerpt
-from pipeline.document_batch import DocumentBatch
-from pipeline.features import Feature
-from pipeline.objectives.tokenized import TokenRows
-from pipeline.records import Placement
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.tokenized import TokenRows
+from transbeam.pipeline.records import Placement
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def label_feature(labels: Sequence[str]) -> Feature:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.features import Feature
-from pipeline.objectives.tokenized import TokenRows
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.tokenized import TokenRows
 
 
 def ranges(lengths: np.ndarray) -> np.ndarray:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.language_modelling import MaskedConfig, Masking
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives.choosing import (
+from transbeam.configs.language_modelling import MaskedConfig, Masking
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.choosing import (
     TokenBits,
     choose,
     first_columns,
@@ -23,15 +23,15 @@ from pipeline.objectives.choosing import (
     wanted_tokens,
     word_ids,
 )
-from pipeline.objectives.documents import lay_documents
-from pipeline.objectives.labelled import token_counts
-from pipeline.objectives.layout import token_features
-from pipeline.objectives.special import needed
-from pipeline.objectives.tokenized import tokenize_column
-from pipeline.packing import Packed, row_blocks
-from pipeline.randomness import stage_key, to_unit
-from pipeline.records import Placement, Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.objectives.documents import lay_documents
+from transbeam.pipeline.objectives.labelled import token_counts
+from transbeam.pipeline.objectives.layout import token_features
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.objectives.tokenized import tokenize_column
+from transbeam.pipeline.packing import Packed, row_blocks
+from transbeam.pipeline.randomness import stage_key, to_unit
+from transbeam.pipeline.records import Placement, Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -11,10 +11,10 @@ Every token of every text has the same chance, however short the text:
 
 import numpy as np
 
-from configs.language_modelling import SpanCorruptionConfig
-from pipeline.objectives.layout import ranges
-from pipeline.packing import Chunks
-from pipeline.randomness import GOLDEN, mix, stage_key, uniform
+from transbeam.configs.language_modelling import SpanCorruptionConfig
+from transbeam.pipeline.objectives.layout import ranges
+from transbeam.pipeline.packing import Chunks
+from transbeam.pipeline.randomness import GOLDEN, mix, stage_key, uniform
 
 
 def noise_mask(chunks: Chunks, config: SpanCorruptionConfig, seed: int) -> np.ndarray:

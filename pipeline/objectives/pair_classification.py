@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from configs.run import RunConfig
-from configs.supervised import PairClassificationConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives.labelled import (
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import PairClassificationConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.labelled import (
     label_feature,
     label_ids,
     one_each,
@@ -24,7 +24,7 @@ from pipeline.objectives.labelled import (
     token_counts,
     usable_rows,
 )
-from pipeline.objectives.layout import (
+from transbeam.pipeline.objectives.layout import (
     Grid,
     beside,
     ranges,
@@ -32,10 +32,10 @@ from pipeline.objectives.layout import (
     stretches,
     token_features,
 )
-from pipeline.objectives.special import needed
-from pipeline.objectives.tokenized import tokenize_column
-from pipeline.records import Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.objectives.tokenized import tokenize_column
+from transbeam.pipeline.records import Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -1,9 +1,9 @@
 """Packing pairs: several pairs of texts side by side, each text on its own side.
 
-`pipeline.packing` goes through the chunks and looks for a record. With two sides to
-fill it pays to go through the records and look for a pair: of the pairs that fit, the
-one after which the emptier side is fullest. So both sides fill at the same pace, and
-neither is full while the other has room.
+`transbeam.pipeline.packing` goes through the chunks and looks for a record. With two
+sides to fill it pays to go through the records and look for a pair: of the pairs that
+fit, the one after which the emptier side is fullest. So both sides fill at the same
+pace, and neither is full while the other has room.
 
 References:
     - [Panigrahy et al., 2011](https://www.microsoft.com/en-us/research/publication/heuristics-for-vector-bin-packing/),

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.language_modelling import SentencePairsConfig
-from pipeline.objectives.sentences import Sentences
-from pipeline.randomness import mix, stage_key, uniform
+from transbeam.configs.language_modelling import SentencePairsConfig
+from transbeam.pipeline.objectives.sentences import Sentences
+from transbeam.pipeline.randomness import mix, stage_key, uniform
 
 # Documents with more others beside them than this have strangers enough.
 ENOUGH = 16

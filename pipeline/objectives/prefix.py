@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives import causal
-from pipeline.packing import Packed
-from pipeline.randomness import stage_key, uniform
-from pipeline.records import Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives import causal
+from transbeam.pipeline.packing import Packed
+from transbeam.pipeline.randomness import stage_key, uniform
+from transbeam.pipeline.records import Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -1,18 +1,18 @@
 """Regression: `[CLS] text [SEP]`, as for classification, and a number for the text."""
 
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives.classification import text_records
-from pipeline.objectives.labelled import (
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.classification import text_records
+from transbeam.pipeline.objectives.labelled import (
     label_numbers,
     number_feature,
     reasons_against_numbers,
 )
-from pipeline.objectives.layout import token_features
-from pipeline.records import Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.objectives.layout import token_features
+from transbeam.pipeline.records import Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -14,26 +14,26 @@ are taken.
 
 import numpy as np
 
-from configs.language_modelling import SentencePairsConfig
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split, input_key
-from pipeline.features import Feature
-from pipeline.objectives.labelled import token_counts
-from pipeline.objectives.layout import (
+from transbeam.configs.language_modelling import SentencePairsConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split, input_key
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.labelled import token_counts
+from transbeam.pipeline.objectives.layout import (
     Grid,
     beside,
     rows_of,
     segment_feature,
     stretches,
 )
-from pipeline.objectives.masked import Hiding, mask_records, masked_features
-from pipeline.objectives.pairing import Pairs, choose_pairs
-from pipeline.objectives.sentences import Sentences, tokenize_sentences
-from pipeline.objectives.special import needed
-from pipeline.packing import Chunks, Packed
-from pipeline.records import Placement, Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.objectives.masked import Hiding, mask_records, masked_features
+from transbeam.pipeline.objectives.pairing import Pairs, choose_pairs
+from transbeam.pipeline.objectives.sentences import Sentences, tokenize_sentences
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.packing import Chunks, Packed
+from transbeam.pipeline.records import Placement, Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 _FRAME = 3  # one piece before and two after the segments
 _LABELS = {

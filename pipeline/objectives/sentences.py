@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.document_batch import DocumentBatch
-from pipeline.objectives.tokenized import tokenize_texts
-from pipeline.packing import cut_documents
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.tokenized import tokenize_texts
+from transbeam.pipeline.packing import cut_documents
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 # Where a sentence ends: after its mark, what closes behind it, and white space (after
 # an East Asian mark white space is not written); or at the end of a line.

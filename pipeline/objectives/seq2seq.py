@@ -13,28 +13,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.run import RunConfig
-from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives.labelled import (
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import Seq2SeqConfig, TextToTextConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.labelled import (
     reasons_against,
     rejected_rows,
     token_counts,
     usable_rows,
 )
-from pipeline.objectives.layout import (
+from transbeam.pipeline.objectives.layout import (
     Grid,
     beside,
     stretches,
     token_features,
 )
-from pipeline.objectives.pair_packing import pack_pairs
-from pipeline.objectives.special import needed
-from pipeline.objectives.tokenized import TokenRows, tokenize_column
-from pipeline.records import Placement, Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.objectives.pair_packing import pack_pairs
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_column
+from transbeam.pipeline.records import Placement, Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -13,27 +13,27 @@ from itertools import pairwise
 
 import numpy as np
 
-from configs.language_modelling import SpanCorruptionConfig
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.filling import fill_pairs
-from pipeline.objectives.labelled import token_counts
-from pipeline.objectives.layout import Grid, beside, rows_of, stretches
-from pipeline.objectives.noise import noise_mask
-from pipeline.objectives.seq2seq import pair_features
-from pipeline.objectives.special import needed, needed_sentinels
-from pipeline.objectives.tokenized import TokenRows, tokenize_column
-from pipeline.packing import (
+from transbeam.configs.language_modelling import SpanCorruptionConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.filling import fill_pairs
+from transbeam.pipeline.objectives.labelled import token_counts
+from transbeam.pipeline.objectives.layout import Grid, beside, rows_of, stretches
+from transbeam.pipeline.objectives.noise import noise_mask
+from transbeam.pipeline.objectives.seq2seq import pair_features
+from transbeam.pipeline.objectives.special import needed, needed_sentinels
+from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_column
+from transbeam.pipeline.packing import (
     BLOCK_TOKENS,
     Chunks,
     by_content,
     cut_documents,
     in_records,
 )
-from pipeline.records import Placement, Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records import Placement, Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.run import RunConfig
-from configs.supervised import SpanQAConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split
-from pipeline.features import Feature
-from pipeline.objectives.answers import answer_characters, answer_tokens
-from pipeline.objectives.labelled import (
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import SpanQAConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives.answers import answer_characters, answer_tokens
+from transbeam.pipeline.objectives.labelled import (
     reasons_against,
     rejected_rows,
     token_counts,
     usable_rows,
 )
-from pipeline.objectives.layout import (
+from transbeam.pipeline.objectives.layout import (
     Grid,
     beside,
     ranges,
@@ -32,10 +32,14 @@ from pipeline.objectives.layout import (
     stretches,
     token_features,
 )
-from pipeline.objectives.special import needed
-from pipeline.objectives.tokenized import TokenRows, tokenize_column, tokenize_texts
-from pipeline.records import Placement, Records
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.objectives.tokenized import (
+    TokenRows,
+    tokenize_column,
+    tokenize_texts,
+)
+from transbeam.pipeline.records import Placement, Records
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from configs.language_modelling import SpanCorruptionConfig
-from configs.needs import check_sentinels, missing_piece, pieces_needed
-from configs.run import RunConfig
-from pipeline.tokenizers.interface import SpecialIds, Tokenizer
+from transbeam.configs.language_modelling import SpanCorruptionConfig
+from transbeam.configs.needs import check_sentinels, missing_piece, pieces_needed
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.tokenizers.interface import SpecialIds, Tokenizer
 
 
 def check_special(special: SpecialIds, run: RunConfig) -> None:

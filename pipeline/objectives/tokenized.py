@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.document_batch import DocumentBatch
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 BLOCK_BYTES = 1_000_000  # text handed to TensorFlow at once
 

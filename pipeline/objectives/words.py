@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from configs.errors import ConfigError
-from configs.run import RunConfig
-from pipeline.objectives.layout import rows_of
-from pipeline.objectives.tokenized import TokenRows, tokenize_texts
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.objectives.layout import rows_of
+from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_texts
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 
 def tokenize_words(

@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from configs.errors import DataError
-from configs.sources import ArraysSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.files import open_seekable
-from pipeline.spans import Span
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import ArraysSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.files import open_seekable
+from transbeam.pipeline.spans import Span
 
 _Header = tuple[tuple[int, ...], bool, np.dtype]  # shape, in Fortran order, dtype
 _DAMAGE = (

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from configs.schema import did_you_mean
-from configs.table_sources import Columns, is_template
-from configs.templates import template_parts
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
+from transbeam.configs.schema import did_you_mean
+from transbeam.configs.table_sources import Columns, is_template
+from transbeam.configs.templates import template_parts
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
 
 _MOST_FIELDS = 50
 

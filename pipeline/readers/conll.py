@@ -9,12 +9,12 @@ the byte it begins at.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from configs.table_sources import ConllSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.columns import tagged_document
-from pipeline.readers.lines import Line, lines
-from pipeline.spans import Span
+from transbeam.configs.table_sources import ConllSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.columns import tagged_document
+from transbeam.pipeline.readers.lines import Line, lines
+from transbeam.pipeline.spans import Span
 
 
 @dataclass(frozen=True)

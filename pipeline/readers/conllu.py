@@ -16,13 +16,13 @@ References:
 
 from collections.abc import Iterator
 
-from configs.table_sources import ConlluSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.columns import tagged_document
-from pipeline.readers.conll import sentences
-from pipeline.readers.lines import Line, lines
-from pipeline.spans import Span
+from transbeam.configs.table_sources import ConlluSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.columns import tagged_document
+from transbeam.pipeline.readers.conll import sentences
+from transbeam.pipeline.readers.lines import Line, lines
+from transbeam.pipeline.spans import Span
 
 _TAG_COLUMN = {"upos": 3, "xpos": 4, "deprel": 7}
 _NUM_COLUMNS = 10

@@ -25,16 +25,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from configs.errors import DataError
-from configs.schema import did_you_mean
-from configs.table_sources import CsvSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.columns import row_document
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.lines import Line, lines
-from pipeline.readers.report import report_note
-from pipeline.spans import Span
+from transbeam.configs.errors import DataError
+from transbeam.configs.schema import did_you_mean
+from transbeam.configs.table_sources import CsvSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.columns import row_document
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.lines import Line, lines
+from transbeam.pipeline.readers.report import report_note
+from transbeam.pipeline.spans import Span
 
 # Python's own limit, 131,072 characters, is met by real documents. None at all would
 # let a quote that is never closed fill the memory.

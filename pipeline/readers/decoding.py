@@ -6,19 +6,19 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
-from configs.encodings import DETECT, line_end
-from pipeline.cleaning import excerpt
-from pipeline.documents import Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.encoding_detection import (
+from transbeam.configs.encodings import DETECT, line_end
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.encoding_detection import (
     detect,
     marked,
     tells_nothing,
     wide_codec,
 )
-from pipeline.readers.files import open_beginning
-from pipeline.readers.report import report_encoding
-from pipeline.spans import SourceFile
+from transbeam.pipeline.readers.files import open_beginning
+from transbeam.pipeline.readers.report import report_encoding
+from transbeam.pipeline.spans import SourceFile
 
 _SAMPLE_BYTES = 1 << 20
 # White space and escape sequences of terminals are not among them.
@@ -118,7 +118,8 @@ def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
     Example:
     >>> refuse_carriage_returns(b"one\rtwo\r", "utf-8")
     Traceback (most recent call last):
-    pipeline.readers.damage.BrokenFile: ('line ends are carriage returns alone', ...
+    transbeam.pipeline.readers.damage.BrokenFile: ('line ends are carriage returns
+    alone', ...
     """
     if b"\n" in beginning or len(line_end(codec)) > 1:
         return  # nor did systems with such lines write wide characters
@@ -142,7 +143,8 @@ def refuse_other_mark(beginning: bytes, codec: str) -> None:
     Example:
     >>> refuse_other_mark(b"\xff\xfet\0", "utf-8")
     Traceback (most recent call last):
-    pipeline.readers.damage.BrokenFile: ('UTF-16 by its byte order mark, not utf-8', ...
+    transbeam.pipeline.readers.damage.BrokenFile: ('UTF-16 by its byte order mark, not
+    utf-8', ...
     """
     mark = (marked(beginning) or "").upper()[:6]
     known = codecs.lookup(codec).name.upper()

@@ -19,9 +19,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from configs.encodings import DETECT, check_encoding
-from configs.errors import ConfigError
-from pipeline.readers.mojibake import odd_share
+from transbeam.configs.encodings import DETECT, check_encoding
+from transbeam.configs.errors import ConfigError
+from transbeam.pipeline.readers.mojibake import odd_share
 
 THRESHOLD = 0.5
 # Below these, texts in languages that chardet has no model of are taken for others;

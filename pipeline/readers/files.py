@@ -14,17 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from configs.errors import DataError
-from pipeline.readers.compression import COMPRESSIONS, Compression, Unpacked
-from pipeline.readers.damage import BrokenFile, Damage
-from pipeline.readers.globs import expand, literal_where_there, only_folders, unescaped
-from pipeline.readers.remote import (
+from transbeam.configs.errors import DataError
+from transbeam.pipeline.readers.compression import COMPRESSIONS, Compression, Unpacked
+from transbeam.pipeline.readers.damage import BrokenFile, Damage
+from transbeam.pipeline.readers.globs import (
+    expand,
+    literal_where_there,
+    only_folders,
+    unescaped,
+)
+from transbeam.pipeline.readers.remote import (
     is_remote,
     matching_objects,
     object_size,
     open_object,
 )
-from pipeline.spans import SourceFile
+from transbeam.pipeline.spans import SourceFile
 
 _BLOCK_BYTES = 1 << 16
 # At each read of the disk the threads of a process change places, which takes time.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from configs.errors import DataError
+from transbeam.configs.errors import DataError
 
 _LOOKED_AT = 1000
 _ESCAPED = re.compile(r"\[([*?[])\]")

@@ -7,11 +7,11 @@ from pathlib import PurePath
 
 from PIL import Image
 
-from configs.sources import ImagesSource
-from pipeline.documents import Document, Rejected
-from pipeline.pixels import decode_image
-from pipeline.readers.files import open_file
-from pipeline.spans import Span
+from transbeam.configs.sources import ImagesSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.pixels import decode_image
+from transbeam.pipeline.readers.files import open_file
+from transbeam.pipeline.spans import Span
 
 _ADDRESS = re.compile(r" ?<[\w.]+ object at 0x[0-9a-f]+>")
 _DAMAGE = (

@@ -19,12 +19,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from pipeline.cleaning import excerpt
-from pipeline.documents import Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.decoding import codec_of
-from pipeline.readers.files import open_beginning, open_file
-from pipeline.spans import SourceFile
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.decoding import codec_of
+from transbeam.pipeline.readers.files import open_beginning, open_file
+from transbeam.pipeline.spans import SourceFile
 
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 18

@@ -9,18 +9,18 @@ objects, or whose objects go over several lines, is read too (`json_values`).
 import json
 from collections.abc import Iterator
 
-from configs.table_sources import JsonlSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.columns import row_document
-from pipeline.readers.json_values import (
+from transbeam.configs.table_sources import JsonlSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.columns import row_document
+from transbeam.pipeline.readers.json_values import (
     Value,
     ends_early,
     has_values,
     read_values,
 )
-from pipeline.readers.lines import Line, lines
-from pipeline.spans import SourceFile, Span
+from transbeam.pipeline.readers.lines import Line, lines
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 def is_splittable(file: SourceFile, source: JsonlSource) -> bool:

@@ -12,11 +12,11 @@ References:
 import re
 from collections.abc import Iterator
 
-from configs.table_sources import LabeledLinesSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.lines import Line, lines
-from pipeline.spans import Span
+from transbeam.configs.table_sources import LabeledLinesSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.lines import Line, lines
+from transbeam.pipeline.spans import Span
 
 _BETWEEN = re.compile(r"[ \t]+")
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from configs.encodings import line_end
-from pipeline.cleaning import excerpt
-from pipeline.documents import Rejected
-from pipeline.readers.decoding import (
+from transbeam.configs.encodings import line_end
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Rejected
+from transbeam.pipeline.readers.decoding import (
     codec_of,
     decode,
     not_text,
@@ -19,8 +19,8 @@ from pipeline.readers.decoding import (
     refuse_other_mark,
     undecodable,
 )
-from pipeline.readers.files import gaps_in, open_file
-from pipeline.spans import Span
+from transbeam.pipeline.readers.files import gaps_in, open_file
+from transbeam.pipeline.spans import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from configs.errors import DataError
-from configs.table_sources import ParallelSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.files import matching_files
-from pipeline.readers.lines import Line, lines
-from pipeline.readers.report import report_note
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.errors import DataError
+from transbeam.configs.table_sources import ParallelSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.files import matching_files
+from transbeam.pipeline.readers.lines import Line, lines
+from transbeam.pipeline.readers.report import report_note
+from transbeam.pipeline.spans import SourceFile, Span
 
 # A line that is a tag, or stands between tags as a segment of WMT's SGML does.
 _MARKUP = re.compile(

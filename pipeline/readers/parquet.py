@@ -10,14 +10,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.errors import DataError
-from configs.schema import did_you_mean
-from configs.table_sources import Columns, ParquetSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers.columns import row_document
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.files import open_seekable
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.errors import DataError
+from transbeam.configs.schema import did_you_mean
+from transbeam.configs.table_sources import Columns, ParquetSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.columns import row_document
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.files import open_seekable
+from transbeam.pipeline.spans import SourceFile, Span
 
 _ROWS_AT_ONCE = 1024
 _MARK = b"PAR1"  # at both ends of a file

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from configs.encodings import line_end
-from configs.sources import TextSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers.decoding import (
+from transbeam.configs.encodings import line_end
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.decoding import (
     codec_of,
     decode,
     not_text,
@@ -23,9 +23,9 @@ from pipeline.readers.decoding import (
     refuse_other_mark,
     undecodable,
 )
-from pipeline.readers.files import gaps_in, open_file
-from pipeline.readers.lines import raw_lines, torn_entry
-from pipeline.spans import Span
+from transbeam.pipeline.readers.files import gaps_in, open_file
+from transbeam.pipeline.readers.lines import raw_lines, torn_entry
+from transbeam.pipeline.spans import Span
 
 _TO_THE_END = sys.maxsize
 

@@ -3,7 +3,7 @@
 import io
 from typing import BinaryIO
 
-from pipeline.readers.files import gaps_in, source_offset
+from transbeam.pipeline.readers.files import gaps_in, source_offset
 
 _LONGEST_LINE = 1 << 16
 

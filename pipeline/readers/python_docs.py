@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from configs.errors import DataError
-from configs.sources import PythonDocsSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.files import open_file
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import PythonDocsSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.files import open_file
+from transbeam.pipeline.spans import SourceFile, Span
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

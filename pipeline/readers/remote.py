@@ -18,9 +18,9 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, BinaryIO, cast
 
-from configs.errors import DataError
-from configs.quiet import quiet_import
-from pipeline.spans import SourceFile
+from transbeam.configs.errors import DataError
+from transbeam.configs.quiet import quiet_import
+from transbeam.pipeline.spans import SourceFile
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BLOCK_BYTES = 1 << 16

@@ -16,13 +16,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from configs.table_sources import SquadSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.decoding import decode
-from pipeline.readers.files import open_file
-from pipeline.spans import Span
+from transbeam.configs.table_sources import SquadSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.decoding import decode
+from transbeam.pipeline.readers.files import open_file
+from transbeam.pipeline.spans import Span
 
 
 class _Unusable(Exception):

@@ -22,13 +22,13 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
-from configs.table_sources import Columns, TFRecordSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Rejected
-from pipeline.readers.columns import row_document
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.files import open_file
-from pipeline.spans import Span
+from transbeam.configs.table_sources import Columns, TFRecordSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.columns import row_document
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.files import open_file
+from transbeam.pipeline.spans import Span
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")

@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from configs.sources import WarcSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.decoding import decode, undecodable
-from pipeline.readers.files import open_file
-from pipeline.readers.put_back import PutBack
-from pipeline.readers.web_page import (
+from transbeam.configs.sources import WarcSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.decoding import decode, undecodable
+from transbeam.pipeline.readers.files import open_file
+from transbeam.pipeline.readers.put_back import PutBack
+from transbeam.pipeline.readers.web_page import (
     HTML_TYPES,
     UnreadablePage,
     charset_of,
@@ -27,7 +27,7 @@ from pipeline.readers.web_page import (
     split_response,
     unpack,
 )
-from pipeline.spans import Span
+from transbeam.pipeline.spans import Span
 
 _VERSION = re.compile(rb"WARC/\d+\.\d+\s*")
 _BLOCK_BYTES = 1 << 20

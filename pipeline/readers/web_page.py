@@ -6,11 +6,11 @@ import zlib
 from email.message import Message
 from email.parser import BytesHeaderParser
 
-from configs.encodings import DETECT, check_encoding
-from configs.errors import ConfigError
-from pipeline.readers.decoding import decode
-from pipeline.readers.encoding_detection import detect
-from pipeline.readers.report import report_page_encoding
+from transbeam.configs.encodings import DETECT, check_encoding
+from transbeam.configs.errors import ConfigError
+from transbeam.pipeline.readers.decoding import decode
+from transbeam.pipeline.readers.encoding_detection import detect
+from transbeam.pipeline.readers.report import report_page_encoding
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 _META_BYTES = 4096

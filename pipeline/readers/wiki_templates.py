@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.readers import wiki_template_names as names
+from transbeam.pipeline.readers import wiki_template_names as names
 
 
 class Arguments(NamedTuple):

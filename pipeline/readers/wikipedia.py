@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from xml.etree.ElementTree import Element
 
-from configs.sources import WikipediaSource
-from pipeline.cleaning import excerpt
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.readers.files import gaps_in, open_file, source_offset
-from pipeline.readers.report import report_dropped
-from pipeline.readers.wikitext import prose
-from pipeline.readers.wikitext_marks import DROPPED_LINKS
-from pipeline.spans import Span
+from transbeam.configs.sources import WikipediaSource
+from transbeam.pipeline.cleaning import excerpt
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.readers.files import gaps_in, open_file, source_offset
+from transbeam.pipeline.readers.report import report_dropped
+from transbeam.pipeline.readers.wikitext import prose
+from transbeam.pipeline.readers.wikitext_marks import DROPPED_LINKS
+from transbeam.pipeline.spans import Span
 
 _ARTICLE = "0"
 _FILE_AND_CATEGORY = ("6", "14")

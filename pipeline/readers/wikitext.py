@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from pipeline.readers.wikitext_marks import (
+from transbeam.pipeline.readers.wikitext_marks import (
     DROPPED_LINKS,
     LITERAL,
     PLAIN,

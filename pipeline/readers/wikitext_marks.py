@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple
 
-from pipeline.readers.wiki_templates import split_template, words_of
+from transbeam.pipeline.readers.wiki_templates import split_template, words_of
 
 # Names of these namespaces in any wiki; a dump tells its own beside them.
 DROPPED_LINKS = frozenset(

@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from configs.sources import ZipSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.decoding import settled_codec
-from pipeline.readers.files import open_seekable
-from pipeline.readers.plain_text import decoded, pieces
-from pipeline.spans import Span
+from transbeam.configs.sources import ZipSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.decoding import settled_codec
+from transbeam.pipeline.readers.files import open_seekable
+from transbeam.pipeline.readers.plain_text import decoded, pieces
+from transbeam.pipeline.spans import Span
 
 _ENCRYPTED = 0x1  # a flag of the zip format (APPNOTE.TXT, 4.4.4)
 _BEGINNING = b"PK\x03\x04"

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from configs.files import write_json
-from configs.sources import Source
-from pipeline.cleaning import rejected
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.prepare import write_quarantine
-from pipeline.readers.report import ReadingReport, reported
-from pipeline.source_bytes import UnreadFiles
-from pipeline.sources import Unit, read_spans
-from pipeline.states import unit_name
+from transbeam.configs.files import write_json
+from transbeam.configs.sources import Source
+from transbeam.pipeline.cleaning import rejected
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.prepare import write_quarantine
+from transbeam.pipeline.readers.report import ReadingReport, reported
+from transbeam.pipeline.source_bytes import UnreadFiles
+from transbeam.pipeline.sources import Unit, read_spans
+from transbeam.pipeline.states import unit_name
 
 BATCHES = 32
 _CHARACTERS = 1_000_000

@@ -16,15 +16,15 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from configs.files import write_atomically
-from configs.sources import Source
-from pipeline.failures import marked_user_errors
-from pipeline.readers.remote import use_options
-from pipeline.running import run_pipeline
-from pipeline.scoring.blocks import Block, part_path, read_blocks
-from pipeline.scoring.predictions import Rows
-from pipeline.scoring.saved_models import LoadedSignature, TextSignature
-from pipeline.sources import Unit
+from transbeam.configs.files import write_atomically
+from transbeam.configs.sources import Source
+from transbeam.pipeline.failures import marked_user_errors
+from transbeam.pipeline.readers.remote import use_options
+from transbeam.pipeline.running import run_pipeline
+from transbeam.pipeline.scoring.blocks import Block, part_path, read_blocks
+from transbeam.pipeline.scoring.predictions import Rows
+from transbeam.pipeline.scoring.saved_models import LoadedSignature, TextSignature
+from transbeam.pipeline.sources import Unit
 
 
 @dataclass(frozen=True)

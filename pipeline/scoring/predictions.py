@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from configs.errors import ConfigError
-from configs.files import writing
-from pipeline.documents import Document
-from pipeline.scoring.saved_models import Output
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.files import writing
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.scoring.saved_models import Output
 
 Form = Literal["jsonl", "parquet"]
 

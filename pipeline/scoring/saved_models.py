@@ -17,8 +17,8 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from configs.errors import ArtifactError, ConfigError
-from configs.schema import did_you_mean
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.schema import did_you_mean
 
 # What both JSON and Parquet have a value for.
 _DTYPES = {

@@ -12,37 +12,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.command import Invocation
-from configs.errors import ArtifactError, ConfigError, DataError
-from configs.files import writing
-from configs.load import flatten
-from configs.memory import peak_memory
-from configs.run_folder import Stage, lock
-from configs.saved_models import find_version
-from configs.sources import ArraysSource, ImagesSource
-from pipeline.accounts import reasons_told
-from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.corpus import parts_of as parts_of_source
-from pipeline.readers.remote import use_options
-from pipeline.reading import check_reading, not_read, reading_of, show_reading
-from pipeline.running import (
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.files import writing
+from transbeam.configs.load import flatten
+from transbeam.configs.memory import peak_memory
+from transbeam.configs.run_folder import Stage, lock
+from transbeam.configs.saved_models import find_version
+from transbeam.configs.sources import ArraysSource, ImagesSource
+from transbeam.pipeline.accounts import reasons_told
+from transbeam.pipeline.corpus import corpus_fingerprint, list_files
+from transbeam.pipeline.corpus import parts_of as parts_of_source
+from transbeam.pipeline.readers.remote import use_options
+from transbeam.pipeline.reading import check_reading, not_read, reading_of, show_reading
+from transbeam.pipeline.running import (
     LOCAL_RUNNER,
     amount,
     beam_options,
     markers_shown,
     run_in_beam,
 )
-from pipeline.scoring.blocks import (
+from transbeam.pipeline.scoring.blocks import (
     Ledger,
     marker_path,
     parts_of,
     read_markers,
     total,
 )
-from pipeline.scoring.inference import Scoring, run_scoring
-from pipeline.scoring.predictions import Rows, form_of, join
-from pipeline.scoring.saved_models import fingerprint_of, read_signature
-from pipeline.sources import Unit, plan_units
+from transbeam.pipeline.scoring.inference import Scoring, run_scoring
+from transbeam.pipeline.scoring.predictions import Rows, form_of, join
+from transbeam.pipeline.scoring.saved_models import fingerprint_of, read_signature
+from transbeam.pipeline.sources import Unit, plan_units
 
 # Not data.shard_megabytes: the answers should not depend on how records are made.
 UNIT_BYTES = 500_000

@@ -8,19 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.tokenizers.artifact import (
+    from transbeam.pipeline.tokenizers.artifact import (
         TokenizerArtifact,
         load_tokenizer,
         read_tokenizer,
         save_tokenizer,
         tokenizer_fingerprint,
     )
-    from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-    from pipeline.tokenizers.imports import import_tokenizer
-    from pipeline.tokenizers.learning import learn_wordpiece
-    from pipeline.tokenizers.making import learn_model
-    from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
-    from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+    from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+    from transbeam.pipeline.tokenizers.imports import import_tokenizer
+    from transbeam.pipeline.tokenizers.learning import learn_wordpiece
+    from transbeam.pipeline.tokenizers.making import learn_model
+    from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+    from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 __all__ = [
     "ByteBPETokenizer",

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.reading import parse_json_object, read_bytes
-from pipeline.tokenizers.vocabulary import name_blanks
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.reading import parse_json_object, read_bytes
+from transbeam.pipeline.tokenizers.vocabulary import name_blanks
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 _Model = TypeVar("_Model", WordPieceModel, ByteBPEModel)
 

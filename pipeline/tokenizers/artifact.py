@@ -15,13 +15,16 @@ from typing import Any
 
 import yaml
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE, Framing
-from pipeline.tokenizers.interface import SpecialIds, Tokenizer
-from pipeline.tokenizers.reading import read_bytes
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.wordpiece_model import VOCABULARY_FILE, WordPieceModel
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE, Framing
+from transbeam.pipeline.tokenizers.interface import SpecialIds, Tokenizer
+from transbeam.pipeline.tokenizers.reading import read_bytes
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.wordpiece_model import (
+    VOCABULARY_FILE,
+    WordPieceModel,
+)
 
 __all__ = [
     "METADATA_FILE",

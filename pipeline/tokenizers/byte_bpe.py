@@ -10,23 +10,23 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.byte_bpe_merging import PairMerger
-from pipeline.tokenizers.byte_bpe_splitting import (
+from transbeam.pipeline.tokenizers.byte_bpe_merging import PairMerger
+from transbeam.pipeline.tokenizers.byte_bpe_splitting import (
     UniqueWords,
     split_into_words,
     unique_words,
 )
-from pipeline.tokenizers.byte_bpe_vocabulary import (
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import (
     END_OF_TEXT,
     SPACE,
     check_byte_bpe,
     from_alphabet,
 )
-from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.offsets import TokenOffsets, encodable, of_sizes
-from pipeline.tokenizers.ragged_rows import joined, rows_in_one, rows_of
-from pipeline.tokenizers.vocabulary import byte_bpe_special_ids
-from pipeline.tokenizers.whole_pieces import (
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.offsets import TokenOffsets, encodable, of_sizes
+from transbeam.pipeline.tokenizers.ragged_rows import joined, rows_in_one, rows_of
+from transbeam.pipeline.tokenizers.vocabulary import byte_bpe_special_ids
+from transbeam.pipeline.tokenizers.whole_pieces import (
     offsets_around,
     tokenize_around,
     whole_pieces_of,
@@ -68,7 +68,7 @@ class ByteBPETokenizer(tf.Module):
             special piece.
 
     Example:
-    >>> from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+    >>> from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
     >>> pieces = [*ALPHABET, "Ġa", "Ġan", "<|endoftext|>"]
     >>> tokenizer = ByteBPETokenizer(pieces, [("Ġ", "a"), ("Ġa", "n")])
     >>> tokenizer.tokenize(["a an"]).to_list()
@@ -156,7 +156,7 @@ class ByteBPETokenizer(tf.Module):
         unless tokens share a character.
 
         Example:
-        >>> from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+        >>> from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
         >>> pieces = [*ALPHABET, "Ġa", "<|endoftext|>"]
         >>> ByteBPETokenizer(pieces, [("Ġ", "a")]).tokenize_with_offsets(["é a"])
         [TokenOffsets(ids=[195, 169, 256], offsets=[(0, 1), (0, 1), (1, 3)])]

@@ -23,9 +23,9 @@ from operator import itemgetter
 import numpy as np
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.ragged_rows import rows_of
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.ragged_rows import rows_of
 
 # Three ranks are packed into one int64.
 _SHIFTS = (42, 21, 0)

@@ -7,20 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, check_byte_bpe
-from pipeline.tokenizers.framing import PLAIN, Framing
-from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.reading import (
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, check_byte_bpe
+from transbeam.pipeline.tokenizers.framing import PLAIN, Framing
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.reading import (
     REMEDY,
     parse_json_object,
     pieces_in_order,
     split_lines,
 )
-from pipeline.tokenizers.vocabulary import BYTE_BPE_SPECIALS, byte_bpe_special_ids
+from transbeam.pipeline.tokenizers.vocabulary import (
+    BYTE_BPE_SPECIALS,
+    byte_bpe_special_ids,
+)
 
 if TYPE_CHECKING:
-    from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+    from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
 
 VOCABULARY_FILE = "vocab.json"
 MERGES_FILE = "merges.txt"
@@ -119,7 +122,7 @@ class ByteBPEModel:
 
     def build(self) -> "ByteBPETokenizer":
         """The tokenizer."""
-        from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+        from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
 
         return ByteBPETokenizer(
             self.pieces,

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers import unicode_classes
-from pipeline.tokenizers.code_points import BLOCK, blocks_of
+from transbeam.pipeline.tokenizers import unicode_classes
+from transbeam.pipeline.tokenizers.code_points import BLOCK, blocks_of
 
 # Kinds of character. Those from _WHITE on are white space.
 _SYMBOL, _LETTER, _NUMBER, _WHITE, _SPACE, _END = range(6)

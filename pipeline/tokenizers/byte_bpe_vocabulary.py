@@ -7,7 +7,7 @@ has a printable character: `Ġ` is the space, `Ċ` the line feed.
 from collections import Counter
 from collections.abc import Sequence
 
-from configs.errors import ArtifactError
+from transbeam.configs.errors import ArtifactError
 
 END_OF_TEXT = "<|endoftext|>"
 
@@ -74,7 +74,8 @@ def check_byte_bpe(
     Example:
     >>> check_byte_bpe(ALPHABET[:200], [], [], where="vocab.json")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: vocab.json: 56 of the 256 single bytes have no...
+    transbeam.configs.errors.ArtifactError: vocab.json: 56 of the 256 single bytes have
+    no...
     """
     remedy = "Use the files as they were written or learn a new vocabulary"
     known = set(vocabulary)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.interface import SpecialIds
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.interface import SpecialIds
 
 CHAT_TEMPLATE_FILE = "chat_template.jinja"
 

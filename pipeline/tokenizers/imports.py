@@ -8,24 +8,32 @@ import json
 from pathlib import Path
 from typing import TypeVar
 
-from configs.errors import ArtifactError, ConfigError
-from pipeline.tokenizers.added_tokens import (
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.pipeline.tokenizers.added_tokens import (
     AddedToken,
     read_added_tokens,
     with_added_tokens,
 )
-from pipeline.tokenizers.artifact import METADATA_FILE, TokenizerModel, read_tokenizer
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel, parse_merges
-from pipeline.tokenizers.reading import (
+from transbeam.pipeline.tokenizers.artifact import (
+    METADATA_FILE,
+    TokenizerModel,
+    read_tokenizer,
+)
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel, parse_merges
+from transbeam.pipeline.tokenizers.reading import (
     parse_json_object,
     pieces_in_order,
     read_bytes,
     split_lines,
 )
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.tokenizer_json import parse_tokenizer_json
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, is_reserved, name_blanks
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.tokenizer_json import parse_tokenizer_json
+from transbeam.pipeline.tokenizers.vocabulary import (
+    SPECIAL_PIECES,
+    is_reserved,
+    name_blanks,
+)
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 _Model = TypeVar("_Model", WordPieceModel, ByteBPEModel)
 

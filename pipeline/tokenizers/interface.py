@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from pipeline.tokenizers.offsets import TokenOffsets
+    from transbeam.pipeline.tokenizers.offsets import TokenOffsets
 
     Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 

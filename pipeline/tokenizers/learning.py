@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from tokenizers import models, trainers
 
-from configs.errors import DataError
-from configs.tokenizer import WordPieceConfig
-from pipeline.tokenizers.pair_training import MINIMUM_PAIR_COUNT, train_pairs
-from pipeline.tokenizers.vocabulary import (
+from transbeam.configs.errors import DataError
+from transbeam.configs.tokenizer import WordPieceConfig
+from transbeam.pipeline.tokenizers.pair_training import MINIMUM_PAIR_COUNT, train_pairs
+from transbeam.pipeline.tokenizers.vocabulary import (
     CONTINUATION,
     MAXIMUM_WORD_CHARACTERS,
     SPECIAL_PIECES,
@@ -54,7 +54,8 @@ def learn_wordpiece(
     >>> config = WordPieceConfig(vocabulary_size=32)
     >>> learn_wordpiece({"banana": 9}, config)
     Traceback (most recent call last):
-    configs.errors.DataError: tokenizer.vocabulary_size=32 pieces were asked for, but...
+    transbeam.configs.errors.DataError: tokenizer.vocabulary_size=32 pieces were asked
+    for, but...
     """
     alphabet, continuing = _alphabet(word_counts, config.maximum_alphabet)
     # The Rust trainer numbers the characters in the order of a hash map, different in

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from tokenizers import models, trainers
 
-from configs.errors import DataError
-from pipeline.tokenizers.byte_bpe_vocabulary import (
+from transbeam.configs.errors import DataError
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import (
     ALPHABET,
     END_OF_TEXT,
     to_alphabet,
 )
-from pipeline.tokenizers.pair_training import MINIMUM_PAIR_COUNT, train_pairs
+from transbeam.pipeline.tokenizers.pair_training import MINIMUM_PAIR_COUNT, train_pairs
 
 # In bytes. The trainer's time grows with the square of a word's length, and what is
 # longer (base64, ruled lines) is no word of a language. SentencePiece has such a bound.

@@ -7,9 +7,9 @@ from typing import Any
 
 from sentencepiece import SentencePieceTrainer
 
-from configs.errors import DataError
-from configs.tokenizer import UnigramConfig
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.configs.errors import DataError
+from transbeam.configs.tokenizer import UnigramConfig
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 
 # The pieces are a function of the number of threads, whatever the machine has.
 _THREADS = 4

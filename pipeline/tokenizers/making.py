@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from configs.tokenizer import (
+from transbeam.configs.tokenizer import (
     ByteBPEConfig,
     PretrainedConfig,
     TokenizerConfig,
     UnigramConfig,
     WordPieceConfig,
 )
-from pipeline.tokenizers.artifact import (
+from transbeam.pipeline.tokenizers.artifact import (
     METADATA_FILE,
     TokenizerModel,
     save_tokenizer,
 )
-from pipeline.tokenizers.reading import read_bytes
-from pipeline.tokenizers.vocabulary import (
+from transbeam.pipeline.tokenizers.reading import read_bytes
+from transbeam.pipeline.tokenizers.vocabulary import (
     BYTE_BPE_SPECIALS,
     SPECIAL_PIECES,
     reserved_pieces,
@@ -28,7 +28,7 @@ from pipeline.tokenizers.vocabulary import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from pipeline.tokenizers.interface import SpecialIds
+    from transbeam.pipeline.tokenizers.interface import SpecialIds
 
 LearnedConfig = WordPieceConfig | ByteBPEConfig | UnigramConfig
 
@@ -69,7 +69,7 @@ def word_splitter(config: LearnedConfig) -> WordSplitter:
     """
     match config:
         case WordPieceConfig():
-            from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+            from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
             return WordPieceTokenizer(
                 SPECIAL_PIECES,
@@ -77,12 +77,12 @@ def word_splitter(config: LearnedConfig) -> WordSplitter:
                 strip_accents=config.strip_accents,
             )
         case ByteBPEConfig():
-            from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-            from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+            from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+            from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 
             return ByteBPETokenizer(ALPHABET, [], special_pieces=[])
         case UnigramConfig():
-            from pipeline.tokenizers.sentence_piece import WhiteSpaceSplitter
+            from transbeam.pipeline.tokenizers.sentence_piece import WhiteSpaceSplitter
 
             return WhiteSpaceSplitter()
 
@@ -106,7 +106,7 @@ def make_tokenizer(
 
 
 def _import(config: PretrainedConfig) -> TokenizerModel:
-    from pipeline.tokenizers.imports import import_tokenizer
+    from transbeam.pipeline.tokenizers.imports import import_tokenizer
 
     return import_tokenizer(
         Path(config.path).expanduser(),
@@ -133,8 +133,8 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
     """
     match config:
         case WordPieceConfig():
-            from pipeline.tokenizers.learning import learn_wordpiece
-            from pipeline.tokenizers.wordpiece_model import WordPieceModel
+            from transbeam.pipeline.tokenizers.learning import learn_wordpiece
+            from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
             strip = config.strip_accents
             return WordPieceModel(
@@ -143,8 +143,8 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
                 strip_accents=config.lowercase if strip is None else strip,
             )
         case ByteBPEConfig():
-            from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-            from pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
+            from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+            from transbeam.pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
 
             vocabulary, merges = learn_byte_bpe(
                 counts,
@@ -157,6 +157,6 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
             )
             return ByteBPEModel(pieces=tuple(vocabulary), merges=tuple(merges))
         case UnigramConfig():
-            from pipeline.tokenizers.learning_unigram import learn_unigram
+            from transbeam.pipeline.tokenizers.learning_unigram import learn_unigram
 
             return learn_unigram(counts, config)

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers import unicode_classes
-from pipeline.tokenizers.code_points import BLOCK, blocks_of
+from transbeam.pipeline.tokenizers import unicode_classes
+from transbeam.pipeline.tokenizers.code_points import BLOCK, blocks_of
 
 
 def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:

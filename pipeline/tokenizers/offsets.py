@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.tokenizers.vocabulary import CONTINUATION
+from transbeam.pipeline.tokenizers.vocabulary import CONTINUATION
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # What ends a word after normalization, which makes all other white space spaces.

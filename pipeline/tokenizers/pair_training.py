@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from configs.errors import DataError
+from transbeam.configs.errors import DataError
 
 # A pair of pieces seen only once says nothing about the language.
 MINIMUM_PAIR_COUNT = 2

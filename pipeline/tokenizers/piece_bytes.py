@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 
-from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 
 _SPACE = "▁"  # SentencePiece's
 _ONE_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -16,7 +16,7 @@ def piece_bytes(tokenizer: Tokenizer) -> np.ndarray | None:
     """int64 (V,): the bytes of each piece; 0 for special ones, and None for WordPiece.
 
     Example:
-    >>> from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+    >>> from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
     >>> pieces = [*ALPHABET, "Ġa", "Ġan", "<|endoftext|>"]
     >>> tokenizer = ByteBPETokenizer(pieces, [("Ġ", "a"), ("Ġa", "n")])
     >>> piece_bytes(tokenizer)[-4:]

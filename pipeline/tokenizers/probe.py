@@ -4,7 +4,7 @@ It mixes tables of several versions of Unicode, most of them older than those of
 and ICU, so `\p{Mn}` or plain NFD would not give its ids. What it answers is written
 down, once, in `unicode_classes.py`:
 
-    python -m pipeline.tokenizers.probe
+    python -m transbeam.pipeline.tokenizers.probe
 """
 
 import textwrap
@@ -21,10 +21,10 @@ GENERATED_FILE = Path(__file__).with_name("unicode_classes.py")
 _HEADER = '''\
 """What the Rust `tokenizers` library makes of each code point. Generated.
 
-Made by `python -m pipeline.tokenizers.probe`, which says what each name means; do not
-edit. The classes are regular expressions for RE2, the rest are runs of `first, last,
-step, shift`: every `step`-th code point from `first` to `last` becomes itself plus
-`shift`.
+Made by `python -m transbeam.pipeline.tokenizers.probe`, which says what each name
+means; do not edit. The classes are regular expressions for RE2, the rest are runs of
+`first, last, step, shift`: every `step`-th code point from `first` to `last` becomes
+itself plus `shift`.
 """
 '''
 

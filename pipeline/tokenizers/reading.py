@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError
-from configs.files import refuse_lfs_pointer
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import refuse_lfs_pointer
 
 REMEDY = "Use the file as it was written"
 
@@ -37,7 +37,7 @@ def decode_utf8(content: bytes, where: str) -> str:
     Example:
     >>> decode_utf8(b"caf\xe9", "vocab.txt")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: vocab.txt: byte 3 is not UTF-8...
+    transbeam.configs.errors.ArtifactError: vocab.txt: byte 3 is not UTF-8...
     """
     try:
         return content.decode()
@@ -77,7 +77,8 @@ def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
     Example:
     >>> parse_json_object(b'{"a": 0', "vocab.json")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: vocab.json: is not JSON (Expecting ',' delimiter...
+    transbeam.configs.errors.ArtifactError: vocab.json: is not JSON (Expecting ','
+    delimiter...
     """
     try:
         value = json.loads(decode_utf8(content, where).removeprefix(_BYTE_ORDER_MARK))
@@ -102,7 +103,8 @@ def pieces_in_order(ids: dict[str, Any], where: str) -> tuple[str, ...]:
     ('a', 'b')
     >>> pieces_in_order({"b": 1, "a": 2}, "vocab.json")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: vocab.json: the 2 pieces do not have the ids 0 to 1...
+    transbeam.configs.errors.ArtifactError: vocab.json: the 2 pieces do not have the ids
+    0 to 1...
     """
     if any(type(i) is not int for i in ids.values()) or sorted(ids.values()) != list(
         range(len(ids))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.stripped_marks import needed_marks
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.stripped_marks import needed_marks
 
 _EXAMPLES = 10
 _PIECE_CHARACTERS = 30
@@ -115,7 +115,7 @@ def report_vocabulary(
         blocks: object (N,) each. Texts as bytes; a block of about a megabyte is good.
 
     Example:
-    >>> from pipeline.tokenizers import WordPieceTokenizer
+    >>> from transbeam.pipeline.tokenizers import WordPieceTokenizer
     >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c"]
     >>> texts = np.array(["ab é".encode(), b"ab b"], object)
     >>> report = report_vocabulary(WordPieceTokenizer(pieces), [texts])

@@ -11,11 +11,15 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.offsets import TokenOffsets, encodable, in_characters
-from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each, with_piece_before
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.unknown_runs import shortened, unknown_edges
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.offsets import TokenOffsets, encodable, in_characters
+from transbeam.pipeline.tokenizers.ragged_rows import (
+    kept_of_each,
+    row_of_each,
+    with_piece_before,
+)
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.unknown_runs import shortened, unknown_edges
 
 Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 

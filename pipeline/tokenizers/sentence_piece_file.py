@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 
 # Fields of the protobuf messages ModelProto, SentencePiece, TrainerSpec and
 # NormalizerSpec, by their numbers.

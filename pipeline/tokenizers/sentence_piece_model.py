@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sentencepiece import SentencePieceProcessor
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.framing import PLAIN, Framing
-from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.vocabulary import sentinel_ids, sentinel_pieces
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.framing import PLAIN, Framing
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.vocabulary import sentinel_ids, sentinel_pieces
 
 if TYPE_CHECKING:
-    from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+    from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 
 MODEL_FILE = "spiece.model"
 
@@ -132,7 +132,7 @@ class SentencePieceModel:
 
     def build(self) -> "SentencePieceTokenizer":
         """The tokenizer."""
-        from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+        from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 
         return SentencePieceTokenizer(
             self.proto, num_sentinels=self.num_sentinels, special=self.special

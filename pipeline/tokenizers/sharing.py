@@ -8,9 +8,13 @@ import functools
 import threading
 from pathlib import Path
 
-from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.making import LearnedConfig, WordSplitter, word_splitter
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.making import (
+    LearnedConfig,
+    WordSplitter,
+    word_splitter,
+)
 
 _LOCK = threading.Lock()
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline.cleaning.scripts import script_of
+from transbeam.pipeline.cleaning.scripts import script_of
 
 # Scripts whose words are other words without their combining marks. Of Arabic and
 # Hebrew the marks are vowels that are mostly left out, of Latin and Greek accents.

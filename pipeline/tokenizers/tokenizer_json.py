@@ -7,16 +7,16 @@ a file that asks for more is refused with the name of what it asks for.
 import json
 from typing import Any
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.reading import pieces_in_order
-from pipeline.tokenizers.vocabulary import (
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.reading import pieces_in_order
+from transbeam.pipeline.tokenizers.vocabulary import (
     CONTINUATION,
     MAXIMUM_WORD_CHARACTERS,
     UNKNOWN,
 )
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 _LONGEST_SHOWN = 60
 # What must be said, or not be said at all, for ids to be the same.
@@ -51,8 +51,8 @@ def parse_tokenizer_json(
     Example:
     >>> parse_tokenizer_json({"model": {"type": "Unigram", "vocab": []}}, "t.json")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: t.json: model.type is 'Unigram', expected 'WordPiece'
-    or 'BPE'. Give the SentencePiece .model...
+    transbeam.configs.errors.ArtifactError: t.json: model.type is 'Unigram', expected
+    'WordPiece' or 'BPE'. Give the SentencePiece .model...
     """
     described = content.get("model")
     if not isinstance(described, dict) or "vocab" not in described:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.vocabulary import (
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.vocabulary import (
     CONTINUATION,
     MAXIMUM_WORD_CHARACTERS,
     UNKNOWN,
 )
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 
 def tokenizer_json(model: WordPieceModel | ByteBPEModel) -> dict[str, Any]:

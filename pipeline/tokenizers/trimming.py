@@ -16,17 +16,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from configs.errors import ArtifactError, ConfigError
-from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, from_alphabet, to_alphabet
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.vocabulary import (
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import (
+    ALPHABET,
+    from_alphabet,
+    to_alphabet,
+)
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.vocabulary import (
     CONTINUATION,
     MAXIMUM_WORD_CHARACTERS,
     SPECIAL_PIECES,
 )
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 Pair = tuple[str, str]
 

@@ -1,9 +1,9 @@
 """What the Rust `tokenizers` library makes of each code point. Generated.
 
-Made by `python -m pipeline.tokenizers.probe`, which says what each name means; do not
-edit. The classes are regular expressions for RE2, the rest are runs of `first, last,
-step, shift`: every `step`-th code point from `first` to `last` becomes itself plus
-`shift`.
+Made by `python -m transbeam.pipeline.tokenizers.probe`, which says what each name
+means; do not edit. The classes are regular expressions for RE2, the rest are runs of
+`first, last, step, shift`: every `step`-th code point from `first` to `last` becomes
+itself plus `shift`.
 """
 
 CONTROL = (

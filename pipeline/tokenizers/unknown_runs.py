@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each
-from pipeline.tokenizers.sentence_piece_file import read_rules
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.ragged_rows import kept_of_each, row_of_each
+from transbeam.pipeline.tokenizers.sentence_piece_file import read_rules
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 
 # Characters that stay at each end of a run: more than a rule or a piece reads at once.
 _KEPT = 64

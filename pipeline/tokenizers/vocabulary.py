@@ -5,9 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.byte_bpe_vocabulary import END_OF_TEXT
-from pipeline.tokenizers.interface import SpecialIds
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import END_OF_TEXT
+from transbeam.pipeline.tokenizers.interface import SpecialIds
 
 PAD = "[PAD]"
 UNKNOWN = "[UNK]"
@@ -139,7 +139,8 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
     Example:
     >>> check_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], where="vocab.txt")
     Traceback (most recent call last):
-    configs.errors.ArtifactError: vocab.txt: [MASK] is missing among the 5 pieces...
+    transbeam.configs.errors.ArtifactError: vocab.txt: [MASK] is missing among the 5
+    pieces...
     """
     counts = Counter(vocabulary)
     missing = [piece for piece in SPECIAL_PIECES if piece not in counts]

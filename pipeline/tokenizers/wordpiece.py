@@ -10,11 +10,19 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers import normalization
-from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.offsets import TokenOffsets, encodable, of_word_pieces
-from pipeline.tokenizers.ragged_rows import joined, rows_in_one, with_piece_before
-from pipeline.tokenizers.vocabulary import (
+from transbeam.pipeline.tokenizers import normalization
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.offsets import (
+    TokenOffsets,
+    encodable,
+    of_word_pieces,
+)
+from transbeam.pipeline.tokenizers.ragged_rows import (
+    joined,
+    rows_in_one,
+    with_piece_before,
+)
+from transbeam.pipeline.tokenizers.vocabulary import (
     CONTINUATION,
     MASK,
     MAXIMUM_WORD_CHARACTERS,
@@ -24,7 +32,7 @@ from pipeline.tokenizers.vocabulary import (
     is_reserved,
     wordpiece_special_ids,
 )
-from pipeline.tokenizers.whole_pieces import (
+from transbeam.pipeline.tokenizers.whole_pieces import (
     offsets_around,
     tokenize_around,
     whole_pieces_of,

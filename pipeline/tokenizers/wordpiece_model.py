@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipeline.tokenizers.framing import PLAIN, Framing
-from pipeline.tokenizers.interface import SpecialIds
-from pipeline.tokenizers.reading import decode_utf8
-from pipeline.tokenizers.vocabulary import check_vocabulary, wordpiece_special_ids
+from transbeam.pipeline.tokenizers.framing import PLAIN, Framing
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.reading import decode_utf8
+from transbeam.pipeline.tokenizers.vocabulary import (
+    check_vocabulary,
+    wordpiece_special_ids,
+)
 
 if TYPE_CHECKING:
-    from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+    from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 VOCABULARY_FILE = "vocab.txt"
 
@@ -72,7 +75,7 @@ class WordPieceModel:
 
     def build(self) -> "WordPieceTokenizer":
         """The tokenizer."""
-        from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+        from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
         return WordPieceTokenizer(
             self.pieces,

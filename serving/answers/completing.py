@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from configs.errors import ConfigError
-from serving.answers import writing
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.answers import writing
 
 GAP = "<extra_id_0>"
 _NOTHING = "(nothing)"

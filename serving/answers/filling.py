@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 MASK = "[MASK]"
 OUTPUTS = frozenset({"fills", "scores", "truncated"})

@@ -1,16 +1,21 @@
 """Asks a model server, ours or TF Serving's, over REST or gRPC.
 
 Example:
-    >>> from serving.client import connect  # doctest: +SKIP
+    >>> from transbeam.serving.client import connect  # doctest: +SKIP
     >>> with connect("http://localhost:8501", "demo") as client:  # doctest: +SKIP
     ...     client.ask("serving_default", {"text": ["It is a [MASK]."]})["fills"]
 """
 
 from pathlib import Path
 
-from configs.errors import ConfigError
-from serving.client.interface import Client, Connection, RemoteClient, Signature
-from serving.secrets import check_pem
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.client.interface import (
+    Client,
+    Connection,
+    RemoteClient,
+    Signature,
+)
+from transbeam.serving.secrets import check_pem
 
 __all__ = ["Client", "RemoteClient", "Signature", "connect"]
 
@@ -54,11 +59,11 @@ def connect(
     )
     scheme, _, place = address.partition("://")
     if scheme in ("http", "https") and place:
-        from serving.client.rest import RestClient
+        from transbeam.serving.client.rest import RestClient
 
         return RestClient(connection)
     if scheme in ("grpc", "grpcs") and place:
-        from serving.client.rpc import RpcClient
+        from transbeam.serving.client.rpc import RpcClient
 
         return RpcClient(connection)
     raise ConfigError(

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import urllib3
 
-from serving.client.interface import (
+from transbeam.serving.client.interface import (
     NUMBERS,
     Connection,
     Inputs,
@@ -19,8 +19,8 @@ from serving.client.interface import (
     Signature,
     untrusted,
 )
-from serving.client.retries import with_retries
-from serving.streamed import Part, Whole
+from transbeam.serving.client.retries import with_retries
+from transbeam.serving.streamed import Part, Whole
 
 _CONNECTIONS = 64
 _CODES: dict[int, str] = {
@@ -37,7 +37,7 @@ _AGAIN = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class RestClient:
-    """See `serving.client.Client`.
+    """See `transbeam.serving.client.Client`.
 
     Args:
         connection: To whom.

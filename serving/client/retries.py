@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from serving.client.interface import Connection, ServerError
+from transbeam.serving.client.interface import Connection, ServerError
 
 T = TypeVar("T")
 

@@ -14,15 +14,15 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serving.client.interface import (
+from transbeam.serving.client.interface import (
     Connection,
     Inputs,
     ServerError,
     Signature,
     untrusted,
 )
-from serving.client.retries import with_retries
-from serving.streamed import Part, Whole
+from transbeam.serving.client.retries import with_retries
+from transbeam.serving.streamed import Part, Whole
 
 # Ours; TF Serving's stubs do not have it.
 _STREAMED = "/tensorflow.serving.PredictionService/PredictStreamed"
@@ -43,7 +43,7 @@ _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 class RpcClient:
-    """See `serving.client.Client`.
+    """See `transbeam.serving.client.Client`.
 
     Args:
         connection: To whom.

@@ -10,11 +10,11 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
-from configs.errors import ArtifactError
-from configs.export import asked_texts, example_texts
-from configs.run import RunConfig
-from configs.saved_models import find_version
-from serving.client.interface import Signature
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.export import asked_texts, example_texts
+from transbeam.configs.run import RunConfig
+from transbeam.configs.saved_models import find_version
+from transbeam.serving.client.interface import Signature
 
 DEFAULT_TEXTS = ("Two dogs run in a park.", "An animal is outside.")
 DEFAULT_MASKED = ("It returns a [MASK].",)

@@ -11,9 +11,9 @@ from string import Template
 from textwrap import indent
 from typing import Any
 
-from configs.errors import ConfigError
-from serving.deploy.facts import Exported
-from serving.deploy.names import object_name
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.deploy.facts import Exported
+from transbeam.serving.deploy.names import object_name
 
 # Of each replica. Batches at once and threads follow from them.
 CPUS = 2
@@ -62,7 +62,9 @@ def deployment_files(
         ConfigError: The model's name or its path cannot stand in these files.
     """
     values = _values(exported, model, image, request, to)
-    templates = _read_templates(resources.files("serving.deploy") / "templates")
+    templates = _read_templates(
+        resources.files("transbeam.serving.deploy") / "templates"
+    )
     files = {"request.json": values["request"] + "\n"}
     for path, template in templates.items():
         files[path] = _filled(template, values, templates)

@@ -2,7 +2,7 @@
 
 import re
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 # Kubernetes ends names at 63, and to this one it, Helm and KServe append: `-models`, or
 # `-predictor-` and the namespace.

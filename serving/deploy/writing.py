@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from configs.errors import ArtifactError
-from configs.files import write_atomically, writing
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import write_atomically, writing
 
 
 def write_files(files: Mapping[str, str], to: Path, *, overwrite: bool) -> list[str]:

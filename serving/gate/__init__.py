@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from configs.objective import (
+from transbeam.configs.objective import (
     CausalConfig,
     ImageClassificationConfig,
     MaskedConfig,
@@ -14,18 +14,18 @@ from configs.objective import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from serving.gate.answering import AnsweringJudge
-from serving.gate.embedding import EmbeddingJudge
-from serving.gate.gaps import GapsJudge
-from serving.gate.images import ImageJudge
-from serving.gate.judge import Judge
-from serving.gate.masked import MaskedJudge
-from serving.gate.pooled import PooledJudge
-from serving.gate.prefix import PrefixJudge
-from serving.gate.tagging import TaggingJudge
-from serving.gate.writing import WritingJudge
-from serving.tasks.sentence_pairs import as_classifier
-from serving.trained import Trained
+from transbeam.serving.gate.answering import AnsweringJudge
+from transbeam.serving.gate.embedding import EmbeddingJudge
+from transbeam.serving.gate.gaps import GapsJudge
+from transbeam.serving.gate.images import ImageJudge
+from transbeam.serving.gate.judge import Judge
+from transbeam.serving.gate.masked import MaskedJudge
+from transbeam.serving.gate.pooled import PooledJudge
+from transbeam.serving.gate.prefix import PrefixJudge
+from transbeam.serving.gate.tagging import TaggingJudge
+from transbeam.serving.gate.writing import WritingJudge
+from transbeam.serving.tasks.sentence_pairs import as_classifier
+from transbeam.serving.trained import Trained
 
 
 def judge_of(trained: Trained, run_folder: Path) -> Judge:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from configs.export import asked_texts
-from configs.objective import SpanQAConfig
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import Row, at_most, log_softmax, phone_row, tokens_row
-from serving.gate.texts import labelled_texts
-from serving.trained import Trained
+from transbeam.configs.export import asked_texts
+from transbeam.configs.objective import SpanQAConfig
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.rows import Row, at_most, log_softmax, phone_row, tokens_row
+from transbeam.serving.gate.texts import labelled_texts
+from transbeam.serving.trained import Trained
 
 _CHARACTERS_PER_TOKEN = 8  # few texts have as many, so what is cut has more windows
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from configs.attention import FullAttention
-from configs.export import asked_texts
-from configs.objective import ImageClassificationConfig
-from model.inspect.attention_maps import attention_probabilities
-from serving.forms import AskTexts
-from serving.gate.rows import Row, at_most, largest
-from serving.trained import Trained
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.export import asked_texts
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.model.inspect.attention_maps import attention_probabilities
+from transbeam.serving.forms import AskTexts
+from transbeam.serving.gate.rows import Row, at_most, largest
+from transbeam.serving.trained import Trained
 
 _TEXTS = ["It returns a list, or nothing at all.", "", "No café, 漢字 and 123.5!"]
 _KINDS = {

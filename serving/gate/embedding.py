@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import Row, at_most, largest, phone_row, tokens_row
-from serving.gate.texts import labelled_texts
-from serving.tasks.embedding import body_of
-from serving.trained import Trained
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.rows import Row, at_most, largest, phone_row, tokens_row
+from transbeam.serving.gate.texts import labelled_texts
+from transbeam.serving.tasks.embedding import body_of
+from transbeam.serving.trained import Trained
 
 
 class KerasEmbedder:

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from serving.forms import AskTexts
-from serving.gaps import tokenize_with_gaps
-from serving.gate.rows import Row, at_most
-from serving.gate.writing import Expected, WritingJudge
+from transbeam.serving.forms import AskTexts
+from transbeam.serving.gaps import tokenize_with_gaps
+from transbeam.serving.gate.rows import Row, at_most
+from transbeam.serving.gate.writing import Expected, WritingJudge
 
 
 class GapsJudge(WritingJudge):

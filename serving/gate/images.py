@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from configs.errors import DataError
-from configs.objective import ImageClassificationConfig
-from pipeline.pixels import decode_image
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import (
+from transbeam.configs.errors import DataError
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.pipeline.pixels import decode_image
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.rows import (
     IN_FLOATS,
     Row,
     agreement_row,
@@ -30,9 +30,9 @@ from serving.gate.rows import (
     phone_row,
     probabilities_off,
 )
-from serving.images.files import read_image
-from serving.records import records
-from serving.trained import Trained
+from transbeam.serving.images.files import read_image
+from transbeam.serving.records import records
+from transbeam.serving.trained import Trained
 
 FROM_RECORDS = 12
 _ORIENTATION = 0x0112  # EXIF's tag

@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import Row
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.rows import Row
 
 
 class Judge(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from configs.objective import (
+from transbeam.configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
     MaskedConfig,
@@ -17,8 +17,8 @@ from configs.objective import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from serving.records import Record, records
-from serving.trained import Trained
+from transbeam.serving.records import Record, records
+from transbeam.serving.trained import Trained
 
 _AT_ONCE = 16
 _HIDDEN_EVERY = 7

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.embedding import KerasEmbedder
-from serving.gate.rows import (
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.embedding import KerasEmbedder
+from transbeam.serving.gate.rows import (
     IN_FLOATS,
     Row,
     agreement_row,
@@ -20,9 +20,9 @@ from serving.gate.rows import (
     phone_row,
     tokens_row,
 )
-from serving.gate.texts import masked_texts
-from serving.masks import answer_pieces, tokenize_with_masks
-from serving.trained import Trained
+from transbeam.serving.gate.texts import masked_texts
+from transbeam.serving.masks import answer_pieces, tokenize_with_masks
+from transbeam.serving.trained import Trained
 
 # A float32 cannot say a smaller probability exactly.
 _TINY = np.finfo(np.float32).tiny

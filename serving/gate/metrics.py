@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from configs.objective import (
+from transbeam.configs.objective import (
     CausalConfig,
     ClassificationConfig,
     ImageClassificationConfig,
@@ -22,11 +22,11 @@ from configs.objective import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from serving.forms import PhoneModel
-from serving.gate.labelled import Outputs, Question, ask_keras, labelled
-from serving.gate.perplexity import of_masks, of_writing
-from serving.gate.rows import Row, at_most
-from serving.trained import Trained
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate.labelled import Outputs, Question, ask_keras, labelled
+from transbeam.serving.gate.perplexity import of_masks, of_writing
+from transbeam.serving.gate.rows import Row, at_most
+from transbeam.serving.trained import Trained
 
 # Records that each file is asked about, one by one.
 JUDGED = 400

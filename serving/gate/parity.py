@@ -12,17 +12,17 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from configs.errors import ArtifactError, UserError
-from configs.objective import ImageClassificationConfig
-from configs.run import RunConfig
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.attention import attention_rows
-from serving.gate.judge import Judge
-from serving.gate.metrics import Metric
-from serving.gate.rows import Row
-from serving.gate.served import our_server, stock_server
-from serving.gate.writing import WritingJudge
-from serving.trained import Trained
+from transbeam.configs.errors import ArtifactError, UserError
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.configs.run import RunConfig
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.attention import attention_rows
+from transbeam.serving.gate.judge import Judge
+from transbeam.serving.gate.metrics import Metric
+from transbeam.serving.gate.rows import Row
+from transbeam.serving.gate.served import our_server, stock_server
+from transbeam.serving.gate.writing import WritingJudge
+from transbeam.serving.trained import Trained
 
 # A phone runs a file with the delegate or, failing that, without; and its texts are as
 # long as they are, or filled up.

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from configs.objective import PrefixConfig
-from serving.forms import PhoneModel
-from serving.gate.labelled import Outputs, Question, ask_keras
-from serving.gate.rows import Row, at_most, log_softmax
-from serving.phone_writing import PhoneWriter
-from serving.records import documents, records
-from serving.trained import Trained
+from transbeam.configs.objective import PrefixConfig
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate.labelled import Outputs, Question, ask_keras
+from transbeam.serving.gate.rows import Row, at_most, log_softmax
+from transbeam.serving.phone_writing import PhoneWriter
+from transbeam.serving.records import documents, records
+from transbeam.serving.trained import Trained
 
 # Of models that write, which read a token at a time.
 _TOKENS = 1000

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from configs.objective import ClassificationConfig, PairClassificationConfig
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import (
+from transbeam.configs.objective import ClassificationConfig, PairClassificationConfig
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.rows import (
     IN_FLOATS,
     Row,
     agreement_row,
@@ -22,8 +22,8 @@ from serving.gate.rows import (
     probabilities_off,
     tokens_row,
 )
-from serving.gate.texts import labelled_texts
-from serving.trained import Trained
+from transbeam.serving.gate.texts import labelled_texts
+from transbeam.serving.trained import Trained
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from serving.gate.writing import Expected, WritingJudge
+from transbeam.serving.gate.writing import Expected, WritingJudge
 
 
 class PrefixJudge(WritingJudge):

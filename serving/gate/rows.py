@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from configs.export import ToleranceConfig
+from transbeam.configs.export import ToleranceConfig
 
 # A float32 cannot say a smaller probability exactly.
 _TINY = np.finfo(np.float32).tiny

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from configs.errors import ArtifactError
-from serving.client import Client, RemoteClient, connect
-from serving.client.interface import ServerError
-from serving.forms import AskTexts, Texts
-from serving.server.addresses import Addresses
-from serving.server.background import in_background
-from serving.server.models.catalog import ModelSettings
-from serving.server.models.versions import Policy
-from serving.server.settings import Limits, Settings
-from serving.server.streaming.requests import BEGIN
-from serving.streamed import Part, Whole
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.client import Client, RemoteClient, connect
+from transbeam.serving.client.interface import ServerError
+from transbeam.serving.forms import AskTexts, Texts
+from transbeam.serving.server.addresses import Addresses
+from transbeam.serving.server.background import in_background
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.versions import Policy
+from transbeam.serving.server.settings import Limits, Settings
+from transbeam.serving.server.streaming.requests import BEGIN
+from transbeam.serving.streamed import Part, Whole
 
 # The stock server, if this machine has one.
 STOCK_SERVER = "TENSORFLOW_MODEL_SERVER"

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.objective import TokenClassificationConfig
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import (
+from transbeam.configs.objective import TokenClassificationConfig
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.rows import (
     IN_FLOATS,
     Row,
     agreement_row,
@@ -19,9 +19,9 @@ from serving.gate.rows import (
     phone_row,
     tokens_row,
 )
-from serving.gate.texts import labelled_texts
-from serving.trained import Trained
-from serving.words import split_words
+from transbeam.serving.gate.texts import labelled_texts
+from transbeam.serving.trained import Trained
+from transbeam.serving.words import split_words
 
 _LONGEST_WORD = 16
 _CHARACTERS_PER_TOKEN = 8  # no text has as many, so what is cut has more than one row

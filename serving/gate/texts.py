@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.export import asked_texts, example_texts
-from configs.objective import SpanCorruptionConfig, SpanQAConfig
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
-from serving.records import documents
-from serving.trained import Trained
+from transbeam.configs.export import asked_texts, example_texts
+from transbeam.configs.objective import SpanCorruptionConfig, SpanQAConfig
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.vocabulary import MASK, sentinel_pieces
+from transbeam.serving.records import documents
+from transbeam.serving.trained import Trained
 
 # Lengths from nothing to far too long, and scripts the corpus may not have.
 BUILT_IN = (

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from configs.export import asked_texts
-from configs.fitting import decoder_length
-from configs.objective import CausalConfig, TextToTextConfig
-from configs.templates import template_parts
-from serving.forms import AskTexts, PhoneModel
-from serving.gate.rows import (
+from transbeam.configs.export import asked_texts
+from transbeam.configs.fitting import decoder_length
+from transbeam.configs.objective import CausalConfig, TextToTextConfig
+from transbeam.configs.templates import template_parts
+from transbeam.serving.forms import AskTexts, PhoneModel
+from transbeam.serving.gate.rows import (
     IN_FLOATS,
     Row,
     agreement_row,
@@ -27,10 +27,10 @@ from serving.gate.rows import (
     phone_row,
     tokens_row,
 )
-from serving.gate.texts import written_texts
-from serving.phone_writing import PhoneWriter, Written
-from serving.tasks.wishes import DEFAULTS, SPECS, STOP
-from serving.trained import Trained
+from transbeam.serving.gate.texts import written_texts
+from transbeam.serving.phone_writing import PhoneWriter, Written
+from transbeam.serving.tasks.wishes import DEFAULTS, SPECS, STOP
+from transbeam.serving.trained import Trained
 
 NEW_TOKENS = 12
 _WISHES = {name: DEFAULTS[name] for name in (str(s.name) for s in [*SPECS[1:], STOP])}

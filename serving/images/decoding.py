@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from serving.images.headers import Header, jpeg_header, png_header
-from serving.images.resizing import resize
+from transbeam.serving.images.headers import Header, jpeg_header, png_header
+from transbeam.serving.images.resizing import resize
 
 # Decoded, four at a time: what an image costs is not to be seen by its bytes.
 _MOST_PIXELS = 2**26

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configs.command import at_least_one
-from configs.console import Console
-from configs.errors import ConfigError
-from configs.files import write_atomically, write_json
-from configs.local_paths import local_path
-from configs.quiet import quiet_import
-from serving.secrets import read_token
+from transbeam.configs.command import at_least_one
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.files import write_atomically, write_json
+from transbeam.configs.local_paths import local_path
+from transbeam.configs.quiet import quiet_import
+from transbeam.serving.secrets import read_token
 
 if TYPE_CHECKING:  # they bring numpy, which `--help` can do without
-    from serving.loadtest.load import Ask, Sample
-    from serving.loadtest.summary import Stage
+    from transbeam.serving.loadtest.load import Ask, Sample
+    from transbeam.serving.loadtest.summary import Stage
 
 DESCRIPTION = """\
 Asks a model server, ours or TF Serving's, as many do at once, and tells how long they
@@ -134,9 +134,9 @@ def loadtest(arguments: argparse.Namespace) -> None:
     token = read_token(arguments.token_file)
     if arguments.server.startswith("grpc"):
         quiet_import("tensorflow")
-    from serving.client import connect
-    from serving.loadtest.questions import asking
-    from serving.loadtest.summary import table
+    from transbeam.serving.client import connect
+    from transbeam.serving.loadtest.questions import asking
+    from transbeam.serving.loadtest.summary import table
 
     with connect(
         arguments.server,
@@ -160,9 +160,9 @@ def loadtest(arguments: argparse.Namespace) -> None:
 def _stages(
     arguments: argparse.Namespace, ask: "Ask", token: str | None, console: Console
 ) -> "tuple[list[Stage], dict[str, list[Sample]]]":
-    from serving.loadtest.load import closed_loop, open_loop
-    from serving.loadtest.server_side import read_counts
-    from serving.loadtest.summary import summarize
+    from transbeam.serving.loadtest.load import closed_loop, open_loop
+    from transbeam.serving.loadtest.server_side import read_counts
+    from transbeam.serving.loadtest.summary import summarize
 
     loads: list[tuple[str, Callable[[float], list[Sample]]]]
     if arguments.rate:
@@ -193,7 +193,7 @@ def _stages(
 def _texts(arguments: argparse.Namespace) -> list[str]:
     texts = list(arguments.texts)
     if arguments.input:
-        from serving.files import read_texts
+        from transbeam.serving.files import read_texts
 
         texts += [text for text, _ in read_texts(arguments.input)]
     if not texts:
@@ -207,7 +207,7 @@ def _leave(
     stages: "Sequence[Stage]",
     samples: "dict[str, list[Sample]]",
 ) -> None:
-    from serving.loadtest.plot import plot
+    from transbeam.serving.loadtest.plot import plot
 
     folder.mkdir(parents=True, exist_ok=True)
     told: dict[str, Any] = {

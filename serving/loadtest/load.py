@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from serving.client.interface import ServerError
+from transbeam.serving.client.interface import ServerError
 
 # Asks the n-th question.
 Ask = Callable[[int], object]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from serving.loadtest.summary import Stage
+from transbeam.serving.loadtest.summary import Stage
 
 
 def plot(stages: Sequence[Stage], file: Path, title: str) -> None:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from configs.errors import ConfigError
-from serving.client.interface import NUMBERS, Client, Signature
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.client.interface import NUMBERS, Client, Signature
 
 if TYPE_CHECKING:
-    from serving.loadtest.load import Ask
+    from transbeam.serving.loadtest.load import Ask
 
 _TEXT = "text"
 _NO, _YES = ("0", "false"), ("1", "true")

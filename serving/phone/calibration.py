@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from configs.errors import ArtifactError
-from configs.export import ExportConfig
-from configs.objective import ImageClassificationConfig, MaskedConfig
-from serving.forms import PhoneModel
-from serving.phone.quantization import CALIBRATED, Calibration
-from serving.phone_writing import PhoneWriter
-from serving.records import documents, records
-from serving.tasks.interface import Endpoint
-from serving.tasks.on_phones import DECODE, ENCODE
-from serving.trained import Trained
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.export import ExportConfig
+from transbeam.configs.objective import ImageClassificationConfig, MaskedConfig
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone.quantization import CALIBRATED, Calibration
+from transbeam.serving.phone_writing import PhoneWriter
+from transbeam.serving.records import documents, records
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tasks.on_phones import DECODE, ENCODE
+from transbeam.serving.trained import Trained
 
 # With fewer, the largest number that is met says little of the largest there is.
 FEWEST = 16

@@ -11,33 +11,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from configs.abilities import phone_variants
-from configs.command import Invocation
-from configs.errors import ConfigError
-from configs.held_back import output_held_back
-from configs.run import RunConfig
-from configs.run_folder import Stage
-from pipeline.tokenizers.artifact import read_tokenizer
-from serving.gate import judge_of
-from serving.gate.metrics import Metric, metric_of
-from serving.gate.parity import check_metric, check_phone_files, require_passed
-from serving.gate.rows import Row
-from serving.phone.fitting import advice
-from serving.phone.handover import write_handover
-from serving.phone.mediapipe import file_name as mediapipe_file
-from serving.phone.mediapipe import mediapipe_rows, write_mediapipe
-from serving.phone.quantization import INT8
-from serving.phone.report import Measured, Report
-from serving.phone.rounded import RoundedWeights
-from serving.phone.text_model import file_name as text_file
-from serving.phone.text_model import text_rows, write_text_models
-from serving.phone.timing import latencies
-from serving.phone.tokenizer.handing_over import write_tokenizer
-from serving.publishing import kind_of, publish
-from serving.tasks import task_of
-from serving.tasks.on_phones import DECODE
-from serving.tflite import phone_files, rounded_weights, write_tflite
-from serving.trained import TOKENIZER, Trained
+from transbeam.configs.abilities import phone_variants
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.held_back import output_held_back
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.serving.gate import judge_of
+from transbeam.serving.gate.metrics import Metric, metric_of
+from transbeam.serving.gate.parity import (
+    check_metric,
+    check_phone_files,
+    require_passed,
+)
+from transbeam.serving.gate.rows import Row
+from transbeam.serving.phone.fitting import advice
+from transbeam.serving.phone.handover import write_handover
+from transbeam.serving.phone.mediapipe import file_name as mediapipe_file
+from transbeam.serving.phone.mediapipe import mediapipe_rows, write_mediapipe
+from transbeam.serving.phone.quantization import INT8
+from transbeam.serving.phone.report import Measured, Report
+from transbeam.serving.phone.rounded import RoundedWeights
+from transbeam.serving.phone.text_model import file_name as text_file
+from transbeam.serving.phone.text_model import text_rows, write_text_models
+from transbeam.serving.phone.timing import latencies
+from transbeam.serving.phone.tokenizer.handing_over import write_tokenizer
+from transbeam.serving.publishing import kind_of, publish
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.on_phones import DECODE
+from transbeam.serving.tflite import phone_files, rounded_weights, write_tflite
+from transbeam.serving.trained import TOKENIZER, Trained
 
 PHONE = "phone"
 README = "README.md"
@@ -94,7 +98,7 @@ class _Making:
         self.console = invocation.console
 
     def make(self, trained: Trained, building: Path, published: Path) -> dict[str, Any]:
-        """See `serving.publishing.Make`."""
+        """See `transbeam.serving.publishing.Make`."""
         variants = ", ".join(phone_variants(trained.config))
         self.console.say(f"converting to TFLite: {variants}")
         rounded = rounded_weights(trained, self.run_folder, building, self.console)

@@ -1,7 +1,7 @@
 """Whether MediaPipe can run a model, and reads texts as the model has learned to.
 
-`serving.phone.reading` says how MediaPipe reads. Who trained a model that reads
-otherwise is told so here, and not by wrong answers on the phone.
+`transbeam.serving.phone.reading` says how MediaPipe reads. Who trained a model that
+reads otherwise is told so here, and not by wrong answers on the phone.
 """
 
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.abilities import (
+from transbeam.configs.abilities import (
     CASED,
     PLAIN,
     check_mediapipe_task,
     unsuited_to_mediapipe,
 )
-from configs.errors import ConfigError
-from configs.run import RunConfig
-from pipeline.tokenizers.artifact import TokenizerModel
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.vocabulary import CLS, CONTINUATION, SEP
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from serving.encoding import TextEncoder
-from serving.phone.reading import MediaPipeReading
-from serving.trained import Trained
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.vocabulary import CLS, CONTINUATION, SEP
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.phone.reading import MediaPipeReading
+from transbeam.serving.trained import Trained
 
 # Of a vocabulary's words, with a first letter whose upper case the client does not
 # fold: one in BERT's English vocabulary, 1% in one of German texts, 4% in one of French

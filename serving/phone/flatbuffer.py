@@ -8,8 +8,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from configs.errors import ArtifactError
-from configs.held_back import output_held_back
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.held_back import output_held_back
 
 # In a file made the wrong way these stand where the weights should be, and the
 # interpreter answers with whatever its memory holds.

@@ -7,21 +7,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from configs.errors import ArtifactError, ConfigError
-from configs.export import Variant, asked_texts
-from configs.files import write_atomically
-from configs.objective import SentencePairsConfig
-from configs.version import VERSION
-from pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE
-from serving.phone.programs import LANGUAGES, USES, filled, program, program_values
-from serving.phone.report import PICTURE, REPORT
-from serving.phone.signatures import read_signatures, signature_table, table
-from serving.phone.tokenizer.data import FILE as DATA
-from serving.phone.tokenizer.golden import FILE as GOLDEN
-from serving.phone.tokenizer.sources.tokenizer import LONGEST
-from serving.tasks.sentence_pairs import LABELS as LABELS_OF_PAIRS
-from serving.tflite import file_name
-from serving.trained import Trained
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.export import Variant, asked_texts
+from transbeam.configs.files import write_atomically
+from transbeam.configs.objective import SentencePairsConfig
+from transbeam.configs.version import VERSION
+from transbeam.pipeline.tokenizers.framing import CHAT_TEMPLATE_FILE
+from transbeam.serving.phone.programs import (
+    LANGUAGES,
+    USES,
+    filled,
+    program,
+    program_values,
+)
+from transbeam.serving.phone.report import PICTURE, REPORT
+from transbeam.serving.phone.signatures import read_signatures, signature_table, table
+from transbeam.serving.phone.tokenizer.data import FILE as DATA
+from transbeam.serving.phone.tokenizer.golden import FILE as GOLDEN
+from transbeam.serving.phone.tokenizer.sources.tokenizer import LONGEST
+from transbeam.serving.tasks.sentence_pairs import LABELS as LABELS_OF_PAIRS
+from transbeam.serving.tflite import file_name
+from transbeam.serving.trained import Trained
 
 README, LABELS = "README.md", "labels.txt"
 

@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from configs.run_folder import writing
-from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
+from transbeam.configs.run_folder import writing
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
 
 # Where a model has no template of its own a conversation is its messages one after the
 # other: the model goes on with a text.

@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from configs.abilities import MEDIAPIPE_CLIENTS
-from configs.run import RunConfig
-from configs.version import VERSION
-from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
-from serving.forms import PhoneModel
-from serving.gate.rows import Row, log_softmax, phone_row, probabilities_off
-from serving.phone.fitting import check_examples, check_mediapipe
-from serving.phone.metadata import TextModelMetadata, with_metadata
-from serving.phone.rounded import NONE_ROUNDED, RoundedWeights
-from serving.records import documents
-from serving.tasks.classification import Classification
-from serving.tasks.embedding import Embedder
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tflite import convert_endpoints, write_variants
-from serving.trained import TOKENIZER, Trained
+from transbeam.configs.abilities import MEDIAPIPE_CLIENTS
+from transbeam.configs.run import RunConfig
+from transbeam.configs.version import VERSION
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate.rows import Row, log_softmax, phone_row, probabilities_off
+from transbeam.serving.phone.fitting import check_examples, check_mediapipe
+from transbeam.serving.phone.metadata import TextModelMetadata, with_metadata
+from transbeam.serving.phone.rounded import NONE_ROUNDED, RoundedWeights
+from transbeam.serving.records import documents
+from transbeam.serving.tasks.classification import Classification
+from transbeam.serving.tasks.embedding import Embedder
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tflite import convert_endpoints, write_variants
+from transbeam.serving.trained import TOKENIZER, Trained
 
 _COMPARED = 24  # texts
 _INPUTS = {  # the names that the clients look for

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from ai_edge_litert import schema_py_generated as model_schema
 
-from serving.phone.flatbuffer import packed, unpacked
-from serving.phone.tables import Schema, read_table, write_table
+from transbeam.serving.phone.flatbuffer import packed, unpacked
+from transbeam.serving.phone.tables import Schema, read_table, write_table
 
 LABELS_FILE = "labels.txt"
 

@@ -9,7 +9,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from serving.phone.flatbuffer import unpacked
+from transbeam.serving.phone.flatbuffer import unpacked
 
 # Questions of each signature that are looked at.
 _LOOKED_AT = 8

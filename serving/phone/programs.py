@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from configs.export import asked_texts, example_texts
-from configs.objective import SpanQAConfig
-from configs.templates import template_parts
-from serving.phone.signatures import ROW, Signature
-from serving.tasks import task_of
-from serving.tasks.embedding import Embedder
-from serving.tasks.tagging import Tagging
-from serving.trained import Trained
+from transbeam.configs.export import asked_texts, example_texts
+from transbeam.configs.objective import SpanQAConfig
+from transbeam.configs.templates import template_parts
+from transbeam.serving.phone.signatures import ROW, Signature
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.embedding import Embedder
+from transbeam.serving.tasks.tagging import Tagging
+from transbeam.serving.trained import Trained
 
 LANGUAGES = ("python", "kotlin", "swift")
 
@@ -280,5 +280,5 @@ def filled(name: str, values: Mapping[str, str]) -> str:
         name: Of the file in `templates`.
         values: All that it asks for.
     """
-    template = files("serving.phone") / "templates" / name
+    template = files("transbeam.serving.phone") / "templates" / name
     return Template(template.read_text("utf-8")).substitute(values)

@@ -18,10 +18,10 @@ from ai_edge_quantizer.qtyping import TFLOperationName
 from ai_edge_quantizer.recipe_manager import AlgorithmName, RecipeManager
 from ai_edge_quantizer.utils.qsv_utils import min_max_update
 
-from configs.held_back import output_held_back
-from serving.phone.flatbuffer import packed, products_with_tables, unpacked
-from serving.phone.outliers import coarse_layers
-from serving.phone.rounded import NONE_ROUNDED, RoundedWeights, with_rounded
+from transbeam.configs.held_back import output_held_back
+from transbeam.serving.phone.flatbuffer import packed, products_with_tables, unpacked
+from transbeam.serving.phone.outliers import coarse_layers
+from transbeam.serving.phone.rounded import NONE_ROUNDED, RoundedWeights, with_rounded
 
 # Inputs of each signature, a row at a time.
 Calibration = Mapping[str, Sequence[Mapping[str, np.ndarray]]]

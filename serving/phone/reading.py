@@ -10,8 +10,8 @@ against MediaPipe itself.
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.interface import SpecialIds, Tokenizer
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer, fast_wordpiece
+from transbeam.pipeline.tokenizers.interface import SpecialIds, Tokenizer
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer, fast_wordpiece
 
 _MAXIMUM_WORD_BYTES = 100
 # Words of their own: punctuation and Chinese characters.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from configs.files import write_atomically
-from serving.gate.rows import Row
+from transbeam.configs.files import write_atomically
+from transbeam.serving.gate.rows import Row
 
 REPORT, PICTURE = "phone_report.md", "phone_report.png"
 

@@ -14,11 +14,11 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from configs.command import usable_cores
-from configs.console import Console
-from configs.held_back import output_held_back
-from serving.phone.flatbuffer import operators, unpacked
-from serving.phone.gptq import gptq, round_rows
+from transbeam.configs.command import usable_cores
+from transbeam.configs.console import Console
+from transbeam.configs.held_back import output_held_back
+from transbeam.serving.phone.flatbuffer import operators, unpacked
+from transbeam.serving.phone.gptq import gptq, round_rows
 
 # Of inputs of each signature, a row at a time.
 Questions = Mapping[str, Sequence[Mapping[str, np.ndarray]]]

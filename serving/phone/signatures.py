@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from configs.errors import ArtifactError
-from configs.held_back import output_held_back
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.held_back import output_held_back
 
 # What a text is made into, in this order.
 ROW = ("token_ids", "padding_mask", "segment_ids")

@@ -12,20 +12,20 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow_text import tflite_registrar
 
-from configs.abilities import check_tflite_text, no_wordpiece
-from configs.held_back import output_held_back
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from serving.encoding import TextEncoder
-from serving.forms import PhoneModel
-from serving.gate.rows import Row, phone_row
-from serving.gate.texts import labelled_texts
-from serving.phone.rounded import NONE_ROUNDED, RoundedWeights
-from serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
-from serving.tasks import task_of
-from serving.tasks.embedding import Embedder, tokenized
-from serving.tasks.interface import Endpoint
-from serving.tflite import convert_endpoints, write_variants
-from serving.trained import Trained
+from transbeam.configs.abilities import check_tflite_text, no_wordpiece
+from transbeam.configs.held_back import output_held_back
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate.rows import Row, phone_row
+from transbeam.serving.gate.texts import labelled_texts
+from transbeam.serving.phone.rounded import NONE_ROUNDED, RoundedWeights
+from transbeam.serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.embedding import Embedder, tokenized
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tflite import convert_endpoints, write_variants
+from transbeam.serving.trained import Trained
 
 # The plain signature, what the one from text is called, and its outputs.
 FROM_TEXT = {

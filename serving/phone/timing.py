@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from serving.forms import PhoneModel
-from serving.phone.report import Latencies
-from serving.publishing import median_ms
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone.report import Latencies
+from transbeam.serving.publishing import median_ms
 
 THREADS = (1, 2)
 LENGTHS = (32, 128)

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from serving.server.connection_limits import ConnectionLimits
-from serving.server.http_refusals import refusal
+from transbeam.serving.server.connection_limits import ConnectionLimits
+from transbeam.serving.server.http_refusals import refusal
 
 _AT_ONCE = 64  # accepted before others get a turn
 _PAUSE_SECONDS = 1.0  # after the system had no descriptor or no memory

@@ -8,8 +8,8 @@ from logging.handlers import QueueHandler, QueueListener, WatchedFileHandler
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError
-from serving.server.calls import Call
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.server.calls import Call
 
 # Lines that wait for the disk; of more, the newest are dropped.
 _MOST = 10_000

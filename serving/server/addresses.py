@@ -3,7 +3,7 @@
 import socket
 from dataclasses import dataclass
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 # Clients that wait until the server has begun to answer.
 _WAITING = 1024

@@ -6,9 +6,9 @@ import numpy as np
 from grpc import StatusCode
 from tensorflow.core.example import example_pb2
 
-from serving.server.failures import Failure
-from serving.server.models.rows import Arrays, rows_in
-from serving.server.settings import Limits
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.rows import Arrays, rows_in
+from transbeam.serving.server.settings import Limits
 
 # What is named so are bytes that are no text, such as those of an image.
 _NO_TEXT = "_bytes"

@@ -4,11 +4,11 @@ import argparse
 import math
 from typing import Any
 
-from configs.command import CONFIG_HELP, add_run_arguments, at_least_one
-from configs.local_paths import local_path
-from serving.server.connection_limits import add_connection_arguments
+from transbeam.configs.command import CONFIG_HELP, add_run_arguments, at_least_one
+from transbeam.configs.local_paths import local_path
+from transbeam.serving.server.connection_limits import add_connection_arguments
 
-# Rights of a token; `serving.server.tokens` costs the help half a second.
+# Rights of a token; `transbeam.serving.server.tokens` costs the help half a second.
 RIGHTS = ("predict", "metrics", "reload")
 
 DESCRIPTION = """\

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from serving.server.models.rows import Arrays
-from serving.server.yielding import yield_to_others
+from transbeam.serving.server.models.rows import Arrays
+from transbeam.serving.server.yielding import yield_to_others
 
 # Reading or writing more than so many bytes or numbers would keep the others waiting.
 LARGE_BODY = 2**15

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from serving.server.addresses import Addresses
-from serving.server.run import serving
-from serving.server.settings import Settings
+from transbeam.serving.server.addresses import Addresses
+from transbeam.serving.server.run import serving
+from transbeam.serving.server.settings import Settings
 
 
 @contextmanager
@@ -16,13 +16,13 @@ def in_background(settings: Settings) -> Iterator[Addresses]:
     """Serves for as long as the context lasts.
 
     Args:
-        settings: As for `serving.server.run.run`.
+        settings: As for `transbeam.serving.server.run.run`.
 
     Yields:
         Where the server listens.
 
     Raises:
-        UserError: As `serving.server.run.run`.
+        UserError: As `transbeam.serving.server.run.run`.
     """
     opened: Future[tuple[Addresses, asyncio.AbstractEventLoop, asyncio.Event]]
     opened = Future()

@@ -5,8 +5,8 @@ import asyncio
 from grpc import StatusCode
 from starlette.requests import Request
 
-from serving.server.failures import Failure
-from serving.server.gzip_members import unpack
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.gzip_members import unpack
 
 
 async def read_body(request: Request, most: int, patience: float) -> bytes:

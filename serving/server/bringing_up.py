@@ -4,15 +4,15 @@ from concurrent.futures import as_completed
 from functools import partial
 from pathlib import Path
 
-from configs.errors import ArtifactError, ConfigError
-from serving.server.failures import Failure
-from serving.server.metrics import Metrics
-from serving.server.models.catalog import Catalog
-from serving.server.models.config_files import batching_of
-from serving.server.models.loaded import Loaded
-from serving.server.models.regular_files import check_regular_files
-from serving.server.models.versions import Model
-from serving.server.settings import Settings
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.metrics import Metrics
+from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.models.config_files import batching_of
+from transbeam.serving.server.models.loaded import Loaded
+from transbeam.serving.server.models.regular_files import check_regular_files
+from transbeam.serving.server.models.versions import Model
+from transbeam.serving.server.settings import Settings
 
 
 def catalog_for(settings: Settings, metrics: Metrics) -> Catalog:
@@ -95,7 +95,7 @@ def try_out(settings: Settings) -> dict[str, list[int]]:
     """Loads all models, as a server does before it opens its doors, and lets them go.
 
     Args:
-        settings: As for `serving.server.run.run`.
+        settings: As for `transbeam.serving.server.run.run`.
 
     Returns:
         The versions of each model that would answer, the newest first.

@@ -7,18 +7,22 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configs.command import Invocation, read_invocation
-from configs.console import Console
-from configs.errors import ConfigError
-from configs.quiet import quiet_import
-from configs.run_folder import Stage
-from serving.secrets import check_pair, read_tokens
-from serving.server.addresses import Addresses, check_free_for_rpc, listen_for_rest
-from serving.server.arguments import RIGHTS
-from serving.server.connection_limits import read_connection_limits
+from transbeam.configs.command import Invocation, read_invocation
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.quiet import quiet_import
+from transbeam.configs.run_folder import Stage
+from transbeam.serving.secrets import check_pair, read_tokens
+from transbeam.serving.server.addresses import (
+    Addresses,
+    check_free_for_rpc,
+    listen_for_rest,
+)
+from transbeam.serving.server.arguments import RIGHTS
+from transbeam.serving.server.connection_limits import read_connection_limits
 
 if TYPE_CHECKING:  # its types are TensorFlow's, which takes seconds
-    from serving.server.settings import Settings
+    from transbeam.serving.server.settings import Settings
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -50,7 +54,7 @@ def serve(arguments: argparse.Namespace) -> None:
 
 
 def _try_out(settings: "Settings", console: Console) -> None:
-    from serving.server.bringing_up import try_out
+    from transbeam.serving.server.bringing_up import try_out
 
     _log_to(console)
     found = try_out(settings)
@@ -60,7 +64,7 @@ def _try_out(settings: "Settings", console: Console) -> None:
 
 
 def _serve(settings: "Settings", console: Console, listening: socket.socket) -> None:
-    from serving.server.run import run
+    from transbeam.serving.server.run import run
 
     _log_to(console)
     names = [model.name for model in settings.models]
@@ -103,12 +107,12 @@ def _settings(
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
-    from serving.server.models.batching.parameters import BatchingParameters
-    from serving.server.models.catalog import ModelSettings
-    from serving.server.models.config_files import read_batching, read_models
-    from serving.server.settings import Limits, Settings
-    from serving.server.stop_limits import StopLimits
-    from serving.server.tokens import Right, Tokens
+    from transbeam.serving.server.models.batching.parameters import BatchingParameters
+    from transbeam.serving.server.models.catalog import ModelSettings
+    from transbeam.serving.server.models.config_files import read_batching, read_models
+    from transbeam.serving.server.settings import Limits, Settings
+    from transbeam.serving.server.stop_limits import StopLimits
+    from transbeam.serving.server.tokens import Right, Tokens
 
     if arguments.model_config_file:
         models = tuple(read_models(arguments.model_config_file))
@@ -198,7 +202,7 @@ def _folders(given: list[Path]) -> list[Path]:
 
 
 def _log_settings(arguments: argparse.Namespace) -> Any:
-    from serving.server.recording.settings import LogSettings
+    from transbeam.serving.server.recording.settings import LogSettings
 
     if arguments.log_requests is None:
         return None
@@ -214,7 +218,7 @@ def _exported(invocation: Invocation) -> tuple[str, Path]:
 
 def _folder_above(folder: Path) -> tuple[Path, Any]:
     """The folder above the versions, and which of them; for a version, that alone."""
-    from serving.server.models.versions import Policy
+    from transbeam.serving.server.models.versions import Policy
 
     if (folder / "saved_model.pb").exists() and folder.name.isdecimal():
         return folder.parent, Policy(specific=frozenset({int(folder.name)}))

@@ -5,7 +5,7 @@ import resource
 from dataclasses import dataclass, field
 from typing import Any
 
-from configs.command import at_least_one
+from transbeam.configs.command import at_least_one
 
 _MOST_CONNECTIONS = 1000
 _FEWEST_CONNECTIONS = 16

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from grpc import StatusCode
 
-from serving.server.failures import Failure
+from transbeam.serving.server.failures import Failure
 
 _Answer = TypeVar("_Answer")
 

@@ -16,8 +16,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from serving.server.failures import Failure
-from serving.streamed import Part, Whole
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.streamed import Part, Whole
 
 _log = logging.getLogger("transbeam.serve")
 

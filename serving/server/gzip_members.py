@@ -7,7 +7,7 @@ passed over, as `gzip` does.
 import zlib
 from typing import Any
 
-from serving.server.failures import invalid
+from transbeam.serving.server.failures import invalid
 
 _GZIP = 16 + zlib.MAX_WBITS
 # Behind each member the rest of a piece is copied: so not of the whole body.

@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from serving.server.error_details import short_details
-from serving.server.service import Service
+from transbeam.serving.server.error_details import short_details
+from transbeam.serving.server.service import Service
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 # The whole server; and its services, as TF Serving calls them and by their whole names.

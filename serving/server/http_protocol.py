@@ -16,8 +16,13 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from serving.server.connection_limits import ConnectionLimits
-from serving.server.http_refusals import Refused, check_framing, has_body, refusal
+from transbeam.serving.server.connection_limits import ConnectionLimits
+from transbeam.serving.server.http_refusals import (
+    Refused,
+    check_framing,
+    has_body,
+    refusal,
+)
 
 # The parser is fed so many bytes at once, and counted after each piece.
 _PIECE = 2**14

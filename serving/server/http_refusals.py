@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from serving.server.contract.json_text import error_text
+from transbeam.serving.server.contract.json_text import error_text
 
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
 

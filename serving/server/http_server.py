@@ -11,9 +11,9 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from serving.server.accepting import Acceptor
-from serving.server.http_protocol import LimitedProtocol
-from serving.server.settings import Settings
+from transbeam.serving.server.accepting import Acceptor
+from transbeam.serving.server.http_protocol import LimitedProtocol
+from transbeam.serving.server.settings import Settings
 
 _BACKLOG = 2048
 

@@ -6,9 +6,9 @@ import numpy as np
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
-from serving.server.contract.json_tensors import dims
-from serving.server.failures import Failure, invalid
-from serving.server.models.signature import DEFAULT, Signature, datatype_of
+from transbeam.serving.server.contract.json_tensors import dims
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.models.signature import DEFAULT, Signature, datatype_of
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"

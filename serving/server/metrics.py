@@ -21,9 +21,9 @@ from prometheus_client import (
 )
 from prometheus_client.core import Metric
 
-from serving.server.models.batching.running import Timing
-from serving.server.models.catalog import Catalog
-from serving.server.streaming.batch import Written
+from transbeam.serving.server.models.batching.running import Timing
+from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.streaming.batch import Written
 
 PATH = "/monitoring/prometheus/metrics"
 

@@ -6,10 +6,10 @@ import numpy as np
 from grpc import StatusCode
 from tensorflow_serving.apis import inference_pb2
 
-from serving.server import inference
-from serving.server.contract.examples import serialized_examples
-from serving.server.failures import Failure, invalid
-from serving.server.models.signature import DEFAULT, Signature
+from transbeam.serving.server import inference
+from transbeam.serving.server.contract.examples import serialized_examples
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.models.signature import DEFAULT, Signature
 
 # Runs a graph: names of tensors, values for them, and names of those that are wanted.
 RunTensors = Callable[

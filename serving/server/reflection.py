@@ -10,10 +10,10 @@ from typing import Any
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
-from serving.server.error_details import short_details
-from serving.server.failures import Failure
-from serving.server.health import HEALTH
-from serving.server.tokens import Tokens
+from transbeam.serving.server.error_details import short_details
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.health import HEALTH
+from transbeam.serving.server.tokens import Tokens
 
 
 class Reflection(reflection.aio.ReflectionServicer):

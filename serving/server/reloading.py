@@ -6,11 +6,11 @@ from pathlib import Path
 
 from grpc import StatusCode
 
-from configs.errors import ConfigError
-from serving.server.failures import Failure, invalid
-from serving.server.models.catalog import ModelSettings
-from serving.server.models.config_files import read_models
-from serving.server.service import Service
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.config_files import read_models
+from transbeam.serving.server.service import Service
 
 _log = logging.getLogger("transbeam.serve")
 

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from configs.side_threads import SideThread
+from transbeam.configs.side_threads import SideThread
 
 _GOODBYE_SECONDS = 2.0
 

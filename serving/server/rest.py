@@ -22,29 +22,35 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from serving.server import metrics
-from serving.server.amounts import check_rows
-from serving.server.aside import LARGE_BODY, are_many, aside
-from serving.server.bodies import read_body
-from serving.server.calls import current
-from serving.server.contract.examples import read_examples
-from serving.server.contract.json_answers import (
+from transbeam.serving.server import metrics
+from transbeam.serving.server.amounts import check_rows
+from transbeam.serving.server.aside import LARGE_BODY, are_many, aside
+from transbeam.serving.server.bodies import read_body
+from transbeam.serving.server.calls import current
+from transbeam.serving.server.contract.examples import read_examples
+from transbeam.serving.server.contract.json_answers import (
     classification_pieces,
     predict_pieces,
     regression_pieces,
 )
-from serving.server.contract.json_requests import read_predict
-from serving.server.contract.json_text import error_text
-from serving.server.contract.paths import Look, Question, Target, malformed, parse
-from serving.server.deadlines import Deadline
-from serving.server.description import document
-from serving.server.events import EventStream
-from serving.server.failures import Failure
-from serving.server.models.signature import Signature
-from serving.server.service import Service
-from serving.server.settings import Limits
-from serving.server.streaming.requests import StreamRequest, read_stream
-from serving.server.tokens import Right, Tokens
+from transbeam.serving.server.contract.json_requests import read_predict
+from transbeam.serving.server.contract.json_text import error_text
+from transbeam.serving.server.contract.paths import (
+    Look,
+    Question,
+    Target,
+    malformed,
+    parse,
+)
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.description import document
+from transbeam.serving.server.events import EventStream
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.signature import Signature
+from transbeam.serving.server.service import Service
+from transbeam.serving.server.settings import Limits
+from transbeam.serving.server.streaming.requests import StreamRequest, read_stream
+from transbeam.serving.server.tokens import Right, Tokens
 
 _JSON = "application/json"
 # With 503, which passes.

@@ -25,28 +25,28 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from configs.errors import ConfigError
-from configs.side_threads import begin_aside
-from serving.server.aside import are_many, aside
-from serving.server.calls import IdentifiedCalls, Over, current
-from serving.server.connection_limits import ConnectionLimits
-from serving.server.contract.paths import Target
-from serving.server.contract.specs import model_spec, target_of
-from serving.server.contract.tensors import to_array, write_proto
-from serving.server.deadlines import Deadline
-from serving.server.error_details import short_details
-from serving.server.failures import Failure, invalid
-from serving.server.health import add_health
-from serving.server.models.config_files import models_of
-from serving.server.models.signature import Signature
-from serving.server.patience import PatientCalls
-from serving.server.reflection import add_reflection
-from serving.server.reloading import reload_for_client
-from serving.server.service import Service
-from serving.server.settings import Settings
-from serving.server.streaming.requests import StreamRequest, stream_request
-from serving.server.tokens import Right, Tokens
-from serving.streamed import Part, Whole
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.side_threads import begin_aside
+from transbeam.serving.server.aside import are_many, aside
+from transbeam.serving.server.calls import IdentifiedCalls, Over, current
+from transbeam.serving.server.connection_limits import ConnectionLimits
+from transbeam.serving.server.contract.paths import Target
+from transbeam.serving.server.contract.specs import model_spec, target_of
+from transbeam.serving.server.contract.tensors import to_array, write_proto
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.error_details import short_details
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.health import add_health
+from transbeam.serving.server.models.config_files import models_of
+from transbeam.serving.server.models.signature import Signature
+from transbeam.serving.server.patience import PatientCalls
+from transbeam.serving.server.reflection import add_reflection
+from transbeam.serving.server.reloading import reload_for_client
+from transbeam.serving.server.service import Service
+from transbeam.serving.server.settings import Settings
+from transbeam.serving.server.streaming.requests import StreamRequest, stream_request
+from transbeam.serving.server.tokens import Right, Tokens
+from transbeam.serving.streamed import Part, Whole
 
 # For what has begun on a connection that is too old.
 _AGE_GRACE_MILLISECONDS = 600_000

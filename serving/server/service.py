@@ -18,34 +18,34 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.server import inference
-from serving.server.amounts import check_amounts, check_examples
-from serving.server.calls import current
-from serving.server.contract.examples import serialized_examples
-from serving.server.contract.json_requests import Taken
-from serving.server.contract.paths import Target
-from serving.server.contract.specs import asked_spec, model_spec, target_of
-from serving.server.contract.stop_lists import STOP, list_of, rows_of_lists
-from serving.server.deadlines import Deadline
-from serving.server.failures import Failure, invalid
-from serving.server.metrics import Metrics
-from serving.server.models.catalog import Catalog
-from serving.server.models.loaded import Loaded
-from serving.server.models.rows import Arrays, rows_in
-from serving.server.models.signature import DEFAULT, Signature
-from serving.server.models.versions import State, Version
-from serving.server.multi_inference import chosen_signatures, multi_inference
-from serving.server.recording.entries import (
+from transbeam.serving.server import inference
+from transbeam.serving.server.amounts import check_amounts, check_examples
+from transbeam.serving.server.calls import current
+from transbeam.serving.server.contract.examples import serialized_examples
+from transbeam.serving.server.contract.json_requests import Taken
+from transbeam.serving.server.contract.paths import Target
+from transbeam.serving.server.contract.specs import asked_spec, model_spec, target_of
+from transbeam.serving.server.contract.stop_lists import STOP, list_of, rows_of_lists
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.metrics import Metrics
+from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.models.loaded import Loaded
+from transbeam.serving.server.models.rows import Arrays, rows_in
+from transbeam.serving.server.models.signature import DEFAULT, Signature
+from transbeam.serving.server.models.versions import State, Version
+from transbeam.serving.server.multi_inference import chosen_signatures, multi_inference
+from transbeam.serving.server.recording.entries import (
     Entry,
     examples_entry,
     multi_inference_entry,
     predict_entry,
 )
-from serving.server.recording.request_log import RequestLog
-from serving.server.settings import Limits
-from serving.server.streaming.batch import Stream
-from serving.server.streaming.requests import StreamRequest, begin_signature
-from serving.streamed import Part, Whole
+from transbeam.serving.server.recording.request_log import RequestLog
+from transbeam.serving.server.settings import Limits
+from transbeam.serving.server.streaming.batch import Stream
+from transbeam.serving.server.streaming.requests import StreamRequest, begin_signature
+from transbeam.serving.streamed import Part, Whole
 
 _METADATA = "signature_def"
 # Outputs of what writes.

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from serving.server.connection_limits import ConnectionLimits
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.catalog import ModelSettings
-from serving.server.recording.settings import LogSettings
-from serving.server.stop_limits import StopLimits
-from serving.server.tokens import Tokens
+from transbeam.serving.server.connection_limits import ConnectionLimits
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.recording.settings import LogSettings
+from transbeam.serving.server.stop_limits import StopLimits
+from transbeam.serving.server.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)

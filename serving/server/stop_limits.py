@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from grpc import StatusCode
 
-from serving.server.failures import Failure
+from transbeam.serving.server.failures import Failure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,8 @@ class StopLimits:
     >>> StopLimits(strings=1).check([b".", b"!"])
     Traceback (most recent call last):
         ...
-    serving.server.failures.Failure: INVALID_ARGUMENT: stop: found 2 strings for a \
+    transbeam.serving.server.failures.Failure: INVALID_ARGUMENT: stop: found 2 strings
+    for a \
 text; expected at most 1
     """
 

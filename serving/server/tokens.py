@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from grpc import StatusCode
 
-from serving.server.failures import Failure
+from transbeam.serving.server.failures import Failure
 
 
 class Right(StrEnum):
@@ -33,7 +33,8 @@ class Tokens:
     >>> tokens.check("Bearer secret", Right.PREDICT)
     >>> tokens.check("Bearer secret", Right.RELOAD)
     Traceback (most recent call last):
-    serving.server.failures.Failure: PERMISSION_DENIED: this token is not for reload
+    transbeam.serving.server.failures.Failure: PERMISSION_DENIED: this token is not for
+    reload
     """
 
     rights: Mapping[str, frozenset[Right]] = field(default_factory=dict, repr=False)

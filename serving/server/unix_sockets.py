@@ -4,7 +4,7 @@ import socket
 import stat
 from pathlib import Path
 
-from configs.errors import ConfigError
+from transbeam.configs.errors import ConfigError
 
 _LONGEST = 107  # bytes of a path that Linux takes
 _FLAG = "--grpc-socket-path"

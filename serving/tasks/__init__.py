@@ -1,6 +1,6 @@
 """What exported models can be asked: one file for each kind of task."""
 
-from configs.objective import (
+from transbeam.configs.objective import (
     CausalConfig,
     ClassificationConfig,
     ImageClassificationConfig,
@@ -16,20 +16,20 @@ from configs.objective import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from serving.tasks.answering import Answering
-from serving.tasks.classification import Classification
-from serving.tasks.continuation import Continuation
-from serving.tasks.embedding import Embedding
-from serving.tasks.gaps import FillGaps
-from serving.tasks.image_classification import ImageClassification
-from serving.tasks.interface import Task
-from serving.tasks.masked import FillMask
-from serving.tasks.prefix import PrefixContinuation
-from serving.tasks.regression import Regression
-from serving.tasks.sentence_pairs import as_classifier
-from serving.tasks.tagging import Tagging
-from serving.tasks.translation import Translation
-from serving.trained import Trained
+from transbeam.serving.tasks.answering import Answering
+from transbeam.serving.tasks.classification import Classification
+from transbeam.serving.tasks.continuation import Continuation
+from transbeam.serving.tasks.embedding import Embedding
+from transbeam.serving.tasks.gaps import FillGaps
+from transbeam.serving.tasks.image_classification import ImageClassification
+from transbeam.serving.tasks.interface import Task
+from transbeam.serving.tasks.masked import FillMask
+from transbeam.serving.tasks.prefix import PrefixContinuation
+from transbeam.serving.tasks.regression import Regression
+from transbeam.serving.tasks.sentence_pairs import as_classifier
+from transbeam.serving.tasks.tagging import Tagging
+from transbeam.serving.tasks.translation import Translation
+from transbeam.serving.trained import Trained
 
 
 def task_of(trained: Trained) -> Task:  # noqa: C901 (one case for each)

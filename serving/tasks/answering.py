@@ -4,14 +4,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from configs.objective import SpanQAConfig
-from serving.blocks import in_blocks
-from serving.encoding import TextEncoder
-from serving.spans import Stretch, character_spans
-from serving.tasks.attention import LONGEST, attention_endpoint
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.trained import Trained
-from serving.windows import Windows
+from transbeam.configs.objective import SpanQAConfig
+from transbeam.serving.blocks import in_blocks
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.spans import Stretch, character_spans
+from transbeam.serving.tasks.attention import LONGEST, attention_endpoint
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.trained import Trained
+from transbeam.serving.windows import Windows
 
 QUESTION = tf.TensorSpec([None], tf.string, name="question")
 CONTEXT = tf.TensorSpec([None], tf.string, name="context")

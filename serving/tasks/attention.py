@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from configs.attention import FullAttention
-from model.inspect.attention_maps import attention_probabilities
-from serving.masks import answer_pieces
-from serving.tasks.interface import Endpoint
-from serving.trained import Trained
+from transbeam.configs.attention import FullAttention
+from transbeam.model.inspect.attention_maps import attention_probabilities
+from transbeam.serving.masks import answer_pieces
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.trained import Trained
 
 # Tokens of a row that is looked at: a text of 512 has sixteen times the numbers of one
 # of 128, 150 MB of a BERT-base's.

@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
-from configs.objective import ClassificationConfig, PairClassificationConfig
-from serving.tasks.interface import Endpoint
-from serving.tasks.pooled import PooledTask
-from serving.trained import Trained
+from transbeam.configs.objective import ClassificationConfig, PairClassificationConfig
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tasks.pooled import PooledTask
+from transbeam.serving.trained import Trained
 
 
 class Classification:

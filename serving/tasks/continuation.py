@@ -4,18 +4,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from model.generation.interface import Steps
-from model.generation.steps import decoder_steps
-from pipeline.tokenizers.ragged_rows import first_in_rows, with_piece_behind
-from serving.encoding import right_padded
-from serving.prompts import Prompts, beginnings
-from serving.tasks.attention import LONGEST, attention_endpoint
-from serving.tasks.generating import Generating, Given
-from serving.tasks.interface import TEXT, Endpoint, ids_spec
-from serving.tasks.on_phones import decoder_endpoints, phone_calls
-from serving.tasks.scoring import log_likelihood
-from serving.tasks.writing import Writer
-from serving.trained import Trained
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.steps import decoder_steps
+from transbeam.pipeline.tokenizers.ragged_rows import first_in_rows, with_piece_behind
+from transbeam.serving.encoding import right_padded
+from transbeam.serving.prompts import Prompts, beginnings
+from transbeam.serving.tasks.attention import LONGEST, attention_endpoint
+from transbeam.serving.tasks.generating import Generating, Given
+from transbeam.serving.tasks.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.tasks.on_phones import decoder_endpoints, phone_calls
+from transbeam.serving.tasks.scoring import log_likelihood
+from transbeam.serving.tasks.writing import Writer
+from transbeam.serving.trained import Trained
 
 _Ragged: Any = tf.RaggedTensor
 _MOST = 64  # new tokens, where nothing is said

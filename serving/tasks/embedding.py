@@ -5,10 +5,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from serving.encoding import TextEncoder
-from serving.tasks.attention import LONGEST, attention_endpoint
-from serving.tasks.interface import TEXT, Endpoint, ids_spec
-from serving.trained import Trained
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.tasks.attention import LONGEST, attention_endpoint
+from transbeam.serving.tasks.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.trained import Trained
 
 SEQUENCE = ("token_ids", "padding_mask")
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from serving.gaps import fills_of, names_of, tokenize_with_gaps
-from serving.tasks.interface import Endpoint
-from serving.tasks.translation import Translation
-from serving.tasks.wishes import after
+from transbeam.serving.gaps import fills_of, names_of, tokenize_with_gaps
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tasks.translation import Translation
+from transbeam.serving.tasks.wishes import after
 
 _WITH_FILLS = ("serving_default", "generate", "search")
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from configs.generation import GreedyConfig
-from model.generation.interface import Steps
-from model.kernels import is_plain
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tasks.searching import SEARCH_SPECS, Search
-from serving.tasks.streaming import Prepared, Streaming
-from serving.tasks.wishes import SPECS, STOP, Wishes, after, limits
-from serving.tasks.writing import Texts, Writer
+from transbeam.configs.generation import GreedyConfig
+from transbeam.model.generation.interface import Steps
+from transbeam.model.kernels import is_plain
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tasks.searching import SEARCH_SPECS, Search
+from transbeam.serving.tasks.streaming import Prepared, Streaming
+from transbeam.serving.tasks.wishes import SPECS, STOP, Wishes, after, limits
+from transbeam.serving.tasks.writing import Texts, Writer
 
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 _Wanted = TypeVar("_Wanted", Wishes, Search)

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.model import EncoderConfig, Model
-from serving.tasks.interface import Endpoint
+from transbeam.configs.model import EncoderConfig, Model
+from transbeam.serving.tasks.interface import Endpoint
 
 _TOKENS = ("token_ids", "encoder_token_ids", "decoder_token_ids")
 _POSITIONS = "masked_positions"

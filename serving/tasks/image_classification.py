@@ -4,10 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.objective import ImageClassificationConfig
-from serving.images.decoding import decode_images
-from serving.tasks.interface import EXAMPLES, Endpoint
-from serving.trained import Trained
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.serving.images.decoding import decode_images
+from transbeam.serving.tasks.interface import EXAMPLES, Endpoint
+from transbeam.serving.trained import Trained
 
 IMAGE_BYTES = tf.TensorSpec([None], tf.string, name="image_bytes")
 

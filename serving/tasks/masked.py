@@ -4,13 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.tokenizers.ragged_rows import chosen_in_rows
-from serving.encoding import TextEncoder
-from serving.masks import answer_pieces, tokenize_with_masks
-from serving.tasks.attention import LONGEST, attention_endpoint
-from serving.tasks.embedding import SEQUENCE, Embedder, tokenized
-from serving.tasks.interface import TEXT, Endpoint, ids_spec
-from serving.trained import Trained
+from transbeam.pipeline.tokenizers.ragged_rows import chosen_in_rows
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.masks import answer_pieces, tokenize_with_masks
+from transbeam.serving.tasks.attention import LONGEST, attention_endpoint
+from transbeam.serving.tasks.embedding import SEQUENCE, Embedder, tokenized
+from transbeam.serving.tasks.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.trained import Trained
 
 
 class FillMask:

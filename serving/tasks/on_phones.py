@@ -11,10 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.run import RunConfig
-from model.generation.calls import Calls, Layers
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.trained import Trained
+from transbeam.configs.run import RunConfig
+from transbeam.model.generation.calls import Calls, Layers
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.trained import Trained
 
 CACHE, CONTEXT = "kv_cache", "context"
 DECODE, ENCODE = "decode", "encode"

@@ -4,11 +4,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.export import asked_texts
-from serving.encoding import Encoded, TextEncoder
-from serving.tasks.attention import LONGEST, attention_endpoint
-from serving.tasks.interface import EXAMPLES, SECOND_TEXT, TEXT, Endpoint, ids_spec
-from serving.trained import Trained
+from transbeam.configs.export import asked_texts
+from transbeam.serving.encoding import Encoded, TextEncoder
+from transbeam.serving.tasks.attention import LONGEST, attention_endpoint
+from transbeam.serving.tasks.interface import (
+    EXAMPLES,
+    SECOND_TEXT,
+    TEXT,
+    Endpoint,
+    ids_spec,
+)
+from transbeam.serving.trained import Trained
 
 
 class PooledTask:
@@ -48,7 +54,7 @@ class PooledTask:
         return Endpoint(tokenize, self.text_inputs)
 
     def attention_endpoint(self) -> dict[str, Endpoint]:
-        """See `serving.tasks.attention`."""
+        """See `transbeam.serving.tasks.attention`."""
         encoder = self.encoder.shorter(LONGEST)
 
         def read(*texts: tf.Tensor) -> Any:

@@ -4,18 +4,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.tokenizers.ragged_rows import (
+from transbeam.pipeline.tokenizers.ragged_rows import (
     is_before,
     kept_of_each,
     side_by_side,
     with_piece_behind,
 )
-from serving.encoding import right_padded
-from serving.prompts import Prompts, beginnings
-from serving.tasks.continuation import Continuation
-from serving.tasks.interface import TARGET, TEXT, Endpoint, ids_spec
-from serving.tasks.on_phones import phone_calls, prefix_endpoints
-from serving.tasks.scoring import log_likelihood
+from transbeam.serving.encoding import right_padded
+from transbeam.serving.prompts import Prompts, beginnings
+from transbeam.serving.tasks.continuation import Continuation
+from transbeam.serving.tasks.interface import TARGET, TEXT, Endpoint, ids_spec
+from transbeam.serving.tasks.on_phones import phone_calls, prefix_endpoints
+from transbeam.serving.tasks.scoring import log_likelihood
 
 _INPUTS = ("token_ids", "padding_mask", "prefix_mask")
 _SCORED = [

@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
-from serving.tasks.interface import Endpoint
-from serving.tasks.pooled import PooledTask
-from serving.trained import Trained
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tasks.pooled import PooledTask
+from transbeam.serving.trained import Trained
 
 
 class Regression:

@@ -7,8 +7,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from model.generation.beam import Searches
-from serving.tasks.wishes import LEFT_OUT, MAX_NEW_TOKENS, check, largest, of_rows
+from transbeam.model.generation.beam import Searches
+from transbeam.serving.tasks.wishes import (
+    LEFT_OUT,
+    MAX_NEW_TOKENS,
+    check,
+    largest,
+    of_rows,
+)
 
 # Each beam has a cache of its own: a client must not be able to ask for any number.
 MOST_BEAMS = 16

@@ -8,8 +8,8 @@ from typing import Literal
 
 import keras
 
-from configs.objective import PairClassificationConfig, SentencePairsConfig
-from serving.trained import Trained
+from transbeam.configs.objective import PairClassificationConfig, SentencePairsConfig
+from transbeam.serving.trained import Trained
 
 # In the order of the records' labels 0 and 1.
 LABELS: dict[Literal["next_sentence", "sentence_order"], tuple[str, str]] = {

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from model.generation import continuous
-from model.generation.adjustments import Adjustments
-from model.generation.continuous import Running
-from model.generation.interface import Steps
-from model.generation.requests import Requests
-from model.kernels.cache_update import updating_in_place
-from pipeline.tokenizers.ragged_rows import chosen_in_rows
-from serving.tasks.interface import Endpoint
-from serving.tasks.wishes import SPECS, Wishes
-from serving.tasks.writing import Prompted, Writer
+from transbeam.model.generation import continuous
+from transbeam.model.generation.adjustments import Adjustments
+from transbeam.model.generation.continuous import Running
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.requests import Requests
+from transbeam.model.kernels.cache_update import updating_in_place
+from transbeam.pipeline.tokenizers.ragged_rows import chosen_in_rows
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tasks.wishes import SPECS, Wishes
+from transbeam.serving.tasks.writing import Prompted, Writer
 
 STATE, OTHER = "state_", "other_"
 _ROWS = tf.TensorSpec([None], tf.int32, name="rows")

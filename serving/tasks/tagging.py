@@ -4,22 +4,22 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from configs.objective import TokenClassificationConfig
-from configs.tags import EntityTags, marks_entities
-from pipeline.tokenizers.ragged_rows import (
+from transbeam.configs.objective import TokenClassificationConfig
+from transbeam.configs.tags import EntityTags, marks_entities
+from transbeam.pipeline.tokenizers.ragged_rows import (
     place_of_each,
     row_of_each,
     rows_in_one,
     rows_of,
     with_piece_before,
 )
-from serving.blocks import in_blocks
-from serving.characters import Characters
-from serving.encoding import TextEncoder
-from serving.tasks.attention import LONGEST, attention_endpoint
-from serving.tasks.interface import TEXT, Endpoint, ids_spec
-from serving.trained import Trained
-from serving.words import Words, split_words
+from transbeam.serving.blocks import in_blocks
+from transbeam.serving.characters import Characters
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.tasks.attention import LONGEST, attention_endpoint
+from transbeam.serving.tasks.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.trained import Trained
+from transbeam.serving.words import Words, split_words
 
 # A longer word loses its end; no word may fill half of what the model can read.
 _LONGEST_WORD = 16

@@ -4,21 +4,30 @@ from typing import Any
 
 import tensorflow as tf
 
-from configs.export import asked_texts
-from configs.fitting import decoder_length
-from configs.objective import TextToTextConfig
-from configs.templates import template_parts
-from model.generation.interface import Steps
-from model.generation.steps import seq2seq_steps
-from pipeline.tokenizers.ragged_rows import with_piece_before, with_piece_behind
-from serving.encoding import right_padded
-from serving.tasks.attention import LONGEST, attention_endpoint
-from serving.tasks.generating import Generating, Given
-from serving.tasks.interface import SECOND_TEXT, TARGET, TEXT, Endpoint, ids_spec
-from serving.tasks.on_phones import phone_calls, seq2seq_endpoints
-from serving.tasks.scoring import log_likelihood
-from serving.tasks.writing import Writer
-from serving.trained import Trained
+from transbeam.configs.export import asked_texts
+from transbeam.configs.fitting import decoder_length
+from transbeam.configs.objective import TextToTextConfig
+from transbeam.configs.templates import template_parts
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.steps import seq2seq_steps
+from transbeam.pipeline.tokenizers.ragged_rows import (
+    with_piece_before,
+    with_piece_behind,
+)
+from transbeam.serving.encoding import right_padded
+from transbeam.serving.tasks.attention import LONGEST, attention_endpoint
+from transbeam.serving.tasks.generating import Generating, Given
+from transbeam.serving.tasks.interface import (
+    SECOND_TEXT,
+    TARGET,
+    TEXT,
+    Endpoint,
+    ids_spec,
+)
+from transbeam.serving.tasks.on_phones import phone_calls, seq2seq_endpoints
+from transbeam.serving.tasks.scoring import log_likelihood
+from transbeam.serving.tasks.writing import Writer
+from transbeam.serving.trained import Trained
 
 _Ragged: Any = tf.RaggedTensor
 _FIELDS = {"text": TEXT, "second_text": SECOND_TEXT}

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from configs.generation import BeamConfig
-from model.generation.adjustments import Adjustments
-from model.generation.requests import Requests
-from serving.stops import Stops
-from serving.tasks.logit_bias import MOST as MOST_BIASES
-from serving.tasks.logit_bias import parse_biases
+from transbeam.configs.generation import BeamConfig
+from transbeam.model.generation.adjustments import Adjustments
+from transbeam.model.generation.requests import Requests
+from transbeam.serving.stops import Stops
+from transbeam.serving.tasks.logit_bias import MOST as MOST_BIASES
+from transbeam.serving.tasks.logit_bias import parse_biases
 
 # A `max_new_tokens` that says nothing.
 LEFT_OUT = -1

@@ -5,19 +5,23 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from configs.evaluation import EvaluationConfig
-from configs.generation import BeamConfig, ContrastiveConfig, GenerationConfig
-from model.generation.beam import Searches, search
-from model.generation.generate import generate
-from model.generation.history import History
-from model.generation.interface import Steps
-from model.generation.requests import write_requests
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.ragged_rows import first_in_rows, rows_of, side_by_side
-from serving.prompts import as_utf8, without_special, written_text
-from serving.stops import Stops
-from serving.tasks.searching import Search
-from serving.tasks.wishes import Wishes
+from transbeam.configs.evaluation import EvaluationConfig
+from transbeam.configs.generation import BeamConfig, ContrastiveConfig, GenerationConfig
+from transbeam.model.generation.beam import Searches, search
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.history import History
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.requests import write_requests
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.ragged_rows import (
+    first_in_rows,
+    rows_of,
+    side_by_side,
+)
+from transbeam.serving.prompts import as_utf8, without_special, written_text
+from transbeam.serving.stops import Stops
+from transbeam.serving.tasks.searching import Search
+from transbeam.serving.tasks.wishes import Wishes
 
 # Pieces before new ones that decide how these are read; a character has four bytes.
 _CONTEXT = 4

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from configs.load import load_run
 from tests.docs import ROOT, commands
-from transbeam import ROOMS
+from transbeam.__main__ import ROOMS
+from transbeam.configs.load import load_run
 
 DOCUMENTS = [
     ROOT / "README.md",

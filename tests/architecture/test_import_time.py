@@ -26,7 +26,7 @@ HEAVY = {"tensorflow", "keras", "numpy", "apache_beam", "rich", "jax", "torch"}
 def test_light_commands_import_nothing_heavy(argv):
     # `-X importtime` writes `import time: 12 | 34 | name` for every module.
     result = subprocess.run(
-        [sys.executable, "-X", "importtime", "transbeam.py", *argv],
+        [sys.executable, "-X", "importtime", "-m", "transbeam", *argv],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -34,7 +34,7 @@ def test_light_commands_import_nothing_heavy(argv):
     )
     lines = [line for line in result.stderr.splitlines() if line.count("|") == 2]
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
-    assert "configs" in imported
+    assert "transbeam" in imported
     assert not imported & HEAVY
 
 
@@ -42,8 +42,8 @@ def test_configs_needs_the_standard_library_and_yaml_only():
     program = (
         "import importlib, pkgutil, sys, yaml\n"
         "before = set(sys.modules)\n"
-        "import configs\n"
-        "for module in pkgutil.iter_modules(configs.__path__, 'configs.'):\n"
+        "from transbeam import configs as room\n"
+        "for module in pkgutil.walk_packages(room.__path__, f'{room.__name__}.'):\n"
         "    importlib.import_module(module.name)\n"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})\n"
     )
@@ -54,4 +54,4 @@ def test_configs_needs_the_standard_library_and_yaml_only():
         text=True,
         check=True,
     )
-    assert set(result.stdout.split()) - sys.stdlib_module_names == {"configs"}
+    assert set(result.stdout.split()) - sys.stdlib_module_names == {"transbeam"}

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from configs import quiet
 from tests.conftest import Quietly
+from transbeam.configs import quiet
 
 
 @pytest.fixture

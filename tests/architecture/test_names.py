@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.explain import explain
-from configs.load import flatten, load_run
+from transbeam.configs.explain import explain
+from transbeam.configs.load import flatten, load_run
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

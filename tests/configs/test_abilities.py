@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import transbeam
-from configs.abilities import (
+from transbeam.configs.abilities import (
     check_export,
     check_tflite_text,
     check_tokenizer,
     phone_variants,
 )
-from configs.errors import ConfigError
-from configs.load import parse_run
-from configs.objective import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import parse_run
+from transbeam.configs.objective import (
     Objective,
     PairClassificationConfig,
     PairRegressionConfig,

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-import transbeam
-from configs.backend import backend_for, chosen_backend, take_backend
-from configs.errors import ArtifactError, ConfigError
+from transbeam import __main__ as command_line
+from transbeam.configs.backend import backend_for, chosen_backend, take_backend
+from transbeam.configs.errors import ArtifactError, ConfigError
 
-COMMANDS = [*transbeam.ROOMS, "run"]
+COMMANDS = [*command_line.ROOMS, "run"]
 WITHOUT = {"explain", "cost"}
 EITHER = {"run", "train", "evaluate", "sweep", "import", "trim"}
 
@@ -49,9 +49,11 @@ def test_others_are_refused_in_one_line(
     command, chosen, room, monkeypatch, capsys
 ) -> None:
     monkeypatch.setenv("KERAS_BACKEND", chosen)
-    program = transbeam
-    if room != "transbeam" and command in transbeam.ROOMS:
-        program = importlib.import_module(f"{transbeam.ROOMS[command]}.__main__")
+    program = command_line
+    if room != "transbeam" and command in command_line.ROOMS:
+        program = importlib.import_module(
+            f"transbeam.{command_line.ROOMS[command]}.__main__"
+        )
     assert program.main([command, "configs/tiny/causal.yaml"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"KERAS_BACKEND={chosen}" in line
@@ -118,7 +120,7 @@ def test_what_stopped_a_stage_in_another_process_is_told_in_this(
 ) -> None:
     pipe = Pipe()
     stage_that_raises(error, monkeypatch)
-    transbeam._do_there("export", "tensorflow", None, pipe)
+    command_line._do_there("export", "tensorflow", None, pipe)
     assert pipe == [error]
 
 
@@ -127,7 +129,7 @@ def test_a_bug_keeps_its_traceback(bug: Exception, monkeypatch) -> None:
     pipe = Pipe()
     stage_that_raises(bug, monkeypatch)
     with pytest.raises(type(bug)):
-        transbeam._do_there("export", "tensorflow", None, pipe)
+        command_line._do_there("export", "tensorflow", None, pipe)
     assert pipe == []
 
 
@@ -136,5 +138,5 @@ def stage_that_raises(error: BaseException, monkeypatch) -> None:
         raise error
 
     room = type("Room", (), {"export": staticmethod(export)})
-    monkeypatch.setattr(transbeam, "_room", lambda stage: room)
+    monkeypatch.setattr(command_line, "_room", lambda stage: room)
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")

@@ -13,23 +13,23 @@ from types import SimpleNamespace
 
 import pytest
 
-import transbeam
-from configs.__main__ import main as configs_main
-from configs.command import (
+from transbeam import __main__ as command_line
+from transbeam.configs.__main__ import main as configs_main
+from transbeam.configs.command import (
     Invocation,
     add_common_arguments,
     read_invocation,
     run_main,
     usable_cores,
 )
-from configs.errors import ArtifactError, ConfigError, DataError
-from configs.fitting import FAMILIES
-from configs.load import load_run
-from configs.run_folder import save_config
-from configs.schema import plain
-from configs.version import VERSION
-from model.__main__ import main as check_main
-from serving import __main__ as serving_main
+from transbeam.configs.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.fitting import FAMILIES
+from transbeam.configs.load import load_run
+from transbeam.configs.run_folder import save_config
+from transbeam.configs.schema import plain
+from transbeam.configs.version import VERSION
+from transbeam.model.__main__ import main as check_main
+from transbeam.serving import __main__ as serving_main
 
 REPOSITORY = Path(__file__).parents[2]
 DEMO = str(REPOSITORY / "configs" / "demo.yaml")
@@ -83,7 +83,7 @@ def test_value_of_the_function_is_the_exit_code():
 
 def test_reader_of_stdout_that_is_gone_is_no_error():
     program = (
-        "from configs.command import run_main\n"
+        "from transbeam.configs.command import run_main\n"
         "def talk(argv):\n"
         "    while True: print('x' * 1000)\n"
         "raise SystemExit(run_main(talk, []))"
@@ -102,7 +102,7 @@ def test_reader_of_stdout_that_is_gone_is_no_error():
 
 def test_terminal_without_unicode_does_not_end_the_command():
     result = subprocess.run(
-        [sys.executable, "-c", "from configs.command import run_main\n"
+        [sys.executable, "-c", "from transbeam.configs.command import run_main\n"
          "run_main(lambda argv: print('\\u2265'), [])"],
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
@@ -247,25 +247,25 @@ def test_check_says_how_a_run_was_made_by_other_keys(made, tmp_path, capsys):
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"], ["help"]])
 def test_help_shows_an_example_of_every_command(argv, capsys):
-    assert transbeam.main(argv) == 0
+    assert command_line.main(argv) == 0
     out = capsys.readouterr().out
-    for command in [*transbeam.ROOMS, "run"]:
+    for command in [*command_line.ROOMS, "run"]:
         assert f"\n  transbeam {command} " in out
 
 
 def test_examples_of_the_help_name_files_and_keys_that_exist():
-    lines = [line.split() for line in transbeam.HELP.splitlines()]
+    lines = [line.split() for line in command_line.HELP.splitlines()]
     named = {word for line in lines for word in line if word.endswith("demo.yaml")}
     assert [REPOSITORY / name for name in named] == [Path(DEMO)]
 
 
 def test_version(capsys):
-    assert transbeam.main(["--version"]) == 0
+    assert command_line.main(["--version"]) == 0
     assert capsys.readouterr().out == f"transbeam {VERSION}\n"
 
 
 def test_unknown_command(capsys):
-    assert transbeam.main(["trian", DEMO]) == 2
+    assert command_line.main(["trian", DEMO]) == 2
     assert "'trian' is not a command. Did you mean 'train'?" in capsys.readouterr().err
 
 
@@ -276,12 +276,16 @@ def test_commands_are_passed_whole_to_their_rooms(monkeypatch):
         called.append(argv)
         return 7
 
-    monkeypatch.setitem(sys.modules, "trainer.__main__", SimpleNamespace(main=main))
-    assert transbeam.main(["evaluate", DEMO, "--json"]) == 7
+    monkeypatch.setitem(
+        sys.modules, "transbeam.trainer.__main__", SimpleNamespace(main=main)
+    )
+    assert command_line.main(["evaluate", DEMO, "--json"]) == 7
     assert called == [["evaluate", DEMO, "--json"]]
-    monkeypatch.setitem(sys.modules, "pipeline.__main__", SimpleNamespace(main=main))
-    assert transbeam.main(["data", DEMO]) == 7
-    assert transbeam.main(["tokenize", "vocab.txt"]) == 7
+    monkeypatch.setitem(
+        sys.modules, "transbeam.pipeline.__main__", SimpleNamespace(main=main)
+    )
+    assert command_line.main(["data", DEMO]) == 7
+    assert command_line.main(["tokenize", "vocab.txt"]) == 7
     assert called[1:] == [["data", DEMO], ["tokenize", "vocab.txt"]]
 
 
@@ -307,12 +311,12 @@ def rooms(monkeypatch, tmp_path):
     }
     for room, functions in made.items():
         module = SimpleNamespace(**functions)
-        monkeypatch.setitem(sys.modules, f"{room}.__main__", module)
+        monkeypatch.setitem(sys.modules, f"transbeam.{room}.__main__", module)
     return calls
 
 
 def test_run_goes_through_the_stages_in_order(rooms, capsys):
-    assert transbeam.main(["run", DEMO, "--run", "runs/x", "--set", "seed=3"]) == 0
+    assert command_line.main(["run", DEMO, "--run", "runs/x", "--set", "seed=3"]) == 0
     assert rooms == [
         (name, Path("runs/x"), 3) for name in ("data", "train", "export", "predict")
     ]
@@ -326,7 +330,7 @@ def test_run_goes_through_the_stages_in_order(rooms, capsys):
 
 def test_run_predicts_nothing_without_examples(rooms, capsys):
     argv = ["run", DEMO, "--run", "runs/x", "--set", "export.examples=[]"]
-    assert transbeam.main(argv) == 0
+    assert command_line.main(argv) == 0
     assert [name for name, *_ in rooms] == ["data", "train", "export"]
     screen = capsys.readouterr().out
     assert "\n3 of 3: export\n" in screen
@@ -354,7 +358,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
         f"objective: {{kind: {kind}{more}}}\n"
         f"model: {{kind: {FAMILIES[kind]}{patches}}}\n"
     )
-    assert transbeam.main(["run", str(file)]) == 0
+    assert command_line.main(["run", str(file)]) == 0
     (line,) = re.findall(r"^  transbeam (predict .*)", capsys.readouterr().out, re.M)
     asked = []
 
@@ -375,14 +379,14 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
 
 
 def test_run_asks_nothing_of_a_model_without_a_question(rooms, monkeypatch, capsys):
-    monkeypatch.delitem(transbeam.QUESTIONS, "masked")
-    assert transbeam.main(["run", DEMO, "--run", "runs/x"]) == 0
+    monkeypatch.delitem(command_line.QUESTIONS, "masked")
+    assert command_line.main(["run", DEMO, "--run", "runs/x"]) == 0
     screen = capsys.readouterr().out
     assert f"Try next:\n  transbeam evaluate {DEMO} --run runs/x\n" in screen
 
 
 def test_run_as_json_is_the_results_by_stage(rooms, capsys):
-    assert transbeam.main(["run", DEMO, "--json"]) == 0
+    assert command_line.main(["run", DEMO, "--json"]) == 0
     results = json.loads(capsys.readouterr().out)
     assert list(results) == ["data", "train", "export", "predict"]
     assert results["data"]["records"] == 3
@@ -390,7 +394,7 @@ def test_run_as_json_is_the_results_by_stage(rooms, capsys):
 
 def test_run_stops_at_the_stage_that_fails(rooms, monkeypatch, capsys):
     failing = SimpleNamespace(train=ends_with(DataError("no records")))
-    monkeypatch.setitem(sys.modules, "trainer.__main__", failing)
-    assert transbeam.main(["run", DEMO, "--json"]) == 2
+    monkeypatch.setitem(sys.modules, "transbeam.trainer.__main__", failing)
+    assert command_line.main(["run", DEMO, "--json"]) == 2
     assert [name for name, *_ in rooms] == ["data"]
     assert json.loads(capsys.readouterr().out) == {"error": "no records"}

@@ -9,8 +9,8 @@ import threading
 import pytest
 from rich.console import Console as RichConsole
 
-from configs.console import Console
-from configs.progress import LogBar, TerminalBar
+from transbeam.configs.console import Console
+from transbeam.configs.progress import LogBar, TerminalBar
 
 
 class Clock:

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.explain import explain, explain_json
-from configs.run import RunConfig
-from configs.schema import walk
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.explain import explain, explain_json
+from transbeam.configs.run import RunConfig
+from transbeam.configs.schema import walk
 
 
 def test_one_part_with_its_kinds_and_their_keys():

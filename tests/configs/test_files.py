@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from configs.errors import ArtifactError
-from configs.files import write_atomically, write_json, writing
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.files import write_atomically, write_json, writing
 
 
 def test_content_arrives_byte_by_byte(tmp_path):

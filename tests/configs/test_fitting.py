@@ -6,12 +6,12 @@ from typing import get_args
 import pytest
 
 import transbeam
-from configs.errors import ConfigError
-from configs.fitting import FAMILIES
-from configs.load import parse_run
-from configs.objective import Objective
-from configs.schema import tag_of
-from model.__main__ import main as check_main
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fitting import FAMILIES
+from transbeam.configs.load import parse_run
+from transbeam.configs.objective import Objective
+from transbeam.configs.schema import tag_of
+from transbeam.model.__main__ import main as check_main
 
 TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n  sequence_length: 128\n"
 IMAGES = "name: x\ndata: {source: {kind: images, path: x}}\n"

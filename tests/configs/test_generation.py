@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from configs.generation import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.generation import (
     BeamConfig,
     ContrastiveConfig,
     GenerationConfig,

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from configs.bind import bind_section
-from configs.data import DataConfig
-from configs.errors import ConfigError
-from configs.fields import option
-from configs.load import dump_run, flatten, load_run, parse_run
-from configs.model import EncoderConfig
-from configs.run import RunConfig
-from configs.sockets import LearnedPosition, SinusoidalPosition
-from configs.sources import (
+from transbeam.configs.bind import bind_section
+from transbeam.configs.data import DataConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.fields import option
+from transbeam.configs.load import dump_run, flatten, load_run, parse_run
+from transbeam.configs.model import EncoderConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sockets import LearnedPosition, SinusoidalPosition
+from transbeam.configs.sources import (
     MixturePart,
     MixtureSource,
     PythonDocsSource,
     TextSource,
 )
-from configs.training import TrainingConfig
-from configs.yaml_nodes import compose
+from transbeam.configs.training import TrainingConfig
+from transbeam.configs.yaml_nodes import compose
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SMALL = """\

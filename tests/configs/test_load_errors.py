@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import load_run, parse_run
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import load_run, parse_run
 
 # Four lines, so that what a test adds begins on line 5.
 SMALL = """\

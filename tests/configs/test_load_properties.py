@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from configs.load import dump_run, load_run, parse_run
-from configs.run import RunConfig
-from configs.schema import Key, keys_of, kinds_of, split_optional, tag_of
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import dump_run, load_run, parse_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.schema import Key, keys_of, kinds_of, split_optional, tag_of
 
 DEMO = Path(__file__).parents[2] / "configs" / "demo.yaml"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.memory import give_back_memory, settle
+from transbeam.configs.memory import give_back_memory, settle
 
 
 def resident() -> int:

@@ -2,17 +2,17 @@
 
 import pytest
 
-from configs.attention import FullAttention, KernelAttention, LowRankAttention
-from configs.errors import ConfigError
-from configs.load import parse_run
-from configs.model import (
+from transbeam.configs.attention import FullAttention, KernelAttention, LowRankAttention
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import parse_run
+from transbeam.configs.model import (
     DecoderConfig,
     EncoderConfig,
     Patches,
     Pooler,
     Seq2SeqConfig,
 )
-from configs.sockets import LayerNorm, RmsNorm
+from transbeam.configs.sockets import LayerNorm, RmsNorm
 
 RUN = "name: x\ndata: {source: {kind: text, path: x}}\n"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import load_run
-from configs.needs import check_needs
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import load_run
+from transbeam.configs.needs import check_needs
 
 LABELS = "labels: [a, b]"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.load import flatten, load_run
-from model.cost.parameters import count_parameters
-from model.cost.vocabulary import count_pieces
+from transbeam.configs.load import flatten, load_run
+from transbeam.model.cost.parameters import count_parameters
+from transbeam.model.cost.vocabulary import count_pieces
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TWINS = sorted(path.stem for path in (CONFIGS / "tiny").glob("*.yaml"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from configs.processor import identify_processor, processor_environment
+from transbeam.configs.processor import identify_processor, processor_environment
 
 CORE = """\
 processor\t: {number}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.quiet import quiet_environment
+from transbeam.configs.quiet import quiet_environment
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -34,7 +34,7 @@ def test_noise_of_an_import_is_dropped_at_every_level(tmp_path):
     )
     program = (
         "import logging, os, sys\n"
-        "from configs.quiet import quiet_import\n"
+        "from transbeam.configs.quiet import quiet_import\n"
         "mine = logging.NullHandler(); logging.getLogger().addHandler(mine)\n"
         "quiet_import('noisy', 'json')\n"
         "assert 'noisy' in sys.modules\n"
@@ -54,7 +54,7 @@ def test_failing_import_shows_all_it_said(tmp_path):
         "print('so there', file=sys.stderr)\n"
         "raise ImportError('no libfoo')\n"
     )
-    program = "from configs.quiet import quiet_import; quiet_import('broken')"
+    program = "from transbeam.configs.quiet import quiet_import; quiet_import('broken')"
     result = python(program, tmp_path)
     assert result.returncode == 1
     assert result.stderr.startswith("libfoo.so is missing\nso there\nTraceback")
@@ -62,7 +62,10 @@ def test_failing_import_shows_all_it_said(tmp_path):
 
 
 def test_closed_stderr_is_no_obstacle(tmp_path):
-    program = "from configs.quiet import quiet_import; quiet_import('json'); print(1)"
+    program = (
+        "from transbeam.configs.quiet import quiet_import\n"
+        "quiet_import('json'); print(1)"
+    )
     result = subprocess.run(
         ["/bin/sh", "-c", f'exec "{sys.executable}" -c "{program}" 2>&-'],
         cwd=REPOSITORY,
@@ -84,7 +87,7 @@ def test_environment_of_children_keeps_what_the_user_has_set(monkeypatch):
 def test_the_libraries_we_use_are_silent(tmp_path):
     program = (
         "import logging\n"
-        "from configs.quiet import quiet_import\n"
+        "from transbeam.configs.quiet import quiet_import\n"
         "quiet_import('tensorflow', 'tensorflow_text', 'keras', 'apache_beam')\n"
         "import tensorflow as tf\n"
         "tf.constant([1.0]) + 1\n"
@@ -101,7 +104,7 @@ def test_garbage_collector_skips_what_was_imported_and_works_on(tmp_path):
     (tmp_path / "large.py").write_text("import gc; seen = gc.isenabled(); kept = [[]]")
     program = (
         "import gc\n"
-        "from configs.quiet import quiet_import\n"
+        "from transbeam.configs.quiet import quiet_import\n"
         "quiet_import('large')\n"
         "import large\n"
         "assert not large.seen and gc.isenabled()\n"
@@ -116,7 +119,7 @@ def test_ctrl_c_during_an_import_shows_none_of_its_noise(tmp_path):
         "import sys\nprint('noise', file=sys.stderr)\nraise KeyboardInterrupt\n"
     )
     program = (
-        "from configs.quiet import quiet_import\n"
+        "from transbeam.configs.quiet import quiet_import\n"
         "try:\n    quiet_import('slow')\n"
         "except KeyboardInterrupt:\n    print('stopped')\n"
     )
@@ -131,7 +134,7 @@ def test_optional_library_is_there_again_after_the_import(tmp_path, library):
         f"try:\n    import {library} as found\nexcept ImportError:\n    found = None\n"
     )
     program = (
-        "from configs.quiet import quiet_import\n"
+        "from transbeam.configs.quiet import quiet_import\n"
         "quiet_import('keras_like')\n"
         "import keras_like\n"
         "assert keras_like.found is None\n"
@@ -145,7 +148,9 @@ def test_jax_is_there_for_who_computes_with_it(tmp_path):
     (tmp_path / "jax.py").touch()
     (tmp_path / "keras_like.py").write_text("import jax")
     (tmp_path / "keras.json").write_text('{"backend": "jax"}')
-    program = "from configs.quiet import quiet_import; quiet_import('keras_like')"
+    program = (
+        "from transbeam.configs.quiet import quiet_import; quiet_import('keras_like')"
+    )
     codes = [
         python(program, tmp_path, **environment).returncode
         for environment in (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import parse_run
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import parse_run
 
 TEXT = "name: rules\ndata: {source: {kind: text, path: x}}\n"
 IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"

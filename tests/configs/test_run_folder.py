@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import ArtifactError
-from configs.load import load_run
-from configs.run_folder import Stage, fingerprint, lock, save_config
-from configs.version import VERSION
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import load_run
+from transbeam.configs.run_folder import Stage, fingerprint, lock, save_config
+from transbeam.configs.version import VERSION
 
 REPOSITORY = Path(__file__).parents[2]
 OLD = {"seed": 17, "tokenizer.vocabulary_size": 4096, "data.limit": 5}
@@ -70,7 +70,7 @@ def test_unfinished_stage_with_the_same_inputs_is_kept(stage):
 def test_what_another_version_began_is_moved_aside(stage, monkeypatch):
     stage.begin(OLD)
     (stage.path / "shard-0").write_text("half of it")
-    monkeypatch.setattr("configs.run_folder.VERSION", "99.0")
+    monkeypatch.setattr("transbeam.configs.run_folder.VERSION", "99.0")
     moved_to = stage.begin(OLD)
     assert (moved_to / "shard-0").read_text() == "half of it"
     assert os.listdir(stage.path) == ["unfinished.json"]
@@ -332,7 +332,7 @@ def test_lock_makes_the_folder_and_lets_one_in(tmp_path):
 
 def test_lock_of_another_process_names_it_and_ends_with_it(tmp_path):
     program = (
-        "import sys; from configs.run_folder import lock\n"
+        "import sys; from transbeam.configs.run_folder import lock\n"
         "with lock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from configs.side_threads import any_left, begin_aside
+from transbeam.configs.side_threads import any_left, begin_aside
 
 # A command that leaves such a thread behind, which would never end.
 LEAVING = """
 import sys, threading
-from configs.command import run_main
-from configs.errors import ConfigError
-from configs.side_threads import begin_aside
+from transbeam.configs.command import run_main
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.side_threads import begin_aside
 def command(argv):
     begin_aside(threading.Event().wait, "one that hangs")
     print("said")

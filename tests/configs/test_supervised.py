@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.supervised import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.supervised import (
     ClassificationConfig,
     SpanQAConfig,
     TextToTextConfig,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import load_run
-from configs.sweep import load_sweep
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import load_run
+from transbeam.configs.sweep import load_sweep
 
 WHOLE = """
 name: peaks

@@ -2,9 +2,9 @@
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import parse_run
-from configs.table_sources import Columns, CsvSource
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import parse_run
+from transbeam.configs.table_sources import Columns, CsvSource
 
 RUN = """\
 name: small

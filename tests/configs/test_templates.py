@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.templates import template_fields, template_parts
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.templates import template_fields, template_parts
 
 
 def test_braces_that_are_meant() -> None:

@@ -4,11 +4,11 @@ from typing import get_args
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.load import dump_run, parse_run
-from configs.optimizers import NOT_DECAYED, AdamWConfig, Optimizer
-from configs.schedules import CosineSchedule, Schedule, WsdSchedule
-from configs.training import TrainingConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.load import dump_run, parse_run
+from transbeam.configs.optimizers import NOT_DECAYED, AdamWConfig, Optimizer
+from transbeam.configs.schedules import CosineSchedule, Schedule, WsdSchedule
+from transbeam.configs.training import TrainingConfig
 
 RUN = "name: small\ndata: {source: {kind: text, path: x}}\ntraining:\n  steps: 100\n"
 

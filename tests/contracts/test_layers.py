@@ -13,38 +13,45 @@ import keras
 import numpy as np
 import pytest
 
-import model.layers
-from model.layers.activations import gelu
-from model.layers.attention.block_sparse import BlockSparseAttention
-from model.layers.attention.cross import CrossAttention
-from model.layers.attention.full import MultiHeadAttention
-from model.layers.attention.global_window import GlobalWindowAttention
-from model.layers.attention.kernel import KernelAttention
-from model.layers.attention.low_rank import LowRankAttention
-from model.layers.attention.probabilities import Probabilities
-from model.layers.attention.sliding_window import SlidingWindowAttention
-from model.layers.block import TransformerBlock
-from model.layers.dense import Dense
-from model.layers.dropout import Dropout
-from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
-from model.layers.feedforward import FeedForward, GatedFeedForward
-from model.layers.heads import GatherTokens, VocabularyBias, VocabularyProjection
-from model.layers.norms import LayerNormalization, RMSNormalization
-from model.layers.patches import ClassToken, PatchEmbedding
-from model.layers.pooling import Pooling
-from model.layers.positions.learned import LearnedPositionEmbedding
-from model.layers.positions.linear_bias import LinearBias
-from model.layers.positions.relative_bias import RelativeBias, RelativeBiasTable
-from model.layers.positions.rotary import RotaryEmbedding
-from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
-from model.layers.residual import (
+from tests.model.compiling import ON_JAX, compiled_on_jax
+from tests.model.conftest import others_thorough
+from transbeam.model import layers
+from transbeam.model.layers.activations import gelu
+from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
+from transbeam.model.layers.attention.cross import CrossAttention
+from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.attention.global_window import GlobalWindowAttention
+from transbeam.model.layers.attention.kernel import KernelAttention
+from transbeam.model.layers.attention.low_rank import LowRankAttention
+from transbeam.model.layers.attention.probabilities import Probabilities
+from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
+from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward
+from transbeam.model.layers.heads import (
+    GatherTokens,
+    VocabularyBias,
+    VocabularyProjection,
+)
+from transbeam.model.layers.norms import LayerNormalization, RMSNormalization
+from transbeam.model.layers.patches import ClassToken, PatchEmbedding
+from transbeam.model.layers.pooling import Pooling
+from transbeam.model.layers.positions.learned import LearnedPositionEmbedding
+from transbeam.model.layers.positions.linear_bias import LinearBias
+from transbeam.model.layers.positions.relative_bias import (
+    RelativeBias,
+    RelativeBiasTable,
+)
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
+from transbeam.model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
+from transbeam.model.layers.residual import (
     DropPathResidual,
     Residual,
     ReZeroResidual,
     ScaledResidual,
 )
-from tests.model.compiling import ON_JAX, compiled_on_jax
-from tests.model.conftest import others_thorough
 
 B, T, D = 3, 5, 8
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -496,7 +503,7 @@ each_policy = pytest.mark.parametrize("policy", POLICIES)
 def public_layers() -> list[str]:
     return [
         name
-        for info in pkgutil.walk_packages(model.layers.__path__, "model.layers.")
+        for info in pkgutil.walk_packages(layers.__path__, "transbeam.model.layers.")
         for name, thing in vars(importlib.import_module(info.name)).items()
         if inspect.isclass(thing)
         and issubclass(thing, keras.layers.Layer)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.training import TrainingConfig
 from tests.model.compiling import ON_JAX
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.asks import asks_of
-from trainer.losses import Loss
-from trainer.step.build import build_step
-from trainer.step.state import TrainState
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step.build import build_step
+from transbeam.trainer.step.state import TrainState
 
 TIER = () if ON_JAX else pytest.mark.thorough(instead="test_learns_one_batch_by_heart")
 

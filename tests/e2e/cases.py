@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.load import load_run
-from configs.tokenizer import UnigramConfig, WordPieceConfig
-from pipeline.stage import data
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.making import learn_model
 from tests.harness.stages import stage
 from tests.small_run import SENTENCE, WORDS
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.load import load_run
+from transbeam.configs.tokenizer import UnigramConfig, WordPieceConfig
+from transbeam.pipeline.stage import data
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer
+from transbeam.pipeline.tokenizers.making import learn_model
 
 YAML = """
 name: job

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import transbeam as program
-from configs.files import write_json
 from tests.e2e.processes import environment, small_run, start, stop, transbeam
 from tests.harness.stages import copy_of
 from tests.trainer.checkpoints import write_bert
+from transbeam.configs.files import write_json
 
 SWEEP = """
 name: one
@@ -208,17 +208,17 @@ def start_on_jax(folder: Path, variables, stages: str) -> subprocess.Popen[str]:
 
 AS_A_COMMAND = """
 if __name__ == "__main__":  # in the processes that it starts it is not
-    raise SystemExit(transbeam.main())
+    raise SystemExit(command_line.main())
 """
 STAGES_THAT_TELL = """
 import os
-import transbeam
+from transbeam import __main__ as command_line
 
 class Room:
     def __getattr__(self, stage):
         return lambda invocation: {"on": os.environ["KERAS_BACKEND"]}
 
-transbeam._room = lambda stage: Room()
+command_line._room = lambda stage: Room()
 """
 
 
@@ -244,7 +244,7 @@ def test_an_export_is_made_where_jax_was_chosen(folder, variables) -> None:
 
 STAGE_THAT_LASTS = """
 import time
-import transbeam
+from transbeam import __main__ as command_line
 
 def last(invocation):
     print("here", flush=True)
@@ -254,7 +254,7 @@ class Room:
     data = train = staticmethod(lambda invocation: {})
     export = staticmethod(last)
 
-transbeam._room = lambda stage: Room
+command_line._room = lambda stage: Room
 """
 
 

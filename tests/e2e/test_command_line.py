@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from tests.e2e.processes import environment, small_run, start, stop, transbeam
 from tests.harness.stages import copy_of
 from tests.small_run import YAML
 from transbeam import main
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 
 @pytest.fixture(scope="module")

@@ -11,21 +11,21 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from configs.command import Invocation
-from configs.load import load_run
-from pipeline.__main__ import main
-from pipeline.document_batch import DocumentBatch
-from pipeline.examples import parse_records
-from pipeline.features import check_arrays
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.objectives import contract
-from pipeline.shards import Shard
-from pipeline.stage import data, data_stage
 from tests.docs import ROOT
 from tests.e2e.cases import CASES, corpora, finished, invocation
 from tests.harness.stages import copy_of
 from tests.model.conftest import others_thorough
-from trainer.input.batches import validation_batches
+from transbeam.configs.command import Invocation
+from transbeam.configs.load import load_run
+from transbeam.pipeline.__main__ import main
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.examples import parse_records
+from transbeam.pipeline.features import check_arrays
+from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.pipeline.objectives import contract
+from transbeam.pipeline.shards import Shard
+from transbeam.pipeline.stage import data, data_stage
+from transbeam.trainer.input.batches import validation_batches
 
 
 @dataclass(frozen=True)

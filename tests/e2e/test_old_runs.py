@@ -17,14 +17,14 @@ import pytest
 from safetensors.numpy import load_file
 
 import transbeam
-from configs.load import load_run
-from configs.processor import identify_processor
-from model.build import build_model
-from model.weights.store import begin_with
-from pipeline.tokenizers.artifact import load_tokenizer
-from serving.local import LocalClient
-from serving.server.background import in_background
-from serving.server.settings import ModelSettings, Settings
+from transbeam.configs.load import load_run
+from transbeam.configs.processor import identify_processor
+from transbeam.model.build import build_model
+from transbeam.model.weights.store import begin_with
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer
+from transbeam.serving.local import LocalClient
+from transbeam.serving.server.background import in_background
+from transbeam.serving.server.settings import ModelSettings, Settings
 
 ARCHIVE = Path(__file__).parents[1] / "data/old_runs/5845509.tar.xz"
 RUNS = ("anew", "reviews")

@@ -21,17 +21,17 @@ import pytest
 import tensorflow as tf
 import zstandard
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.errors import ArtifactError, DataError
-from configs.load import load_run
-from pipeline import shard_writer
-from pipeline.__main__ import main
-from pipeline.accounts import LEFT_OUT
-from pipeline.manifest import read_manifest
-from pipeline.readers import files as reader_files
-from pipeline.stage import data
 from tests.small_run import SENTENCE, paragraphs
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError, DataError
+from transbeam.configs.load import load_run
+from transbeam.pipeline import shard_writer
+from transbeam.pipeline.__main__ import main
+from transbeam.pipeline.accounts import LEFT_OUT
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.pipeline.readers import files as reader_files
+from transbeam.pipeline.stage import data
 
 YAML = """
 name: spoiled

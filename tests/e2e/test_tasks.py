@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 import yaml
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.load import load_run
-from pipeline.objectives import contract
-from pipeline.stage import data
 from tests.small_run import WORDS
-from trainer.evaluation.run import evaluate_run
-from trainer.run import train
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.load import load_run
+from transbeam.pipeline.objectives import contract
+from transbeam.pipeline.stage import data
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.run import train
 
 TASKS = Path(__file__).parents[2] / "configs/tasks"
 SMALLER = (

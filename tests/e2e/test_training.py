@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from configs.command import Invocation
-from configs.fitting import FAMILIES, WITH_SEGMENTS
-from configs.load import load_run
 from tests.e2e.cases import CASES, finished
 from tests.harness.stages import copy_of
-from trainer.evaluation.run import evaluate_run
-from trainer.log import TrainingLog, read_metrics
-from trainer.run import train
-from trainer.stage import training_stage
+from transbeam.configs.command import Invocation
+from transbeam.configs.fitting import FAMILIES, WITH_SEGMENTS
+from transbeam.configs.load import load_run
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.log import TrainingLog, read_metrics
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import training_stage
 
 MODEL = """
 model:
@@ -194,8 +194,8 @@ def test_stopped_and_killed_by_the_system_at_random_steps(copy) -> None:
 
 KILLED_AT_8 = """
 import os, signal, sys
-from trainer.__main__ import main
-from trainer.log import TrainingLog
+from transbeam.trainer.__main__ import main
+from transbeam.trainer.log import TrainingLog
 add = TrainingLog.add
 def killed(self, *given):
     add(self, *given)
@@ -209,7 +209,7 @@ main(sys.argv[1:])
 def command(run: Invocation, *program: str) -> subprocess.Popen:
     """`transbeam train`, or a program like it, in a process of its own."""
     arguments = ["train", str(run.config_file), "--run", str(run.run_folder), "--quiet"]
-    program = program or ("-m", "trainer")
+    program = program or ("-m", "transbeam.trainer")
     return subprocess.Popen([sys.executable, *program, *arguments])
 
 

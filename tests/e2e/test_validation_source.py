@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.errors import DataError
-from configs.load import load_run
-from pipeline.__main__ import main
-from pipeline.deduplication import steps
-from pipeline.document_batch import DocumentBatch
-from pipeline.stage import data
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.errors import DataError
+from transbeam.configs.load import load_run
+from transbeam.pipeline.__main__ import main
+from transbeam.pipeline.deduplication import steps
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.stage import data
 
 YAML = """
 name: held_out

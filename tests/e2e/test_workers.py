@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from configs.command import Invocation
-from configs.load import load_run
-from model.kernels.matmul_dtype import VARIABLE
 from tests.e2e.cases import finished
 from tests.e2e.test_training import wait_for
-from trainer.log import read_metrics
-from trainer.run import train
-from trainer.stage import training_stage
 from transbeam import main
+from transbeam.configs.command import Invocation
+from transbeam.configs.load import load_run
+from transbeam.model.kernels.matmul_dtype import VARIABLE
+from transbeam.trainer.log import read_metrics
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import training_stage
 
 KEYS = """
 model:
@@ -69,7 +69,7 @@ class Job:
     """A training in a folder of its own, by one worker or two."""
 
     def __init__(self, records: Invocation, backend: str, folder: Path):
-        self.command = [sys.executable, "-m", "trainer", "train", "--quiet"]
+        self.command = [sys.executable, "-m", "transbeam.trainer", "train", "--quiet"]
         self.command += [str(records.config_file), "--run", str(folder)]
         self.backend = backend
         self.invocation = replace(records, run_folder=folder)

@@ -117,7 +117,7 @@ def key_of_now() -> str:
     files = [
         *(file for room in PRODUCT for file in (ROOT / room).rglob("*")),
         *(file for file in (ROOT / "tests").rglob("*") if _is_helper(file)),
-        ROOT / "transbeam.py",
+        *(ROOT / "transbeam").glob("*.py"),
         ROOT / "setup.py",
         ROOT / "constraints.txt",
     ]

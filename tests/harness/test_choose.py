@@ -48,7 +48,9 @@ class Recorded:
 
 
 def test_modules_that_are_loaded_by_name_are_reached(graph):
-    assert "tests.e2e.test_data_job" in graph.reaching("pipeline.objectives.causal")
+    assert "tests.e2e.test_data_job" in graph.reaching(
+        "transbeam.pipeline.objectives.causal"
+    )
 
 
 def test_a_function_reaches_what_executed_it(graph):

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from configs.attention import FullAttention
-from configs.model import EncoderConfig
-from configs.sockets import (
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.model import EncoderConfig
+from transbeam.configs.sockets import (
     DenseFeedForward,
     LayerNorm,
     LearnedPosition,

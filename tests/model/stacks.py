@@ -5,13 +5,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from model.layers.attention.full import MultiHeadAttention
-from model.layers.block import TransformerBlock
-from model.layers.embeddings import TokenEmbedding
-from model.layers.feedforward import FeedForward, GatedFeedForward
-from model.layers.norms import LayerNormalization
-from model.layers.residual import Residual
 from tests.model.compiling import ON_JAX
+from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward
+from transbeam.model.layers.norms import LayerNormalization
+from transbeam.model.layers.residual import Residual
 
 VOCABULARY_SIZE, HIDDEN_DIM = 23, 16
 

@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from configs.sockets import RelativeBiasPosition
-from model.blueprint import Blueprint
-from model.layers.block import PARTS, TransformerBlock
-from model.stack import build_block
 from tests.model.conftest import small_config
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.sockets import RelativeBiasPosition
+from transbeam.model.blueprint import Blueprint
+from transbeam.model.layers.block import PARTS, TransformerBlock
+from transbeam.model.stack import build_block
 
 X = np.random.default_rng(0).normal(size=(2, 5, 16)).astype("float32")
 EVERYONE = {"padding_mask": np.ones((2, 5), "int32")}

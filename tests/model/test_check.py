@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from model.__main__ import main
-from model.kernels import matmul_dtype as kernels
-from model.kernels.matmul_dtype import VARIABLE
-from model.kernels.matmul_measurement import MeasurementError
 from tests.model.conftest import tensorflow_only
+from transbeam.model.__main__ import main
+from transbeam.model.kernels import matmul_dtype as kernels
+from transbeam.model.kernels.matmul_dtype import VARIABLE
+from transbeam.model.kernels.matmul_measurement import MeasurementError
 
 pytestmark = tensorflow_only
 CHECK = ["check", "configs/demo.yaml"]
@@ -51,6 +51,8 @@ def test_a_measurement_that_fails_is_a_warning(measured, monkeypatch, capsys):
 
 
 def test_unasked_it_says_nothing_of_the_machine(monkeypatch, capsys):
-    monkeypatch.setattr("model.__main__._matmul_choice", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(
+        "transbeam.model.__main__._matmul_choice", lambda: pytest.fail("asked")
+    )
     assert main([*CHECK, "--json"]) == 0
     assert "machine" not in json.loads(capsys.readouterr().out)

@@ -4,12 +4,17 @@ import keras
 import numpy as np
 import pytest
 
-from configs.language_modelling import MaskedConfig
-from configs.model import DecoderConfig, EncoderConfig, Patches, Seq2SeqConfig
-from model.build import build_decoder, build_encoder, build_model, build_seq2seq
-from model.inspect.intermediate import with_hidden_states
 from tests.model.compiling import ON_JAX, compiled, compiled_on_jax
 from tests.model.conftest import tensorflow_only
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Patches, Seq2SeqConfig
+from transbeam.model.build import (
+    build_decoder,
+    build_encoder,
+    build_model,
+    build_seq2seq,
+)
+from transbeam.model.inspect.intermediate import with_hidden_states
 
 SMALL = {"num_layers": 1, "hidden_dim": 8, "max_sequence_length": 8, "dropout": 0.0}
 

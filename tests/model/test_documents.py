@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from configs.errors import ConfigError
-from model.build import build_model
-from model.weights.reading import read_checkpoint
 from tests.model.weights.hugging_face import CASES
+from transbeam.configs.errors import ConfigError
+from transbeam.model.build import build_model
+from transbeam.model.weights.reading import read_checkpoint
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 

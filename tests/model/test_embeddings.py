@@ -5,8 +5,8 @@ import keras_hub
 import numpy as np
 import pytest
 
-from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 from tests.model.gradients import value_and_gradients
+from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from configs.sockets import NormalInitializer, SinusoidalPosition
-from model.build import build_encoder
 from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
+from transbeam.configs.sockets import NormalInitializer, SinusoidalPosition
+from transbeam.model.build import build_encoder
 
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY_SIZE, (2, 6)).astype("int32")
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from model.layers.feedforward import FeedForward, GatedFeedForward
+from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward
 
 X = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
 

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from model.layers.heads import GatherTokens
 from tests.model.compiling import compiled
 from tests.model.conftest import tensorflow_only
+from transbeam.model.layers.heads import GatherTokens
 
 ROWS = np.arange(12, dtype="float32").reshape(2, 6, 1)
 

@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 from keras import ops
 
-from model.initializers import seeded
-from model.layers.attention.full import MultiHeadAttention
-from model.layers.embeddings import SegmentEmbedding, TokenEmbedding
-from model.layers.feedforward import FeedForward, GatedFeedForward
-from model.layers.heads import VocabularyProjection
-from model.layers.patches import ClassToken, PatchEmbedding
-from model.layers.pooling import Pooling
-from model.layers.positions.learned import LearnedPositionEmbedding
-from model.layers.positions.relative_bias import RelativeBiasTable
-from model.seeds import derive_seed
+from transbeam.model.initializers import seeded
+from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
+from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward
+from transbeam.model.layers.heads import VocabularyProjection
+from transbeam.model.layers.patches import ClassToken, PatchEmbedding
+from transbeam.model.layers.pooling import Pooling
+from transbeam.model.layers.positions.learned import LearnedPositionEmbedding
+from transbeam.model.layers.positions.relative_bias import RelativeBiasTable
+from transbeam.model.seeds import derive_seed
 
 
 def draw(initializer) -> np.ndarray:

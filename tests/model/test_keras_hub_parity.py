@@ -5,11 +5,11 @@ import keras_hub
 import numpy as np
 import pytest
 
-from configs.language_modelling import MaskedConfig
-from model.build import build_encoder, build_model
-from model.layers.activations import gelu_tanh
 from tests.model.conftest import VOCABULARY_SIZE, small_config, tensorflow_only
 from tests.model.gradients import value_and_gradients
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.model.build import build_encoder, build_model
+from transbeam.model.layers.activations import gelu_tanh
 
 pytestmark = tensorflow_only
 CONFIG = small_config(activation="gelu_tanh")  # what KerasHub's BERT has built in

@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from configs.attention import FullAttention
-from configs.language_modelling import MaskedConfig
-from configs.model import EncoderConfig
-from configs.sockets import DenseFeedForward
-from model.build import build_encoder, build_model
 from tests.model.compiling import ON_JAX, compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.model import EncoderConfig
+from transbeam.configs.sockets import DenseFeedForward
+from transbeam.model.build import build_encoder, build_model
 
 
 @pytest.fixture

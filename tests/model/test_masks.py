@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from model.kernels import for_phones
-from model.layers.masks import (
+from transbeam.model.kernels import for_phones
+from transbeam.model.layers.masks import (
     FORBIDDEN,
     FORBIDDEN_IN_INT8,
     attention_mask,

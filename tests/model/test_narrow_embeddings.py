@@ -7,26 +7,35 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.adaptation import LoraWeights
-from configs.attention import FullAttention
-from configs.language_modelling import CausalConfig, MaskedConfig, SpanCorruptionConfig
-from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from configs.sockets import (
+from tests.model.compiling import compiled_on_jax
+from tests.model.gradients import value_and_gradients
+from transbeam.configs.adaptation import LoraWeights
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.language_modelling import (
+    CausalConfig,
+    MaskedConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.sockets import (
     DenseFeedForward,
     GlorotInitializer,
     LayerNorm,
     NoPosition,
     RmsNorm,
 )
-from model.adaptation.lora import enable_lora, merge_lora
-from model.adaptation.quantisation import quantise
-from model.build import build_decoder, build_encoder, build_model, build_seq2seq
-from model.cost.parameters import count_trained
-from model.cost.weights import backbone_shapes
-from model.inspect.intermediate import with_hidden_states
-from model.weights.assign import variables_of
-from tests.model.compiling import compiled_on_jax
-from tests.model.gradients import value_and_gradients
+from transbeam.model.adaptation.lora import enable_lora, merge_lora
+from transbeam.model.adaptation.quantisation import quantise
+from transbeam.model.build import (
+    build_decoder,
+    build_encoder,
+    build_model,
+    build_seq2seq,
+)
+from transbeam.model.cost.parameters import count_trained
+from transbeam.model.cost.weights import backbone_shapes
+from transbeam.model.inspect.intermediate import with_hidden_states
+from transbeam.model.weights.assign import variables_of
 
 VOCABULARY_SIZE = 11
 OPTIONS = {

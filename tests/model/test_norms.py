@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from model.layers.norms import LayerNormalization, RMSNormalization
 from tests.model.gradients import value_and_gradients
+from transbeam.model.layers.norms import LayerNormalization, RMSNormalization
 
 
 def layer_norm(x, gamma, beta, epsilon):

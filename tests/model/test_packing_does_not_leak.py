@@ -7,12 +7,16 @@ import keras
 import numpy as np
 import pytest
 
-from configs.language_modelling import MaskedConfig
-from configs.sockets import DirectedAlibiPosition, LearnedPosition, SinusoidalPosition
-from model.build import build_model
 from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.gradients import value_and_gradients
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.sockets import (
+    DirectedAlibiPosition,
+    LearnedPosition,
+    SinusoidalPosition,
+)
+from transbeam.model.build import build_model
 
 LENGTHS = (3, 5, 4)
 PADDING = 2

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from model.layers.patches import ClassToken, PatchEmbedding
 from tests.model.gradients import value_and_gradients
+from transbeam.model.layers.patches import ClassToken, PatchEmbedding
 
 
 def weighted(patch_size: int, hidden_dim: int, channels: int) -> PatchEmbedding:

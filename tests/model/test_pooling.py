@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from model.layers.pooling import KINDS, Pooling
 from tests.model.gradients import value_and_gradients
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.pooling import KINDS, Pooling
 
 TOKENS = np.array([[[1.0, -8.0], [4.0, -2.0], [100.0, 100.0]]], "float32")
 MASK = np.array([[1, 1, 0]], "int32")

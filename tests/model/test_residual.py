@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from model.layers.residual import (
+from tests.model.gradients import value_and_gradients
+from transbeam.model.layers.residual import (
     DropPathResidual,
     Residual,
     ReZeroResidual,
     ScaledResidual,
 )
-from tests.model.gradients import value_and_gradients
 
 INPUTS = np.full((400, 2, 3), 10.0, "float32")
 UPDATE = np.ones((400, 2, 3), "float32")

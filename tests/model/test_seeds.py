@@ -2,7 +2,7 @@
 
 import itertools
 
-from model.seeds import derive_seed
+from transbeam.model.seeds import derive_seed
 
 
 def test_seeds_of_parts_differ():

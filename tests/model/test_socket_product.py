@@ -13,14 +13,14 @@ import keras
 import numpy as np
 import pytest
 
-from configs import attention, sockets
-from configs.errors import ConfigError
-from configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
-from model.build import build_decoder, build_encoder, build_seq2seq
-from model.cost.parameters import count_parameters
 from tests.model.compiling import ON_JAX, compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, tensorflow_only
 from tests.model.pairs import covering
+from transbeam.configs import attention, sockets
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
+from transbeam.model.build import build_decoder, build_encoder, build_seq2seq
+from transbeam.model.cost.parameters import count_parameters
 
 HEADS: dict[str, Any] = {"num_heads": 4, "dropout": 0.0}
 SOCKETS: dict[str, list[Any]] = {

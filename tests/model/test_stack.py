@@ -2,10 +2,14 @@
 
 import pytest
 
-from configs.model import EncoderConfig, Seq2SeqConfig
-from configs.sockets import DropPathResidual, NormalInitializer, ScaledResidual
-from model.encoder import build_encoder
-from model.seq2seq import build_seq2seq
+from transbeam.configs.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.sockets import (
+    DropPathResidual,
+    NormalInitializer,
+    ScaledResidual,
+)
+from transbeam.model.encoder import build_encoder
+from transbeam.model.seq2seq import build_seq2seq
 
 
 def drop_path_rates(num_layers: int) -> list[float]:

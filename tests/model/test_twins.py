@@ -13,22 +13,22 @@ import keras
 import numpy as np
 import pytest
 
-from configs.fitting import WITH_SEGMENTS
-from configs.language_modelling import MaskedConfig
-from configs.load import load_run
-from configs.run import RunConfig
-from configs.supervised import (
+from tests.model.gradients import value_and_gradients
+from transbeam.configs.fitting import WITH_SEGMENTS
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.load import load_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import (
     PairClassificationConfig,
     PairRegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from model.build import build_model
-from model.cost.report import count_cost
-from pipeline.features import Feature
-from pipeline.objectives import contract
-from pipeline.objectives.masked import masked_features
-from tests.model.gradients import value_and_gradients
+from transbeam.model.build import build_model
+from transbeam.model.cost.report import count_cost
+from transbeam.pipeline.features import Feature
+from transbeam.pipeline.objectives import contract
+from transbeam.pipeline.objectives.masked import masked_features
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TWINS = sorted(path.stem for path in (CONFIGS / "tiny").glob("*.yaml"))

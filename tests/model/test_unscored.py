@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.model import DecoderConfig
-from model.decoder import build_decoder
-from model.unscored import without_scores
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.step.batch import inputs_of
+from transbeam.configs.model import DecoderConfig
+from transbeam.model.decoder import build_decoder
+from transbeam.model.unscored import without_scores
+from transbeam.trainer.step.batch import inputs_of
 
 VOCABULARY = {"masked", "sentence_pairs", "causal", "prefix", "seq2seq"}
 

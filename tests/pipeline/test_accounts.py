@@ -3,19 +3,19 @@ from pathlib import Path
 
 import pytest
 
-from configs.data import DataConfig
-from configs.errors import DataError
-from configs.run import RunConfig
-from configs.sources import TextSource
-from pipeline.accounts import (
+from transbeam.configs.data import DataConfig
+from transbeam.configs.errors import DataError
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline.accounts import (
     LEFT_OUT,
     check_balance,
     check_prepared,
     check_quarantine,
     counts_of,
 )
-from pipeline.readers.report import detected_encodings
-from pipeline.states import mark_done, read_states
+from transbeam.pipeline.readers.report import detected_encodings
+from transbeam.pipeline.states import mark_done, read_states
 
 CONFIG = RunConfig(
     name="books",

@@ -5,22 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from configs.language_modelling import MaskedConfig
-from configs.layout import BucketedLayout
-from configs.run import RunConfig
-from configs.supervised import (
+from tests.pipeline.objectives.language_tokenizer import WORDS, random_texts
+from tests.pipeline.objectives.word_tokenizer import run_of
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.layout import BucketedLayout
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import (
     PairClassificationConfig,
     PairRegressionConfig,
     TokenClassificationConfig,
 )
-from pipeline.bucketing import bucket_runs, by_bucket
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.features import check_arrays
-from pipeline.objectives import contract, make_records
-from tests.pipeline.objectives.language_tokenizer import WORDS, random_texts
-from tests.pipeline.objectives.word_tokenizer import run_of
+from transbeam.pipeline.bucketing import bucket_runs, by_bucket
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.features import check_arrays
+from transbeam.pipeline.objectives import contract, make_records
 
 
 def bucketed(*lengths: int) -> RunConfig:

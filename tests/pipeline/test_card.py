@@ -2,8 +2,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from pipeline.card import write_card
-from pipeline.histogram import bars
+from transbeam.pipeline.card import write_card
+from transbeam.pipeline.histogram import bars
 
 MANIFEST = {
     "code_version": "0.0.0",

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.cleaning import (
+from transbeam.configs.cleaning import (
     CleaningConfig,
     LineRules,
     PersonalData,
@@ -10,8 +10,8 @@ from configs.cleaning import (
     RepetitionRules,
     ScriptRules,
 )
-from configs.errors import ConfigError, DataError
-from pipeline.cleaning import clean_text, filter_reason, quarantine_reason
+from transbeam.configs.errors import ConfigError, DataError
+from transbeam.pipeline.cleaning import clean_text, filter_reason, quarantine_reason
 
 PROSE = (
     "The river rises in the hills to the north of the town, and it is fed by a number "

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from configs.cleaning import CleaningConfig
-from configs.data import DataConfig
-from configs.errors import DataError
-from configs.run import RunConfig
-from configs.sources import TextSource
-from configs.supervised import TextToTextConfig, TokenClassificationConfig
-from configs.table_sources import Columns, ConllSource, CsvSource
-from pipeline.corpus_words import words_of_corpus
+from transbeam.configs.cleaning import CleaningConfig
+from transbeam.configs.data import DataConfig
+from transbeam.configs.errors import DataError
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.configs.supervised import TextToTextConfig, TokenClassificationConfig
+from transbeam.configs.table_sources import Columns, ConllSource, CsvSource
+from transbeam.pipeline.corpus_words import words_of_corpus
 
 
 class Spaces:

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from configs.data import DataConfig
-from configs.objective import Objective
-from configs.run import RunConfig
-from configs.sources import TextSource
-from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from pipeline.count import count_part
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.states import Part, documents_path
+from transbeam.configs.data import DataConfig
+from transbeam.configs.objective import Objective
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.configs.supervised import Seq2SeqConfig, TextToTextConfig
+from transbeam.pipeline.count import count_part
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.states import Part, documents_path
 
 DOCUMENTS = [
     Document("a cat", "x", 0, target_text="chat", label="good"),

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document, document_key
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document, document_key
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 DOCUMENTS = st.builds(

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.cleaning import CleaningConfig
-from pipeline.cleaning import excerpt, filter_reason, quarantine_reason
-from pipeline.documents import document_hash
 from tests.pipeline.splits import split_of
+from transbeam.configs.cleaning import CleaningConfig
+from transbeam.pipeline.cleaning import excerpt, filter_reason, quarantine_reason
+from transbeam.pipeline.documents import document_hash
 
 
 def test_split_share_and_growth() -> None:

@@ -6,23 +6,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.data import DataConfig
-from configs.errors import DataError
-from configs.language_modelling import SentencePairsConfig
-from configs.model import EncoderConfig
-from configs.run import RunConfig
-from configs.sources import TextSource
-from pipeline import elsewhere
-from pipeline.corpus import list_files
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Split, document_hash
-from pipeline.elsewhere import sample_sentences, strangers
-from pipeline.kept import kept_documents
-from pipeline.objectives.sentence_pairs import make_records
-from pipeline.prepare import prepare_unit
-from pipeline.sources import plan_units
-from pipeline.states import Part
 from tests.pipeline.objectives.language_tokenizer import WORDS
+from transbeam.configs.data import DataConfig
+from transbeam.configs.errors import DataError
+from transbeam.configs.language_modelling import SentencePairsConfig
+from transbeam.configs.model import EncoderConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline import elsewhere
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Split, document_hash
+from transbeam.pipeline.elsewhere import sample_sentences, strangers
+from transbeam.pipeline.kept import kept_documents
+from transbeam.pipeline.objectives.sentence_pairs import make_records
+from transbeam.pipeline.prepare import prepare_unit
+from transbeam.pipeline.sources import plan_units
+from transbeam.pipeline.states import Part
 
 NUM_LINES = 60
 

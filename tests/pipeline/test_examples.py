@@ -6,8 +6,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.examples import encode_records, parse_records
-from pipeline.features import Feature
+from transbeam.pipeline.examples import encode_records, parse_records
+from transbeam.pipeline.features import Feature
 
 FEATURES = (
     Feature("token_ids", "int32", (5,), ""),

@@ -6,10 +6,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from configs.console import Console
-from configs.errors import DataError
-from pipeline.failures import marked_user_errors, user_error_of
-from pipeline.running import beam_options, run_in_beam
+from transbeam.configs.console import Console
+from transbeam.configs.errors import DataError
+from transbeam.pipeline.failures import marked_user_errors, user_error_of
+from transbeam.pipeline.running import beam_options, run_in_beam
 
 MESSAGE = "corpus.txt: 3 of 4 lines are broken [see 'quarantine']\nmend them"
 

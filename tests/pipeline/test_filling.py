@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.filling import fill_pairs, fill_records
+from transbeam.pipeline.filling import fill_pairs, fill_records
 
 
 def totals(lengths: np.ndarray, record: np.ndarray) -> np.ndarray:

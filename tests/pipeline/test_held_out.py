@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from configs.data import DataConfig
-from configs.model import EncoderConfig, Patches
-from configs.run import RunConfig
-from configs.sources import ArraysSource
-from configs.supervised import ImageClassificationConfig
-from pipeline.held_out import make_evaluation_set, read_held_out
-from pipeline.tokenizers import WordPieceTokenizer
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.configs.data import DataConfig
+from transbeam.configs.model import EncoderConfig, Patches
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import ArraysSource
+from transbeam.configs.supervised import ImageClassificationConfig
+from transbeam.pipeline.held_out import make_evaluation_set, read_held_out
+from transbeam.pipeline.tokenizers import WordPieceTokenizer
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 
 SIDE, COUNT = 64, 40
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.stage import data
 from tests.harness.stages import stage
 from tests.small_run import invocations, write_corpus
+from transbeam.pipeline.stage import data
 
 NEAR = "data.deduplication={near: {similarity: 0.95}}"
 IN_MEMORY, THREADS, PROCESSES = "in_memory", "multi_threading", "multi_processing"

@@ -4,15 +4,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.data import DataConfig
-from configs.run import RunConfig
-from configs.sources import TextSource
-from configs.training import TrainingConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.kept import in_validation, is_held_out, kept_documents
-from pipeline.states import Part, documents_path, mark_done
 from tests.pipeline.splits import split_of
+from transbeam.configs.data import DataConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.configs.training import TrainingConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.kept import in_validation, is_held_out, kept_documents
+from transbeam.pipeline.states import Part, documents_path, mark_done
 
 CONFIG = RunConfig(
     name="kept",

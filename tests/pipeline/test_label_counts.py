@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.load import parse_run
-from pipeline.stage import data
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.load import parse_run
+from transbeam.pipeline.stage import data
 
 RUN = """\
 name: small

@@ -11,13 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.cleaning import CleaningConfig
-from configs.errors import ConfigError
-from configs.languages import LANGUAGES, LanguageRules
-from configs.load import parse_run
-from pipeline.cleaning import filter_reason, languages
-from pipeline.cleaning.languages import language_reason, probabilities, sample_of
-from pipeline.stage import data
+from transbeam.configs.cleaning import CleaningConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.languages import LANGUAGES, LanguageRules
+from transbeam.configs.load import parse_run
+from transbeam.pipeline.cleaning import filter_reason, languages
+from transbeam.pipeline.cleaning.languages import (
+    language_reason,
+    probabilities,
+    sample_of,
+)
+from transbeam.pipeline.stage import data
 
 SENTENCES = {
     "ar": "وصل القطار متأخرا هذا الصباح، فانتظر الناس طويلا على الرصيف تحت المطر.",
@@ -141,7 +145,7 @@ def test_the_sum_is_exact(text: str) -> None:
 
 PROGRAM = """
 import sys
-from pipeline.cleaning.languages import _shared_identifier
+from transbeam.pipeline.cleaning.languages import _shared_identifier
 for line in sys.stdin.buffer.read().splitlines():
     print(_shared_identifier().scores(line).tobytes().hex())
 """
@@ -177,9 +181,9 @@ def test_the_library_is_imported_only_when_it_is_asked_for(
 ) -> None:
     program = (
         "import sys\n"
-        "from configs.cleaning import CleaningConfig\n"
-        "from configs.languages import LanguageRules\n"
-        "from pipeline.cleaning import clean_text, filter_reason\n"
+        "from transbeam.configs.cleaning import CleaningConfig\n"
+        "from transbeam.configs.languages import LanguageRules\n"
+        "from transbeam.pipeline.cleaning import clean_text, filter_reason\n"
         f"rules = CleaningConfig({rules})\n"
         "filter_reason(clean_text('A text.', rules), rules)\n"
         "print('py3langid' in sys.modules)\n"

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from bench.without_beam import run
-from configs.data import DataConfig
-from configs.run import RunConfig
-from configs.sources import TextSource
-from pipeline import stage
-from pipeline.__main__ import main
-from pipeline.accounts import counts_of
-from pipeline.corpus import list_files
-from pipeline.prepare import prepare_unit
-from pipeline.source_bytes import UnreadFile, unread_files
-from pipeline.sources import plan_units
-from pipeline.states import read_states
 from tests.pipeline.damaged_corpora import LEVELS, TORN, corpora
+from transbeam.configs.data import DataConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline import stage
+from transbeam.pipeline.__main__ import main
+from transbeam.pipeline.accounts import counts_of
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.prepare import prepare_unit
+from transbeam.pipeline.source_bytes import UnreadFile, unread_files
+from transbeam.pipeline.sources import plan_units
+from transbeam.pipeline.states import read_states
 
 CORPORA = corpora()
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from configs.console import Console
-from configs.data import DataConfig
-from configs.run import RunConfig
-from configs.sources import TextSource
-from configs.supervised import SpanQAConfig, TokenClassificationConfig
-from pipeline.losses import warn_of_losses
+from transbeam.configs.console import Console
+from transbeam.configs.data import DataConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.configs.supervised import SpanQAConfig, TokenClassificationConfig
+from transbeam.pipeline.losses import warn_of_losses
 
 RESULT: dict[str, Any] = {
     "counts": {"records": {"train": 9, "validation": 1}},

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.packing import BLOCK_TOKENS, Packed, cut_documents, pack
+from transbeam.pipeline.packing import BLOCK_TOKENS, Packed, cut_documents, pack
 
 CLS, SEP, PAD = 2, 3, 0
 

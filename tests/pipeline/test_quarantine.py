@@ -1,8 +1,8 @@
 """An error shows what it speaks of: an entry for each of the most frequent reasons."""
 
-from pipeline.documents import Rejected
-from pipeline.prepare import write_quarantine
-from pipeline.quarantine import examples
+from transbeam.pipeline.documents import Rejected
+from transbeam.pipeline.prepare import write_quarantine
+from transbeam.pipeline.quarantine import examples
 
 
 def test_one_example_of_each_of_the_most_frequent_reasons(tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.randomness import stage_key, uniform
+from transbeam.pipeline.randomness import stage_key, uniform
 
 
 def test_golden_values() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from configs.console import Console
-from configs.data import DataConfig
-from configs.errors import DataError
-from configs.sources import TextSource
-from pipeline.reading import check_reading, not_read, reading_of, show_reading
+from transbeam.configs.console import Console
+from transbeam.configs.data import DataConfig
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline.reading import check_reading, not_read, reading_of, show_reading
 
 UNREAD = {"name": "a.gz", "size": 900, "unread": 70, "documents": 4}
 STATES = [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline.results import describe
+from transbeam.pipeline.results import describe
 
 COUNTS: dict[str, Any] = {
     "records": {"train": 60},

@@ -10,9 +10,9 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
-from configs.errors import UserError
-from pipeline.failures import user_error_of
-from pipeline.running import beam_options, run_pipeline
+from transbeam.configs.errors import UserError
+from transbeam.pipeline.failures import user_error_of
+from transbeam.pipeline.running import beam_options, run_pipeline
 
 
 class InterruptedResult(PipelineResult):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.source_bytes import shared_out
+from transbeam.pipeline.source_bytes import shared_out
 
 
 @given(

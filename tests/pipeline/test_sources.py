@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from apache_beam.io.filesystem import FileMetadata, FileSystem, MatchResult
 
-from configs.errors import ConfigError, DataError
-from configs.load import parse_run
-from configs.sources import (
+from transbeam.configs.errors import ConfigError, DataError
+from transbeam.configs.load import parse_run
+from transbeam.configs.sources import (
     MixturePart,
     MixtureSource,
     PythonDocsSource,
     TextSource,
     ZipSource,
 )
-from configs.table_sources import CsvSource, JsonlSource, ParallelSource
-from pipeline.corpus import corpus_fingerprint, list_files, parts_of
-from pipeline.documents import Document, Rejected
-from pipeline.readers import globs
-from pipeline.sources import _READERS, SingleSource, plan_units, read_unit
+from transbeam.configs.table_sources import CsvSource, JsonlSource, ParallelSource
+from transbeam.pipeline.corpus import corpus_fingerprint, list_files, parts_of
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import globs
+from transbeam.pipeline.sources import _READERS, SingleSource, plan_units, read_unit
 
 
 class ShelfFileSystem(FileSystem):

@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, DataError
-from pipeline import shard_writer
-from pipeline.document_batch import DocumentBatch
-from pipeline.examples import parse_records
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.objectives import contract
-from pipeline.stage import data, data_stage, finished_data
-from pipeline.tokenizers import load_tokenizer
 from tests.harness.stages import copy_of, stage
 from tests.small_run import invocations, write_corpus
+from transbeam.configs.errors import ArtifactError, DataError
+from transbeam.pipeline import shard_writer
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.examples import parse_records
+from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.pipeline.objectives import contract
+from transbeam.pipeline.stage import data, data_stage, finished_data
+from transbeam.pipeline.tokenizers import load_tokenizer
 
 
 def small(folder: Path) -> None:
@@ -72,7 +72,13 @@ def test_same_bytes_for_one_and_two_workers(invoke_on_done, done: Path) -> None:
 
 def test_same_bytes_after_a_kill(invoke_on_done, done: Path) -> None:
     invocation = invoke_on_done("killed", workers=2)
-    command = [sys.executable, "-m", "pipeline", "data", str(invocation.config_file)]
+    command = [
+        sys.executable,
+        "-m",
+        "transbeam.pipeline",
+        "data",
+        str(invocation.config_file),
+    ]
     job = subprocess.Popen(
         [*command, "--run", str(invocation.run_folder), "--workers=2", "--quiet"],
         start_new_session=True,

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.__main__ import main
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from pipeline.tokenizing import align, parse_ids
 from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.pipeline.__main__ import main
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.pipeline.tokenizing import align, parse_ids
 
 PIECES = (*SPECIAL_PIECES, "un", "##able", "!", "漢")
 

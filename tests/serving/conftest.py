@@ -14,37 +14,37 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.attention import FullAttention
-from configs.command import Invocation
-from configs.console import Console
-from configs.data import DataConfig
-from configs.export import ExportConfig
-from configs.fitting import WITH_SEGMENTS
-from configs.load import flatten
-from configs.model import EncoderConfig
-from configs.run import RunConfig
-from configs.run_folder import Stage, save_config
-from configs.schedules import CosineSchedule
-from configs.sockets import DenseFeedForward, NormalInitializer
-from configs.sources import TextSource
-from configs.tokenizer import WordPieceConfig
-from configs.training import TrainingConfig
-from model.build import build_model
-from pipeline.tokenizers.artifact import (
+from tests.harness.stages import stage
+from tests.serving.native import PROGRAM, SOURCE, ask_natively, build, require_same
+from tests.serving.session import unoptimized
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.data import DataConfig
+from transbeam.configs.export import ExportConfig
+from transbeam.configs.fitting import WITH_SEGMENTS
+from transbeam.configs.load import flatten
+from transbeam.configs.model import EncoderConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage, save_config
+from transbeam.configs.schedules import CosineSchedule
+from transbeam.configs.sockets import DenseFeedForward, NormalInitializer
+from transbeam.configs.sources import TextSource
+from transbeam.configs.tokenizer import WordPieceConfig
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.build import build_model
+from transbeam.pipeline.tokenizers.artifact import (
     load_tokenizer,
     save_tokenizer,
     tokenizer_fingerprint,
 )
-from pipeline.tokenizers.making import learn_model
-from serving.export import export
-from serving.local import LocalClient
-from serving.masks import tokenize_with_masks
-from serving.server.models.warming import read_warm_up
-from serving.tasks.embedding import body_of
-from serving.trained import load_trained
-from tests.harness.stages import stage
-from tests.serving.native import PROGRAM, SOURCE, ask_natively, build, require_same
-from tests.serving.session import unoptimized
+from transbeam.pipeline.tokenizers.making import learn_model
+from transbeam.serving.export import export
+from transbeam.serving.local import LocalClient
+from transbeam.serving.masks import tokenize_with_masks
+from transbeam.serving.server.models.warming import read_warm_up
+from transbeam.serving.tasks.embedding import body_of
+from transbeam.serving.trained import load_trained
 
 CORPUS = """
 returns a tensor of the same shape as the input . if true , raise an error when the

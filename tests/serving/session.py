@@ -17,11 +17,11 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from serving.client import Signature
-from serving.forms import AskTexts, Texts
-from serving.server.models.servable import _options as session_options
-from serving.tasks import task_of
-from serving.trained import Trained
+from transbeam.serving.client import Signature
+from transbeam.serving.forms import AskTexts, Texts
+from transbeam.serving.server.models.servable import _options as session_options
+from transbeam.serving.tasks import task_of
+from transbeam.serving.trained import Trained
 
 
 def asking(trained: Trained) -> AskTexts:
@@ -38,7 +38,7 @@ def asking(trained: Trained) -> AskTexts:
 
 
 class AskingClient:
-    """A `serving.client.Client` of one signature, `serving_default`.
+    """A `transbeam.serving.client.Client` of one signature, `serving_default`.
 
     Args:
         ask: Answers.
@@ -96,7 +96,9 @@ def unoptimized() -> Iterator[None]:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("serving.server.models.servable._options", _not_optimizing)
+            patch.setattr(
+                "transbeam.serving.server.models.servable._options", _not_optimizing
+            )
             yield
     finally:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})

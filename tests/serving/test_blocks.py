@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from serving.blocks import in_blocks
+from transbeam.serving.blocks import in_blocks
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 9])

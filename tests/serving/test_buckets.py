@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from serving.buckets import bucket, widths
+from transbeam.serving.buckets import bucket, widths
 
 
 @pytest.mark.parametrize("max_length", [1, 2, 15, 16, 17, 24, 128, 500, 512, 2048])

@@ -4,8 +4,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.characters import Characters
 from tests.data.hostile_strings import HOSTILE_TEXTS
+from transbeam.serving.characters import Characters
 
 TEXTS = st.lists(st.text("a é漢👩\u0301\x00\n", max_size=9), min_size=1, max_size=4)
 

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from serving.dtypes import in_dtype, with_tolerance
-from serving.export import export
-from serving.gate.masked import MaskedJudge
-from serving.gate.parity import require_passed
-from serving.golden import read_golden
-from serving.questions import golden_questions
-from serving.tasks import task_of
-from serving.trained import load_trained
 from tests.serving.conftest import TINY, invocation_of, make_run
 from tests.serving.session import asking
 from tests.serving.untrained import write_signatures
+from transbeam.serving.dtypes import in_dtype, with_tolerance
+from transbeam.serving.export import export
+from transbeam.serving.gate.masked import MaskedJudge
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.golden import read_golden
+from transbeam.serving.questions import golden_questions
+from transbeam.serving.tasks import task_of
+from transbeam.serving.trained import load_trained
 
 # Weights at random make more of what is rounded than those of a training.
 TOLERANCE = replace(TINY.export.tolerance, bfloat16=0.2)

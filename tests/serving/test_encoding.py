@@ -5,9 +5,9 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.objectives.pair_classification import longest_first
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from serving.encoding import TextEncoder
+from transbeam.pipeline.objectives.pair_classification import longest_first
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from transbeam.serving.encoding import TextEncoder
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
 ROWS = st.lists(

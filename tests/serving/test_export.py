@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from configs.errors import ArtifactError
-from configs.load import load_run
-from configs.run_folder import Stage
-from serving.export import export
-from serving.gate import judge_of
-from serving.gate.parity import check_phone_files
-from serving.gate.rows import Row
 from tests.harness.stages import copy_of
 from tests.serving.conftest import TINY, invocation_of
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import load_run
+from transbeam.configs.run_folder import Stage
+from transbeam.serving.export import export
+from transbeam.serving.gate import judge_of
+from transbeam.serving.gate.parity import check_phone_files
+from transbeam.serving.gate.rows import Row
 
 PASSED = Row("form", "check", 0.1, 0.2, True)
 FAILED = Row("form", "other check", 0.3, 0.2, False)
@@ -49,14 +49,16 @@ def run(exported, tmp_path, monkeypatch):
             for variant in trained.config.export.tflite
         }
 
-    monkeypatch.setattr("serving.export.write_saved_model", copy_saved_model)
-    monkeypatch.setattr("serving.export.write_tflite", copy_tflite)
-    monkeypatch.setattr("serving.export.check_parity", lambda *_: [PASSED])
-    monkeypatch.setattr("serving.export.metric_of", lambda *_: None)
-    monkeypatch.setattr("serving.export.judge_of", lambda *_: ASKED)
-    monkeypatch.setattr("serving.export.write_warm_up", lambda *_: None)
-    monkeypatch.setattr("serving.export.write_golden", lambda *_: None)
-    monkeypatch.setattr("serving.export.ask_saved_model", lambda _: lambda *_: None)
+    monkeypatch.setattr("transbeam.serving.export.write_saved_model", copy_saved_model)
+    monkeypatch.setattr("transbeam.serving.export.write_tflite", copy_tflite)
+    monkeypatch.setattr("transbeam.serving.export.check_parity", lambda *_: [PASSED])
+    monkeypatch.setattr("transbeam.serving.export.metric_of", lambda *_: None)
+    monkeypatch.setattr("transbeam.serving.export.judge_of", lambda *_: ASKED)
+    monkeypatch.setattr("transbeam.serving.export.write_warm_up", lambda *_: None)
+    monkeypatch.setattr("transbeam.serving.export.write_golden", lambda *_: None)
+    monkeypatch.setattr(
+        "transbeam.serving.export.ask_saved_model", lambda _: lambda *_: None
+    )
     return folder
 
 
@@ -101,7 +103,7 @@ def test_result_tells_path_size_and_speed(exported):
 
 def test_the_same_export_is_not_made_twice(run, exported, monkeypatch):
     monkeypatch.setattr(
-        "serving.publishing.load_trained", None
+        "transbeam.serving.publishing.load_trained", None
     )  # would be called first
     again = export(invocation_of(run))
     assert again == {**exported.result, "skipped": True}
@@ -109,14 +111,14 @@ def test_the_same_export_is_not_made_twice(run, exported, monkeypatch):
 
 def test_weights_of_4_bits_are_rounded_for_the_files(run, exported, monkeypatch):
     rounded, given = {b"of some": "weights"}, []
-    monkeypatch.setattr("serving.export.rounded_weights", lambda *_: rounded)
+    monkeypatch.setattr("transbeam.serving.export.rounded_weights", lambda *_: rounded)
 
     def copy_tflite(trained, run_folder, target, weights):
         given.append(weights)
         copy_of(exported.tflite, target)
         return {}
 
-    monkeypatch.setattr("serving.export.write_tflite", copy_tflite)
+    monkeypatch.setattr("transbeam.serving.export.write_tflite", copy_tflite)
     (run / "export/tflite/model_float32.tflite").unlink()
     export(invocation_of(run))
     assert given == [rounded]
@@ -151,15 +153,15 @@ def test_other_weights_are_exported_anew(run, monkeypatch):
     def stop(*_):
         raise ArtifactError("loaded")
 
-    monkeypatch.setattr("serving.publishing.load_trained", stop)
+    monkeypatch.setattr("transbeam.serving.publishing.load_trained", stop)
     with pytest.raises(ArtifactError, match="loaded"):
         export(invocation_of(run))
 
 
 def test_a_failed_gate_publishes_nothing(run, monkeypatch):
-    monkeypatch.setattr("serving.export.judge_of", judge_of)
+    monkeypatch.setattr("transbeam.serving.export.judge_of", judge_of)
     monkeypatch.setattr(
-        "serving.export.check_parity",
+        "transbeam.serving.export.check_parity",
         lambda _, judge, *forms: check_phone_files(judge, forms[-1]),
     )
     before = contents(run / "export")
@@ -178,7 +180,9 @@ def test_a_failed_gate_publishes_nothing(run, monkeypatch):
 
 
 def test_a_failed_first_export_leaves_no_folder(run, monkeypatch):
-    monkeypatch.setattr("serving.export.check_parity", lambda *_: [PASSED, FAILED])
+    monkeypatch.setattr(
+        "transbeam.serving.export.check_parity", lambda *_: [PASSED, FAILED]
+    )
     shutil.rmtree(run / "export")
     with pytest.raises(ArtifactError, match=r"1 of 2 .*\n  form: other check: 0\.3"):
         export(invocation_of(run))
@@ -191,7 +195,7 @@ def test_leftovers_of_a_killed_export_are_replaced(run):
     invocation = invocation_of(run, top_k=2)
     (run / ".export-building/saved_model/1").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("serving.publishing._move_into", lambda *_: 1 / 0)
+        patch.setattr("transbeam.serving.publishing._move_into", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             export(invocation)
     assert not stage.path.joinpath("stage.json").exists()

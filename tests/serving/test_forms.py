@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, DataError
-from serving.forms import PhoneModel
-from serving.tasks.interface import Endpoint
-from serving.tflite import convert
 from tests.serving.conftest import LENGTH, TINY
+from transbeam.configs.errors import ArtifactError, DataError
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.tasks.interface import Endpoint
+from transbeam.serving.tflite import convert
 
 MASKS = TINY.export.tflite_masks
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
-from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
-from pipeline.tokenizers.making import learn_model
-from serving.answers.completing import check, fill, lines, read
-from serving.gaps import fills_of, names_of, tokenize_with_gaps
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import CORPUS
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
+from transbeam.pipeline.tokenizers.making import learn_model
+from transbeam.serving.answers.completing import check, fill, lines, read
+from transbeam.serving.gaps import fills_of, names_of, tokenize_with_gaps
 
 KINDS = {
     "unigram": UnigramConfig(vocabulary_size=80, num_sentinels=12),

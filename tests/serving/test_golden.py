@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 from grpc import StatusCode
 
-from serving.golden import FILE, Golden, read_golden, write_golden
-from serving.questions import SAMPLES, golden_questions
-from serving.server.failures import Failure
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.loaded import Loaded
-from serving.tasks import task_of
 from tests.serving.untrained import write_signatures
+from transbeam.serving.golden import FILE, Golden, read_golden, write_golden
+from transbeam.serving.questions import SAMPLES, golden_questions
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.loaded import Loaded
+from transbeam.serving.tasks import task_of
 
 
 def load(folder):

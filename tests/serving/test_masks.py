@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from serving.export import export
-from serving.gate.masked import MaskedJudge
-from serving.gate.parity import require_passed
-from serving.local import LocalClient
-from serving.masks import answer_pieces, tokenize_with_masks
-from serving.predict import predict
-from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import TINY, invocation_of, make_run
 from tests.serving.session import asking
 from tests.serving.tasks.scenes import remembered
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig
+from transbeam.serving.export import export
+from transbeam.serving.gate.masked import MaskedJudge
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.local import LocalClient
+from transbeam.serving.masks import answer_pieces, tokenize_with_masks
+from transbeam.serving.predict import predict
+from transbeam.serving.trained import load_trained
 
 KINDS = {
     "wordpiece": TINY.tokenizer,

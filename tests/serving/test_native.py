@@ -5,13 +5,13 @@ import subprocess
 import numpy as np
 import pytest
 
-from serving.savedmodel import write_saved_model
-from serving.tasks import task_of
 from tests.serving.conftest import LENGTH
 from tests.serving.native import ask_natively, require_same
 from tests.serving.native.requests import answers_of, requests_of
 from tests.serving.session import session_on
 from tests.serving.untrained import TINY, untrained
+from transbeam.serving.savedmodel import write_saved_model
+from transbeam.serving.tasks import task_of
 
 MODELS = sorted(path.stem for path in TINY.glob("*.yaml"))
 

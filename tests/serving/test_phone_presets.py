@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from configs.load import load_run
-from configs.run import RunConfig
-from model.cost.report import count_cost
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from serving.tflite import write_tflite
-from serving.trained import TOKENIZER, Trained, build
 from tests.serving.untrained import untrained
+from transbeam.configs.load import load_run
+from transbeam.configs.run import RunConfig
+from transbeam.model.cost.report import count_cost
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.serving.tflite import write_tflite
+from transbeam.serving.trained import TOKENIZER, Trained, build
 
 PRESETS = Path(__file__).parents[2] / "configs/presets"
 

@@ -3,21 +3,6 @@
 import numpy as np
 import pytest
 
-from configs.attention import FullAttention, SlidingWindowAttention
-from configs.errors import ArtifactError, DataError
-from configs.sockets import (
-    AlibiPosition,
-    LearnedPosition,
-    NoPosition,
-    RelativeBiasPosition,
-    RopePosition,
-    SinusoidalPosition,
-)
-from serving.forms import PhoneModel
-from serving.phone_writing import PhoneWriter
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tasks.on_phones import DECODE
-from serving.tflite import convert
 from tests.serving.phone.writers import (
     PREFIX,
     SLOTS,
@@ -27,6 +12,21 @@ from tests.serving.phone.writers import (
     some_ids,
     writer_of,
 )
+from transbeam.configs.attention import FullAttention, SlidingWindowAttention
+from transbeam.configs.errors import ArtifactError, DataError
+from transbeam.configs.sockets import (
+    AlibiPosition,
+    LearnedPosition,
+    NoPosition,
+    RelativeBiasPosition,
+    RopePosition,
+    SinusoidalPosition,
+)
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone_writing import PhoneWriter
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tasks.on_phones import DECODE
+from transbeam.serving.tflite import convert
 
 FULL = {"num_heads": 4, "dropout": 0.0}
 CASES = {

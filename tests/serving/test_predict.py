@@ -7,18 +7,18 @@ import sys
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError
-from configs.load import dump_run
-from configs.saved_models import find_version
-from serving.__main__ import main
-from serving.answers.filling import fill
-from serving.local import LocalClient
-from serving.predict import describe, predict
-from serving.savedmodel import write_endpoints
-from serving.server.background import in_background
-from serving.server.models.catalog import ModelSettings
-from serving.server.settings import Settings
 from tests.serving.conftest import TINY, invocation_of
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.load import dump_run
+from transbeam.configs.saved_models import find_version
+from transbeam.serving.__main__ import main
+from transbeam.serving.answers.filling import fill
+from transbeam.serving.local import LocalClient
+from transbeam.serving.predict import describe, predict
+from transbeam.serving.savedmodel import write_endpoints
+from transbeam.serving.server.background import in_background
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.settings import Settings
 
 
 def test_guesses_are_those_of_the_signature(client, ask):
@@ -124,7 +124,7 @@ def command(run_folder, tmp_path):
 @pytest.fixture
 def loaded(client, monkeypatch):
     """Who asks is there already; others show that a command loads what it is given."""
-    monkeypatch.setattr("serving.asking.local_client", lambda model: client)
+    monkeypatch.setattr("transbeam.serving.asking.local_client", lambda model: client)
 
 
 def test_command_tries_the_examples(loaded, command, capsys):
@@ -167,7 +167,7 @@ def test_command_refuses_a_text_without_a_mask(loaded, command, capsys):
 
 def test_the_command_line_is_read_without_tensorflow():
     code = (
-        "import sys, serving.__main__ as command\n"
+        "import sys, transbeam.serving.__main__ as command\n"
         "try: command.main(['predict', '--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'tensorflow', 'keras', 'numpy', 'h5py'} & set(sys.modules)\n"
@@ -181,7 +181,7 @@ def test_the_command_line_is_read_without_tensorflow():
 
 
 def test_a_run_ends_with_its_examples(loaded, run_folder):
-    from serving.__main__ import predict as predict_stage
+    from transbeam.serving.__main__ import predict as predict_stage
 
     result = predict_stage(invocation_of(run_folder))
     texts = [prediction["text"] for prediction in result["predictions"]]
@@ -217,7 +217,8 @@ def test_a_server_is_asked_as_the_folder_is(client, server, capsys, door):
 
 def test_over_rest_no_tensorflow_is_needed(server):
     program = (
-        "import sys; from serving.__main__ import main; code = main(sys.argv[1:]); "
+        "import sys; from transbeam.serving.__main__ import main; "
+        "code = main(sys.argv[1:]); "
         "assert 'tensorflow' not in sys.modules; sys.exit(code)"
     )
     asked = ["predict", "--server", server.rest, "--name", "tiny", "--text", TEXT]

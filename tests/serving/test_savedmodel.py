@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from configs.errors import ArtifactError
-from serving.forms import ask_saved_model
-from serving.savedmodel import TEXT_OPS, check_ops, ops_of, write_endpoints
 from tests.serving.session import session_on
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.forms import ask_saved_model
+from transbeam.serving.savedmodel import TEXT_OPS, check_ops, ops_of, write_endpoints
 
 TEXTS = ["the [MASK] of the [MASK]", "", "Café, 漢字 [MASK]!"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from configs.sources import TextSource
-from pipeline.scoring.score import Request, score
 from tests.serving.conftest import TINY, invocation_of
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline.scoring.score import Request, score
 
 TEXTS = ["the [MASK] of a list", "a tensor", "[MASK] of the [MASK] .", "true"]
 

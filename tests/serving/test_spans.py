@@ -9,12 +9,12 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
-from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
-from pipeline.tokenizers.making import learn_model
-from serving.spans import Stretch, character_spans
 from tests.serving.conftest import CORPUS
-from trainer.evaluation.questions import answer_texts
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
+from transbeam.pipeline.tokenizers.making import learn_model
+from transbeam.serving.spans import Stretch, character_spans
+from transbeam.trainer.evaluation.questions import answer_texts
 
 KINDS = {
     "wordpiece": WordPieceConfig(vocabulary_size=140),

@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.stops import MOST, SEPARATOR, Stops
+from transbeam.serving.stops import MOST, SEPARATOR, Stops
 
 STRINGS = st.text("abé漢\n\0", max_size=6)
 ROWS = st.lists(

@@ -7,9 +7,9 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tensorflow.lite.python import schema_py_generated as schema
 
-from configs.errors import ArtifactError
-from serving.tflite import check_flatbuffer
 from tests.serving.conftest import LENGTH, TINY
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.tflite import check_flatbuffer
 
 MASKS = TINY.export.tflite_masks
 MODES = [OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES]

@@ -10,19 +10,19 @@ import keras
 import numpy as np
 import pytest
 
-from configs.attention import KernelAttention
-from configs.errors import ArtifactError, ConfigError
-from configs.load import flatten, parse_run
-from configs.run import RunConfig
-from configs.run_folder import Stage
-from configs.schedules import ConstantSchedule
-from configs.training import TrainingConfig
-from configs.warmup import settle_warmup
-from model.build import build_model
-from pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
-from serving.trained import load_trained, training_record
 from tests.configs.test_abilities import IMAGES
 from tests.serving.conftest import RECORDS_SHA256, TINY, make_run
+from transbeam.configs.attention import KernelAttention
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.load import flatten, parse_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage
+from transbeam.configs.schedules import ConstantSchedule
+from transbeam.configs.training import TrainingConfig
+from transbeam.configs.warmup import settle_warmup
+from transbeam.model.build import build_model
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer, save_tokenizer
+from transbeam.serving.trained import load_trained, training_record
 
 WEIGHTS = "training/model.weights.h5"
 
@@ -108,7 +108,7 @@ def test_weights_of_another_model_are_told_apart_by_layer(
     run, monkeypatch, keys, difference
 ):
     # The stage's record would tell before; here only the weights do.
-    monkeypatch.setattr("serving.trained.training_record", lambda *_: None)
+    monkeypatch.setattr("transbeam.serving.trained.training_record", lambda *_: None)
     config = replace(TINY, model=replace(TINY.model, **keys))
     with pytest.raises(ArtifactError, match=difference):
         load_trained(run, config)

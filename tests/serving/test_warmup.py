@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.buckets import widths
-from serving.gate.masked import MaskedJudge
-from serving.gate.parity import check_parity
-from serving.server.models.warming import FILE, read_warm_up
-from serving.tasks import task_of
-from serving.warmup import warm_up_inputs, write_warm_up
 from tests.serving.conftest import LENGTH
 from tests.serving.session import asking
+from transbeam.serving.buckets import widths
+from transbeam.serving.gate.masked import MaskedJudge
+from transbeam.serving.gate.parity import check_parity
+from transbeam.serving.server.models.warming import FILE, read_warm_up
+from transbeam.serving.tasks import task_of
+from transbeam.serving.warmup import warm_up_inputs, write_warm_up
 
 
 def test_every_signature_meets_every_width(trained, exported, client):

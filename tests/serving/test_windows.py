@@ -5,8 +5,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tokenizers.interface import SpecialIds
-from serving.windows import Windows
+from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.serving.windows import Windows
 
 SPECIAL = SpecialIds(pad=0, begin=1, end=2)
 LENGTH, LONGEST_QUESTION = 12, 3

@@ -7,9 +7,9 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.memory import peak_memory
-from serving.words import split_words
 from tests.data.hostile_strings import HOSTILE_TEXTS
+from transbeam.configs.memory import peak_memory
+from transbeam.serving.words import split_words
 
 split = tf.function(
     split_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False

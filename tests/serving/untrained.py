@@ -10,18 +10,22 @@ from pydoc_data.topics import topics
 import numpy as np
 import tensorflow as tf
 
-from configs.load import load_run
-from configs.run import RunConfig
-from configs.tokenizer import WordPieceConfig
-from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
-from pipeline.tokenizers.making import LearnedConfig, learn_model, word_splitter
-from serving.golden import write_golden
-from serving.questions import golden_questions
-from serving.savedmodel import write_endpoints, write_saved_model
-from serving.tasks import task_of
-from serving.tasks.interface import Task
-from serving.trained import Trained, build
-from serving.warmup import write_warm_up
+from transbeam.configs.load import load_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.tokenizer import WordPieceConfig
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
+from transbeam.pipeline.tokenizers.making import (
+    LearnedConfig,
+    learn_model,
+    word_splitter,
+)
+from transbeam.serving.golden import write_golden
+from transbeam.serving.questions import golden_questions
+from transbeam.serving.savedmodel import write_endpoints, write_saved_model
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.interface import Task
+from transbeam.serving.trained import Trained, build
+from transbeam.serving.warmup import write_warm_up
 
 TINY = Path(__file__).parents[2] / "configs/tiny"
 SPREAD = 0.1  # of what is added to the weights: so a model has opinions

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from serving.trained import Trained
+from transbeam.serving.trained import Trained
 
 
 def scores(trained: Trained, texts: list[str]) -> tuple[list[list[str]], list]:

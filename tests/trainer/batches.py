@@ -6,26 +6,26 @@ from typing import Any
 import keras
 import numpy as np
 
-from configs.attention import FullAttention
-from configs.fitting import FAMILIES, WITH_SEGMENTS
-from configs.language_modelling import (
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.fitting import FAMILIES, WITH_SEGMENTS
+from transbeam.configs.language_modelling import (
     CausalConfig,
     MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
 )
-from configs.model import DecoderConfig, EncoderConfig, Patches, Seq2SeqConfig
-from configs.objective import Objective
-from configs.sockets import DenseFeedForward
-from configs.supervised import (
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Patches, Seq2SeqConfig
+from transbeam.configs.objective import Objective
+from transbeam.configs.sockets import DenseFeedForward
+from transbeam.configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from configs.supervised import Seq2SeqConfig as TranslationConfig
-from model.build import build_model
+from transbeam.configs.supervised import Seq2SeqConfig as TranslationConfig
+from transbeam.model.build import build_model
 
 VOCABULARY, LENGTH, SLOTS, SIDE = 30, 12, 4, 8
 LABELS = ("a", "b", "c")

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 from tests.model.weights.hugging_face import CASES, Case
 from tests.small_run import WORDS
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 
 PIECES = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),

@@ -8,14 +8,14 @@ import pytest
 import tensorflow as tf
 
 import transbeam
-from configs.command import Invocation
-from configs.console import Console
-from configs.load import load_run
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.stage import data
 from tests.harness.stages import copy_of, stage
 from tests.small_run import YAML, paragraphs
-from trainer.run import train
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.load import load_run
+from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.pipeline.stage import data
+from transbeam.trainer.run import train
 
 
 def eagerly(test: Callable) -> Callable:

@@ -7,20 +7,29 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.adaptation import Adaptation, AllWeights, FrozenWeights, LoraWeights
-from configs.errors import ArtifactError, ConfigError
-from configs.sockets import LayerNorm
-from configs.training import TrainingConfig
-from model.adaptation.lora import load_adapters
-from model.cost.parameters import count_numbers, count_trained
 from tests.model.conftest import fewer_on_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.adaptation import ADAPTERS, adapt, finish_adaptation
-from trainer.asks import asks_of
-from trainer.checkpoint import restore_checkpoint, take_snapshot, write_checkpoint
-from trainer.losses import Loss
-from trainer.step.build import build_step
-from trainer.step.state import TrainState, averaged
+from transbeam.configs.adaptation import (
+    Adaptation,
+    AllWeights,
+    FrozenWeights,
+    LoraWeights,
+)
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.sockets import LayerNorm
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.adaptation.lora import load_adapters
+from transbeam.model.cost.parameters import count_numbers, count_trained
+from transbeam.trainer.adaptation import ADAPTERS, adapt, finish_adaptation
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.checkpoint import (
+    restore_checkpoint,
+    take_snapshot,
+    write_checkpoint,
+)
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step.build import build_step
+from transbeam.trainer.step.state import TrainState, averaged
 
 TAGS = OBJECTIVES["token_classification"]
 LORA = LoraWeights(rank=2, alpha=8.0)

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from model.weights.assign import variables_of
-from model.weights.store import save_weights_by_path
-from serving.trained import load_trained
 from tests.trainer.conftest import eagerly
-from trainer.evaluation.run import evaluate_run
-from trainer.log import TrainingLog
-from trainer.run import train
-from trainer.stage import build_trainable
+from transbeam.configs.errors import ConfigError
+from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.store import save_weights_by_path
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.log import TrainingLog
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import build_trainable
 
 STEPS = ("training.steps=6", "training.evaluate_every=3", "training.deterministic=true")
 

@@ -11,14 +11,19 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from configs.errors import ArtifactError
-from configs.optimizers import AdafactorConfig, AdamWConfig, MuonConfig, Optimizer
-from configs.training import TrainingConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from tests.trainer.conftest import eagerly
-from trainer import checkpoint
-from trainer.asks import asks_of
-from trainer.checkpoint import (
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.optimizers import (
+    AdafactorConfig,
+    AdamWConfig,
+    MuonConfig,
+    Optimizer,
+)
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer import checkpoint
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.checkpoint import (
     Checkpoints,
     check_rows,
     list_checkpoints,
@@ -27,12 +32,12 @@ from trainer.checkpoint import (
     take_snapshot,
     write_checkpoint,
 )
-from trainer.losses import Loss
-from trainer.optimizers.build import build_optimizer
-from trainer.optimizers.schedules import Warmup
-from trainer.step.build import build_step
-from trainer.step.state import TrainState
-from trainer.weights import save_weights
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.optimizers.build import build_optimizer
+from transbeam.trainer.optimizers.schedules import Warmup
+from transbeam.trainer.step.build import build_step
+from transbeam.trainer.step.state import TrainState
+from transbeam.trainer.weights import save_weights
 
 CAUSAL = OBJECTIVES["causal"]
 CONFIG = TrainingConfig(steps=100, ema_decay=0.9)

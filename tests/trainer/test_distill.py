@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.distillation import DistillationConfig
-from configs.errors import ConfigError
-from configs.training import TrainingConfig
-from model.weights.assign import variables_of
 from tests.model.conftest import fewer_on_jax, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.asks import asks_of
-from trainer.distill import DistillationLoss, divergence, with_vectors
-from trainer.losses import Loss
-from trainer.step.build import build_evaluation, build_step
-from trainer.step.state import TrainState
-from trainer.teacher import begin_as
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.weights.assign import variables_of
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.distill import DistillationLoss, divergence, with_vectors
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step.build import build_evaluation, build_step
+from transbeam.trainer.step.state import TrainState
+from transbeam.trainer.teacher import begin_as
 
 KINDS = [
     "masked",

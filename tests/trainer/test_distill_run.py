@@ -12,22 +12,22 @@ import keras
 import numpy as np
 import pytest
 
-from configs.command import Invocation
-from configs.distillation import DistillationConfig
-from configs.errors import ArtifactError, ConfigError
-from configs.language_modelling import SentencePairsConfig
-from configs.run import RunConfig
-from configs.supervised import ClassificationConfig
-from model.weights.assign import variables_of
-from pipeline.manifest import read_manifest
 from tests.harness.stages import copy_of
 from tests.trainer.conftest import _invocation as invocation_of
 from tests.trainer.conftest import eagerly, trained_run
-from trainer.evaluation.run import evaluate_run
-from trainer.log import TrainingLog
-from trainer.run import train
-from trainer.stage import build_trainable, training_inputs
-from trainer.teacher import load_teacher
+from transbeam.configs.command import Invocation
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.language_modelling import SentencePairsConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import ClassificationConfig
+from transbeam.model.weights.assign import variables_of
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.log import TrainingLog
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import build_trainable, training_inputs
+from transbeam.trainer.teacher import load_teacher
 
 STEPS = ("training.steps=6", "training.evaluate_every=3", "training.deterministic=true")
 
@@ -86,7 +86,7 @@ def test_a_student_from_yaml(run, teacher, monkeypatch) -> None:
             train(halted)
     with monkeypatch.context() as patched:
         # The checkpoint has the weights: nothing is copied, and said, once more.
-        patched.setattr("trainer.distill.begin_as", None)
+        patched.setattr("transbeam.trainer.distill.begin_as", None)
         train(halted)
     after = weights(whole)
     for path, weight in weights(halted).items():

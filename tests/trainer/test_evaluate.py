@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.supervised import TokenClassificationConfig
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.asks import Ask, asks_of
-from trainer.evaluate import (
+from transbeam.configs.supervised import TokenClassificationConfig
+from transbeam.trainer.asks import Ask, asks_of
+from transbeam.trainer.evaluate import (
     Evaluation,
     NotFiniteError,
     describe,
@@ -18,14 +18,14 @@ from trainer.evaluate import (
     means,
     sums_over,
 )
-from trainer.losses import Loss
-from trainer.metrics.classification import Classification
-from trainer.metrics.intervals import Interval
-from trainer.metrics.language import Accuracy
-from trainer.metrics.tagging import Tagging
-from trainer.scoring import Scorer, scorers_of
-from trainer.step.build import build_evaluation
-from trainer.yardstick import target_counts, unigram_entropy
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.metrics.classification import Classification
+from transbeam.trainer.metrics.intervals import Interval
+from transbeam.trainer.metrics.language import Accuracy
+from transbeam.trainer.metrics.tagging import Tagging
+from transbeam.trainer.scoring import Scorer, scorers_of
+from transbeam.trainer.step.build import build_evaluation
+from transbeam.trainer.yardstick import target_counts, unigram_entropy
 
 TOKENS_SCORES = {"nats_per_token", "perplexity", "accuracy"}
 CLASSES = {"accuracy", "macro_f1", "matthews_correlation"}

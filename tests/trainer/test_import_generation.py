@@ -9,15 +9,20 @@ import tensorflow as tf
 from sentencepiece import SentencePieceProcessor
 
 import transbeam
-from configs.errors import ArtifactError
-from configs.generation import BeamConfig, ContrastiveConfig, GreedyConfig, SampleConfig
-from configs.load import load_run
-from pipeline.tokenizers.artifact import read_tokenizer
-from serving.tasks.continuation import Continuation
-from serving.trained import load_trained
 from tests.pipeline.tokenizers.sentence_pieces import train
 from tests.trainer.checkpoints import BYTES, case_of, write_gpt2
-from trainer.import_generation import read_generation
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.generation import (
+    BeamConfig,
+    ContrastiveConfig,
+    GreedyConfig,
+    SampleConfig,
+)
+from transbeam.configs.load import load_run
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.serving.tasks.continuation import Continuation
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.import_generation import read_generation
 
 END, NEWLINE = BYTES.index("<|endoftext|>"), BYTES.index("Ċ")
 

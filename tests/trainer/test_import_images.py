@@ -6,7 +6,7 @@ import pytest
 
 import transbeam
 from tests.model.weights.hugging_face import CASES
-from trainer.import_images import image_differences
+from transbeam.trainer.import_images import image_differences
 
 USUAL = {
     "do_resize": True,

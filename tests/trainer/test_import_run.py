@@ -9,18 +9,18 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import transbeam
-from configs.errors import ArtifactError
-from configs.load import load_run, parse_run
-from model.build import build_model
-from model.weights.assign import variables_of
-from model.weights.store import begin_with
-from pipeline.tokenizers.artifact import read_tokenizer
-from serving.trained import load_trained
 from tests.configs.test_abilities import IMAGES
 from tests.model.weights.hugging_face import CASES
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import PIECES, case_of, write_bert
-from trainer.after_import import next_step
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import load_run, parse_run
+from transbeam.model.build import build_model
+from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.store import begin_with
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.after_import import next_step
 
 
 @pytest.fixture

@@ -8,17 +8,17 @@ import pytest
 import tensorflow as tf
 
 import transbeam
-from configs.errors import ArtifactError
-from configs.load import load_run
-from model.weights.assign import variables_of
-from serving.gate.embedding import EmbeddingJudge
-from serving.tasks import task_of
-from serving.tasks.embedding import body_of
-from serving.trained import load_trained
 from tests.model.weights.hugging_face import CASES
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import PIECES, write_bert
-from trainer.import_sentence_transformer import (
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import load_run
+from transbeam.model.weights.assign import variables_of
+from transbeam.serving.gate.embedding import EmbeddingJudge
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.embedding import body_of
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.import_sentence_transformer import (
     read_sentence_transformer,
     score_activation,
 )

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 import transbeam
-from configs.errors import ArtifactError
-from model.weights.settings import Settings
-from pipeline.tokenizers.artifact import read_tokenizer
-from pipeline.tokenizers.imports import import_tokenizer
-from pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from tests.model.weights.hugging_face import CASES
 from tests.trainer.checkpoints import BYTES, PIECES, write_bert, write_gpt2
-from trainer.import_tokenizer_checks import check_framing, check_settings
+from transbeam.configs.errors import ArtifactError
+from transbeam.model.weights.settings import Settings
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.pipeline.tokenizers.imports import import_tokenizer
+from transbeam.pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.trainer.import_tokenizer_checks import check_framing, check_settings
 
 BERT = WordPieceModel(pieces=tuple(PIECES), lowercase=True, strip_accents=True)
 

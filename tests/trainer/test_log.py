@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.progress import SilentBar
-from trainer import log as module
-from trainer.log import TrainingLog, cut_metrics, read_metrics
+from transbeam.configs.progress import SilentBar
+from transbeam.trainer import log as module
+from transbeam.trainer.log import TrainingLog, cut_metrics, read_metrics
 
 
 def numbers(cost: float, tokens: int) -> dict:

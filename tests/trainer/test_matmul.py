@@ -10,26 +10,26 @@ import keras
 import numpy as np
 import pytest
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.errors import ArtifactError, ConfigError
-from model.kernels import matmul_dtype as kernels
-from model.kernels.matmul_dtype import (
+from tests.trainer.conftest import eagerly
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.model.kernels import matmul_dtype as kernels
+from transbeam.model.kernels.matmul_dtype import (
     VARIABLE,
     MatmulChoice,
     matmul_dtype,
     set_matmul_dtype,
 )
-from model.kernels.matmul_measurement import DTYPES, MeasurementError
-from tests.trainer.conftest import eagerly
-from trainer.checkpoint import list_checkpoints, read_matmul_dtype
-from trainer.distribution.place import Place
-from trainer.distribution.workers import ALONE, Workers
-from trainer.evaluation.run import evaluate_run
-from trainer.log import TrainingLog
-from trainer.matmul import agree_on_matmul
-from trainer.run import train
-from trainer.stage import build_trainable
+from transbeam.model.kernels.matmul_measurement import DTYPES, MeasurementError
+from transbeam.trainer.checkpoint import list_checkpoints, read_matmul_dtype
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.workers import ALONE, Workers
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.log import TrainingLog
+from transbeam.trainer.matmul import agree_on_matmul
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import build_trainable
 
 HALF = "training.precision=mixed_bfloat16"
 
@@ -115,7 +115,7 @@ def test_without_half_precision_nothing_is_measured(run, monkeypatch) -> None:
         raise AssertionError("measured")
 
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr("trainer.matmul.choose_matmul_dtype", never)
+    monkeypatch.setattr("transbeam.trainer.matmul.choose_matmul_dtype", never)
     monkeypatch.setattr(kernels, "measure_matmul", never)
     invocation = run("training.steps=2")
     assert train(invocation)["matmul_dtype"] is None
@@ -161,7 +161,7 @@ def test_workers_take_what_the_chief_chose(tmp_path, monkeypatch, dtype, other) 
 
 def test_only_the_chief_measures(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(
-        "trainer.matmul.choose_matmul_dtype",
+        "transbeam.trainer.matmul.choose_matmul_dtype",
         lambda: pytest.fail("measured"),
     )
     assert agree_on_matmul(tmp_path, OfTwo(1, other=1), Console()) == "bfloat16"

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from configs.console import Console
-from configs.errors import ArtifactError
-from configs.run_folder import Stage, different_keys
-from configs.schedules import (
+from tests.trainer.conftest import eagerly
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.run_folder import Stage, different_keys
+from transbeam.configs.schedules import (
     ConstantSchedule,
     CosineSchedule,
     LinearSchedule,
     WsdSchedule,
 )
-from configs.warmup import STEPS, WARMUP_STEPS
-from tests.trainer.conftest import eagerly
-from trainer.more_steps import can_go_on
-from trainer.run import train
-from trainer.stage import training_inputs
+from transbeam.configs.warmup import STEPS, WARMUP_STEPS
+from transbeam.trainer.more_steps import can_go_on
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import training_inputs
 
 # Dropout and an average: what a stop could lose.
 ENDLESS = (
@@ -141,7 +141,7 @@ def test_what_is_trained_anew(tmp_path) -> None:
 
 def test_other_code_does_not_go_on_with_a_training(tmp_path, monkeypatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("configs.run_folder.VERSION", "0.0.1")
+        patched.setattr("transbeam.configs.run_folder.VERSION", "0.0.1")
         stage = training(tmp_path, INPUTS, 20, finished=True)
     more = {**INPUTS, STEPS: 30}
     assert not can_go_on(stage, more, ConstantSchedule(warmup_steps=2))

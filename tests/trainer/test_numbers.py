@@ -12,26 +12,26 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.distillation import DistillationConfig
-from configs.load import load_run
-from configs.training import TrainingConfig
-from model.weights.assign import variables_of
-from model.weights.store import take_over
-from pipeline.stage import data
 from tests.model.conftest import without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.asks import NumberAsk, asks_of
-from trainer.distill import DistillationLoss
-from trainer.evaluate import describe, evaluate, means
-from trainer.evaluation.run import evaluate_run
-from trainer.log import read_metrics
-from trainer.losses import Loss
-from trainer.run import train
-from trainer.scoring import scorers_of
-from trainer.step.build import build_step
-from trainer.step.state import TrainState
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.load import load_run
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.store import take_over
+from transbeam.pipeline.stage import data
+from transbeam.trainer.asks import NumberAsk, asks_of
+from transbeam.trainer.distill import DistillationLoss
+from transbeam.trainer.evaluate import describe, evaluate, means
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.log import read_metrics
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.run import train
+from transbeam.trainer.scoring import scorers_of
+from transbeam.trainer.step.build import build_step
+from transbeam.trainer.step.state import TrainState
 
 REGRESSION = OBJECTIVES["regression"]
 

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from configs.command import Invocation
-from configs.errors import ArtifactError, ConfigError
-from configs.supervised import ClassificationConfig
-from configs.training import TrainingConfig
-from model.weights.assign import variables_of
-from pipeline.manifest import read_manifest
 from tests.harness.stages import copy_of
 from tests.trainer.conftest import eagerly
-from trainer.checkpoint import best_checkpoint
-from trainer.evaluate import Means
-from trainer.origin import Origin, begin, differences, origin_of
-from trainer.run import train
-from trainer.stage import build_trainable, weights_of
-from trainer.weights import load_weights
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.supervised import ClassificationConfig
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.weights.assign import variables_of
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.trainer.checkpoint import best_checkpoint
+from transbeam.trainer.evaluate import Means
+from transbeam.trainer.origin import Origin, begin, differences, origin_of
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import build_trainable, weights_of
+from transbeam.trainer.weights import load_weights
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_head_for_other_labels_is_new(run, trained, monkeypatch) -> None:
     )
     weights = values(build_trainable(there, 120))
     origin = dataclasses.replace(origin_of(trained), config=there)
-    monkeypatch.setattr("trainer.origin.origin_of", lambda folder: origin)
+    monkeypatch.setattr("transbeam.trainer.origin.origin_of", lambda folder: origin)
     monkeypatch.setattr(Origin, "values", lambda self: weights)
     head = {"classifier/kernel", "classifier/bias"}
     for other, new in (
@@ -179,7 +179,9 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None
 @eagerly
 def test_ends_with_the_best_weights(run, monkeypatch) -> None:
     losses = iter([5.0, 1.0, 3.0])
-    monkeypatch.setattr("trainer.run.means", lambda _: Means(next(losses), 0.0, {}))
+    monkeypatch.setattr(
+        "transbeam.trainer.run.means", lambda _: Means(next(losses), 0.0, {})
+    )
     invocation = run(
         "training.final_weights=best",
         "training.evaluate_every=1",

@@ -9,23 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.load import load_run
-from model.adaptation.structured_pruning import OUTPUT, part_widths
-from model.weights.assign import variables_of
-from pipeline.manifest import Manifest
-from serving.trained import load_trained
 from tests.harness.stages import copy_of
 from tests.small_run import paragraphs
 from tests.trainer.answers import scores
 from tests.trainer.checkpoints import write_bert
 from tests.trainer.conftest import eagerly, trained_run
-from trainer.importance import measure
-from trainer.input.batches import training_batches
-from trainer.input.masking import dynamic_masking
-from trainer.losses import loss_of
-from trainer.run import train
-from trainer.stage import build_trainable
-from trainer.weights import load_weights, save_weights
+from transbeam.configs.load import load_run
+from transbeam.model.adaptation.structured_pruning import OUTPUT, part_widths
+from transbeam.model.weights.assign import variables_of
+from transbeam.pipeline.manifest import Manifest
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.importance import measure
+from transbeam.trainer.input.batches import training_batches
+from transbeam.trainer.input.masking import dynamic_masking
+from transbeam.trainer.losses import loss_of
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import build_trainable
+from transbeam.trainer.weights import load_weights, save_weights
 
 TEXTS = paragraphs(6)
 SMALL = ("model.attention.num_heads=4", "training.steps=2")

@@ -11,22 +11,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError, UserError
-from model.layers.block import TransformerBlock
-from pipeline.stage import data
 from tests.small_run import invocations, write_corpus
 from tests.trainer.conftest import eagerly
-from trainer.distribution.place import Place
-from trainer.distribution.rendezvous import Rendezvous
-from trainer.evaluate import NotFiniteError
-from trainer.evaluation.run import evaluate_run
-from trainer.log import TrainingLog, read_metrics
-from trainer.losses import Loss
-from trainer.memory import OutOfMemoryError
-from trainer.optimizers.schedules import build_schedule
-from trainer.prepare import make_deterministic
-from trainer.run import train
-from trainer.stage import build_trainable, training_stage
+from transbeam.configs.errors import ArtifactError, ConfigError, UserError
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.pipeline.stage import data
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.rendezvous import Rendezvous
+from transbeam.trainer.evaluate import NotFiniteError
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.log import TrainingLog, read_metrics
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.memory import OutOfMemoryError
+from transbeam.trainer.optimizers.schedules import build_schedule
+from transbeam.trainer.prepare import make_deterministic
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import build_trainable, training_stage
 
 LEARN = (
     "training.steps=120",

@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.attention import GlobalWindowAttention
-from configs.sockets import DropPathResidual, RelativeBiasPosition
-from configs.training import TrainingConfig
-from model.layers.block import TransformerBlock
 from tests.model.conftest import ON_JAX, jax_only, others_thorough, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from tests.trainer.conftest import eagerly
-from trainer.asks import asks_of
-from trainer.losses import Loss
-from trainer.step import batch as batches
-from trainer.step.build import build_evaluation, build_step
-from trainer.step.state import TrainState
+from transbeam.configs.attention import GlobalWindowAttention
+from transbeam.configs.sockets import DropPathResidual, RelativeBiasPosition
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step import batch as batches
+from transbeam.trainer.step.build import build_evaluation, build_step
+from transbeam.trainer.step.state import TrainState
 
 # What is asked in other ways: choices at masks and of a record, at every token, ends of
 # a span, a number, and of an image.

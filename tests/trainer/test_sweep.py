@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from configs.console import Console
-from configs.errors import ConfigError, UserError
-from configs.load import flatten, load_run
-from configs.run import RunConfig
-from pipeline.stage import data_inputs, data_stage
-from trainer import sweep as module
-from trainer.__main__ import main
-from trainer.stage import training_inputs, training_stage
-from trainer.sweep import sweep
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError, UserError
+from transbeam.configs.load import flatten, load_run
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.stage import data_inputs, data_stage
+from transbeam.trainer import sweep as module
+from transbeam.trainer.__main__ import main
+from transbeam.trainer.stage import training_inputs, training_stage
+from transbeam.trainer.sweep import sweep
 
 FILE = """
 name: two
@@ -48,8 +48,9 @@ class Processes:
         self.commands.append(words)
         if len(self.commands) > self.stops_after:
             raise KeyboardInterrupt
-        _, script, name, base, _, folder, *settings = words
-        assert Path(script).is_file()
+        *program, name, base, _, folder = words[:8]
+        settings = words[8:]
+        assert program[1:] == ["-P", "-m", "transbeam"]
         assert "--json" in settings
         given = itertools.pairwise(settings)
         overrides = [value for key, value in given if key == "--set"]

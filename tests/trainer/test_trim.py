@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.load import load_run
-from pipeline.tokenizers.artifact import read_tokenizer
-from serving.trained import Trained, load_trained
 from tests.small_run import paragraphs
 from tests.trainer.answers import scores
 from tests.trainer.checkpoints import PIECES, write_bert, write_gpt2
+from transbeam.configs.load import load_run
+from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+from transbeam.serving.trained import Trained, load_trained
 
 TEXTS = [text.rpartition(" ")[0] for text in paragraphs(12)]
 

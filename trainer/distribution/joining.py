@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import keras
 
-from configs.errors import ConfigError, UserError
-from configs.training import TrainingConfig
-from trainer.distribution.native_log import NativeLog
-from trainer.distribution.place import Place
-from trainer.distribution.rendezvous import LostWorkerError, Rendezvous
-from trainer.distribution.workers import Workers
+from transbeam.configs.errors import ConfigError, UserError
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.distribution.native_log import NativeLog
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.rendezvous import LostWorkerError, Rendezvous
+from transbeam.trainer.distribution.workers import Workers
 
 _SECONDS_FOR_OTHERS = 2.0
 _PORT_TAKEN = ("Could not start gRPC server", "Failed to start RPC server")
@@ -90,11 +90,11 @@ def _leave(code: int, is_chief: bool, log: NativeLog) -> None:
 
 def _connect(place: Place, config: TrainingConfig) -> Workers:
     if keras.backend.backend() == "jax":
-        from trainer.distribution import on_jax
+        from transbeam.trainer.distribution import on_jax
 
         address = place.addresses[0] if place.count > 1 else ""
         return on_jax.connect(place, config.distribution, address)
-    from trainer.distribution import on_tensorflow
+    from transbeam.trainer.distribution import on_tensorflow
 
     return on_tensorflow.connect(place, config.distribution)
 

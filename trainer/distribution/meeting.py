@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from configs.load import flatten
-from configs.run import RunConfig
-from configs.version import VERSION
-from trainer.distribution.place import find_place
-from trainer.distribution.rendezvous import SECONDS, Rendezvous
-from trainer.distribution.rendezvous_chief import ChiefRendezvous
-from trainer.distribution.rendezvous_member import MemberRendezvous
+from transbeam.configs.load import flatten
+from transbeam.configs.run import RunConfig
+from transbeam.configs.version import VERSION
+from transbeam.trainer.distribution.place import find_place
+from transbeam.trainer.distribution.rendezvous import SECONDS, Rendezvous
+from transbeam.trainer.distribution.rendezvous_chief import ChiefRendezvous
+from transbeam.trainer.distribution.rendezvous_member import MemberRendezvous
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from trainer.distribution import native_log_holder
+from transbeam.trainer.distribution import native_log_holder
 
 _STDERR = 2
 

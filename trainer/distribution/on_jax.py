@@ -15,11 +15,11 @@ import numpy as np
 from jax import numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from configs.distribution import Distribution, ModelParallelConfig
-from configs.errors import ConfigError
-from configs.held_back import output_held_back
-from trainer.distribution.place import Place
-from trainer.distribution.workers import Workers
+from transbeam.configs.distribution import Distribution, ModelParallelConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.held_back import output_held_back
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.workers import Workers
 
 _ROWS, _MODEL = "rows", "model"
 # Which axis of a weight is cut (Megatron's way): what has no sum over it stays on one

@@ -10,10 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from configs.distribution import Distribution, ModelParallelConfig
-from configs.errors import ConfigError
-from trainer.distribution.place import Place
-from trainer.distribution.workers import Workers
+from transbeam.configs.distribution import Distribution, ModelParallelConfig
+from transbeam.configs.errors import ConfigError
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.workers import Workers
 
 _LARGE_PRIME = 1_000_003  # keeps the seeds of replicas apart
 _OF_LOSS = (

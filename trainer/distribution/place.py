@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from configs.errors import ConfigError
-from trainer.distribution.connection import parse_address
+from transbeam.configs.errors import ConfigError
+from transbeam.trainer.distribution.connection import parse_address
 
 _JAX = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from configs.errors import ArtifactError, UserError
-from configs.side_threads import begin_aside
-from trainer.distribution.connection import listen
-from trainer.distribution.place import Place
+from transbeam.configs.errors import ArtifactError, UserError
+from transbeam.configs.side_threads import begin_aside
+from transbeam.trainer.distribution.connection import listen
+from transbeam.trainer.distribution.place import Place
 
 T = TypeVar("T")
 

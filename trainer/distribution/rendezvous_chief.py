@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from configs.side_threads import SideThread
-from trainer.distribution.connection import Connection, dial
-from trainer.distribution.place import Place
-from trainer.distribution.rendezvous import (
+from transbeam.configs.side_threads import SideThread
+from transbeam.trainer.distribution.connection import Connection, dial
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.rendezvous import (
     SECONDS,
     LostWorkerError,
     SeveralRendezvous,

@@ -16,9 +16,9 @@ from typing import Any
 
 import keras
 
-from configs.errors import ArtifactError, ConfigError
-from configs.training import TrainingConfig
-from trainer.distribution.place import Place
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.distribution.place import Place
 
 # So many steps later the answers are there, and reading them waits for no device.
 _STEPS_TO_HEAR = 2

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import keras
 
-from configs.console import Console
-from configs.errors import ConfigError
-from configs.files import write_atomically
-from configs.progress import Bar
-from configs.run import RunConfig
-from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from configs.templates import template_parts
-from model.build import build_model
-from pipeline.held_out import HeldOut
-from pipeline.objectives.text_to_text import filled
-from pipeline.tokenizers.interface import Tokenizer
-from trainer.evaluation.text_scores import signatures, text_scores
-from trainer.evaluation.writing import write_answers
-from trainer.metrics.intervals import Interval
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.files import write_atomically
+from transbeam.configs.progress import Bar
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import Seq2SeqConfig, TextToTextConfig
+from transbeam.configs.templates import template_parts
+from transbeam.model.build import build_model
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.pipeline.objectives.text_to_text import filled
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.trainer.evaluation.text_scores import signatures, text_scores
+from transbeam.trainer.evaluation.writing import write_answers
+from transbeam.trainer.metrics.intervals import Interval
 
 
 @dataclass(frozen=True)

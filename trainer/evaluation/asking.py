@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from configs.errors import ArtifactError
-from configs.held_back import output_held_back
-from pipeline.scoring.saved_models import signatures_of
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.held_back import output_held_back
+from transbeam.pipeline.scoring.saved_models import signatures_of
 
 Arrays = Mapping[str, np.ndarray]
 # From a batch of records to a model's outputs for it.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.scoring import Batch
+from transbeam.trainer.scoring import Batch
 
 
 @dataclass(frozen=True)

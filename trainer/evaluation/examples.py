@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.files import write_atomically
-from pipeline.held_out import HeldOut
-from pipeline.tokenizers.interface import Tokenizer
-from trainer.evaluation.answers import Answered
-from trainer.evaluation.places import Places
-from trainer.evaluation.watchers import Row
+from transbeam.configs.files import write_atomically
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.trainer.evaluation.answers import Answered
+from transbeam.trainer.evaluation.places import Places
+from transbeam.trainer.evaluation.watchers import Row
 
 _TARGETS_SHOWN = 12
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from configs.errors import ArtifactError
-from configs.export import asked_texts
-from configs.language_modelling import MaskedConfig
-from configs.objective import (
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.export import asked_texts
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.objective import (
     CausalConfig,
     ClassificationConfig,
     ImageClassificationConfig,
@@ -27,13 +27,13 @@ from configs.objective import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from configs.progress import Bar
-from configs.run import RunConfig
-from configs.saved_models import find_version
-from pipeline.held_out import HeldOut
-from trainer.evaluate import Forward
-from trainer.evaluation.answers import Write
-from trainer.evaluation.asking import (
+from transbeam.configs.progress import Bar
+from transbeam.configs.run import RunConfig
+from transbeam.configs.saved_models import find_version
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.trainer.evaluate import Forward
+from transbeam.trainer.evaluation.answers import Write
+from transbeam.trainer.evaluation.asking import (
     Arrays,
     Asked,
     AskedOnPhones,
@@ -41,9 +41,9 @@ from trainer.evaluation.asking import (
     Outputs,
     asked,
 )
-from trainer.evaluation.documents import Documents, Unpacked
-from trainer.losses import loss_of
-from trainer.scoring import Answers, Batch
+from transbeam.trainer.evaluation.documents import Documents, Unpacked
+from transbeam.trainer.losses import loss_of
+from transbeam.trainer.scoring import Answers, Batch
 
 _AS_THEY_ARE = ("token_ids", "segment_ids", "image")
 _TEXTS_AT_ONCE = 32

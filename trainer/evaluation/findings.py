@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from configs.objective import (
+from transbeam.configs.objective import (
     ClassificationConfig,
     ImageClassificationConfig,
     PairClassificationConfig,
@@ -16,16 +16,16 @@ from configs.objective import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from configs.run import RunConfig
-from trainer.asks import NumberAsk, asks_of
-from trainer.evaluate import Watcher, on_host
-from trainer.evaluation.answers import (
+from transbeam.configs.run import RunConfig
+from transbeam.trainer.asks import NumberAsk, asks_of
+from transbeam.trainer.evaluate import Watcher, on_host
+from transbeam.trainer.evaluation.answers import (
     Answered,
     answer,
     writes_answers,
     written_by_model,
 )
-from trainer.evaluation.examples import (
+from transbeam.trainer.evaluation.examples import (
     Example,
     class_examples,
     number_examples,
@@ -33,19 +33,19 @@ from trainer.evaluation.examples import (
     token_examples,
     written_examples,
 )
-from trainer.evaluation.exported import outputs_by, written_by_export
-from trainer.evaluation.places import Places
-from trainer.evaluation.questions import (
+from transbeam.trainer.evaluation.exported import outputs_by, written_by_export
+from transbeam.trainer.evaluation.places import Places
+from transbeam.trainer.evaluation.questions import (
     answer_texts,
     best_of_windows,
     outputs_of,
     read_windows,
 )
-from trainer.evaluation.subject import Subject
-from trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
-from trainer.input.batches import validation_batches
-from trainer.metrics.answers import SpanAnswers
-from trainer.metrics.intervals import Interval, intervals
+from transbeam.trainer.evaluation.subject import Subject
+from transbeam.trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
+from transbeam.trainer.input.batches import validation_batches
+from transbeam.trainer.metrics.answers import SpanAnswers
+from transbeam.trainer.metrics.intervals import Interval, intervals
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from configs.page import page
-from pipeline.held_out import HeldOut
-from trainer.evaluation.comparison import Comparison
-from trainer.evaluation.findings import Findings
-from trainer.evaluation.watchers import Confusions
-from trainer.metrics.counts import Counts
-from trainer.metrics.intervals import Interval
-from trainer.pages.examples import EXAMPLES, examples
+from transbeam.configs.page import page
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.trainer.evaluation.comparison import Comparison
+from transbeam.trainer.evaluation.findings import Findings
+from transbeam.trainer.evaluation.watchers import Confusions
+from transbeam.trainer.metrics.counts import Counts
+from transbeam.trainer.metrics.intervals import Interval
+from transbeam.trainer.pages.examples import EXAMPLES, examples
 
 _MOST_EXAMPLES = 40
 _WIDEST_TABLE = 20

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from configs.language_modelling import CausalConfig, PrefixConfig
-from configs.objective import Objective
-from pipeline.objectives.tokenized import blocks
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.piece_bytes import piece_bytes
-from trainer.asks import asks_of
-from trainer.metrics.language import BitsPerByte
-from trainer.scoring import Answers, Batch, Scorer
+from transbeam.configs.language_modelling import CausalConfig, PrefixConfig
+from transbeam.configs.objective import Objective
+from transbeam.pipeline.objectives.tokenized import blocks
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.piece_bytes import piece_bytes
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.metrics.language import BitsPerByte
+from transbeam.trainer.scoring import Answers, Batch, Scorer
 
 
 def added_bytes(

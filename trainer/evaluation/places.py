@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.held_out import HeldOut
-from pipeline.manifest import Manifest
-from trainer.input.batches import validation_order
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.pipeline.manifest import Manifest
+from transbeam.trainer.input.batches import validation_order
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
-from pipeline.tokenizers.interface import Tokenizer
-from trainer.evaluation.asking import Outputs
-from trainer.evaluation.token_spans import token_spans
-from trainer.scoring import Batch
-from trainer.step.batch import inputs_of
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.trainer.evaluation.asking import Outputs
+from transbeam.trainer.evaluation.token_spans import token_spans
+from transbeam.trainer.scoring import Batch
+from transbeam.trainer.step.batch import inputs_of
 
 _TEXTS_KEPT = 16
 

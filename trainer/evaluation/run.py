@@ -5,30 +5,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from configs.command import Invocation
-from configs.errors import ConfigError
-from configs.files import write_atomically, write_json, writing
-from configs.language_modelling import CausalConfig, PrefixConfig
-from configs.run import RunConfig
-from configs.schema import plain
-from pipeline.held_out import HeldOut, make_evaluation_set, read_held_out
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.reading import not_read, show_reading, unread_named
-from pipeline.tokenizers.interface import Tokenizer
-from trainer.evaluate import Evaluation, Forward, describe, told_scores
-from trainer.evaluation.answers import check_libraries
-from trainer.evaluation.comparison import compare, records_sha256
-from trainer.evaluation.examples import save_examples
-from trainer.evaluation.exported import build_exported, find_export
-from trainer.evaluation.findings import Findings, find_out, watchers_of
-from trainer.evaluation.page import report
-from trainer.evaluation.piece_bytes import bits_per_byte
-from trainer.evaluation.run_model import RunModel, find_run_model
-from trainer.evaluation.split import evaluate_split
-from trainer.evaluation.subject import Subject
-from trainer.input.masking import dynamic_masking
-from trainer.losses import loss_of
-from trainer.step.build import build_evaluation
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.files import write_atomically, write_json, writing
+from transbeam.configs.language_modelling import CausalConfig, PrefixConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.schema import plain
+from transbeam.pipeline.held_out import HeldOut, make_evaluation_set, read_held_out
+from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.pipeline.reading import not_read, show_reading, unread_named
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.trainer.evaluate import Evaluation, Forward, describe, told_scores
+from transbeam.trainer.evaluation.answers import check_libraries
+from transbeam.trainer.evaluation.comparison import compare, records_sha256
+from transbeam.trainer.evaluation.examples import save_examples
+from transbeam.trainer.evaluation.exported import build_exported, find_export
+from transbeam.trainer.evaluation.findings import Findings, find_out, watchers_of
+from transbeam.trainer.evaluation.page import report
+from transbeam.trainer.evaluation.piece_bytes import bits_per_byte
+from transbeam.trainer.evaluation.run_model import RunModel, find_run_model
+from transbeam.trainer.evaluation.split import evaluate_split
+from transbeam.trainer.evaluation.subject import Subject
+from transbeam.trainer.input.masking import dynamic_masking
+from transbeam.trainer.losses import loss_of
+from transbeam.trainer.step.build import build_evaluation
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Examined:
         manifest: The records.
         left_out: Why documents of a test set are in no record, and how many.
         reading: What readers could not read of a test set, noticed, detected and
-            dropped, as `pipeline.reading` has it.
+            dropped, as `transbeam.pipeline.reading` has it.
     """
 
     name: str

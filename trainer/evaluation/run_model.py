@@ -10,19 +10,19 @@ from pathlib import Path
 
 import keras
 
-from configs.command import Invocation
-from configs.errors import ArtifactError
-from configs.run import RunConfig
-from configs.run_folder import Stage
-from configs.supervised import ImageClassificationConfig
-from model.kernels.matmul_dtype import set_matmul_dtype
-from model.weights.store import begin_with
-from pipeline.stage import data_stage, finished_data
-from pipeline.tokenizers import WordPieceTokenizer, load_tokenizer
-from pipeline.tokenizers.interface import Tokenizer
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from trainer.origin import differences, origin_of
-from trainer.stage import (
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.run import RunConfig
+from transbeam.configs.run_folder import Stage
+from transbeam.configs.supervised import ImageClassificationConfig
+from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
+from transbeam.model.weights.store import begin_with
+from transbeam.pipeline.stage import data_stage, finished_data
+from transbeam.pipeline.tokenizers import WordPieceTokenizer, load_tokenizer
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.trainer.origin import differences, origin_of
+from transbeam.trainer.stage import (
     IMPORTED,
     INITIAL_WEIGHTS,
     TOKENIZER,
@@ -32,7 +32,7 @@ from trainer.stage import (
     training_inputs,
     training_stage,
 )
-from trainer.weights import load_weights
+from transbeam.trainer.weights import load_weights
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 import keras
 import numpy as np
 
-from configs.generation import GenerationConfig, SampleConfig
-from configs.objective import (
+from transbeam.configs.generation import GenerationConfig, SampleConfig
+from transbeam.configs.objective import (
     CausalConfig,
     Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,
 )
-from configs.progress import SilentBar
-from model.build import build_model
-from model.generation.generate import generate
-from model.generation.ragged import unpad
-from model.generation.steps import decoder_steps
-from trainer.asks import Ask, NumberAsk, asks_of
-from trainer.evaluate import on_host
-from trainer.evaluation.answers import texts_and_references
-from trainer.evaluation.examples import (
+from transbeam.configs.progress import SilentBar
+from transbeam.model.build import build_model
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import unpad
+from transbeam.model.generation.steps import decoder_steps
+from transbeam.trainer.asks import Ask, NumberAsk, asks_of
+from transbeam.trainer.evaluate import on_host
+from transbeam.trainer.evaluation.answers import texts_and_references
+from transbeam.trainer.evaluation.examples import (
     Example,
     class_examples,
     decoded,
@@ -32,17 +32,17 @@ from trainer.evaluation.examples import (
     number_examples,
     token_examples,
 )
-from trainer.evaluation.questions import (
+from transbeam.trainer.evaluation.questions import (
     answer_texts,
     best_of_windows,
     outputs_of,
     read_windows,
 )
-from trainer.evaluation.subject import Subject
-from trainer.evaluation.watchers import Row, row_of
-from trainer.evaluation.writing import write_answers
-from trainer.input.batches import validation_batches
-from trainer.scoring import Answers, Batch
+from transbeam.trainer.evaluation.subject import Subject
+from transbeam.trainer.evaluation.watchers import Row, row_of
+from transbeam.trainer.evaluation.writing import write_answers
+from transbeam.trainer.input.batches import validation_batches
+from transbeam.trainer.scoring import Answers, Batch
 
 _PROMPT = 16  # tokens that a model writes on from
 _WRITTEN = 48

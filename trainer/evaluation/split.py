@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from configs.run import RunConfig
-from pipeline.manifest import Manifest
-from trainer.asks import asks_of
-from trainer.evaluate import Evaluation, Forward, Watcher, evaluate
-from trainer.input.batches import validation_batches
-from trainer.input.masking import DynamicMasking
-from trainer.scoring import Scorer, scorers_of
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.manifest import Manifest
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.evaluate import Evaluation, Forward, Watcher, evaluate
+from transbeam.trainer.input.batches import validation_batches
+from transbeam.trainer.input.masking import DynamicMasking
+from transbeam.trainer.scoring import Scorer, scorers_of
 
 
 def evaluate_split(

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import keras
 
-from configs.console import Console
-from configs.run import RunConfig
-from pipeline.held_out import HeldOut
-from pipeline.manifest import Manifest
-from pipeline.tokenizers.interface import Tokenizer
-from trainer.evaluation.places import Places, places_of
+from transbeam.configs.console import Console
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.pipeline.manifest import Manifest
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.trainer.evaluation.places import Places, places_of
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from configs.evaluation import TextScore
-from trainer.metrics.intervals import Interval, intervals
-from trainer.metrics.language import Accuracy
-from trainer.metrics.text import BLEU, ChrF, Rouge
+from transbeam.configs.evaluation import TextScore
+from transbeam.trainer.metrics.intervals import Interval, intervals
+from transbeam.trainer.metrics.language import Accuracy
+from transbeam.trainer.metrics.text import BLEU, ChrF, Rouge
 
 TextMetric = BLEU | ChrF | Rouge
 

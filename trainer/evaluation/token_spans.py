@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 
-from pipeline.objectives.tokenized import tokenize_texts
-from pipeline.tokenizers.interface import Tokenizer
-from trainer.evaluation.piece_bytes import added_bytes, piece_bytes
+from transbeam.pipeline.objectives.tokenized import tokenize_texts
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.trainer.evaluation.piece_bytes import added_bytes, piece_bytes
 
 
 def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:

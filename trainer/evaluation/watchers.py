@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainer.asks import Ask
-from trainer.metrics.classification import confusion
-from trainer.scoring import Answers, Batch
+from transbeam.trainer.asks import Ask
+from transbeam.trainer.metrics.classification import confusion
+from transbeam.trainer.scoring import Answers, Batch
 
 
 @dataclass

@@ -13,16 +13,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from configs.generation import ContrastiveConfig, GenerationConfig
-from configs.progress import Bar
-from configs.run import RunConfig
-from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from model.generation.generate import generate
-from model.generation.ragged import unpad
-from model.generation.steps import seq2seq_steps
-from pipeline.objectives.special import needed
-from pipeline.objectives.tokenized import TokenRows, tokenize_texts
-from pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.generation import ContrastiveConfig, GenerationConfig
+from transbeam.configs.progress import Bar
+from transbeam.configs.run import RunConfig
+from transbeam.configs.supervised import Seq2SeqConfig, TextToTextConfig
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import unpad
+from transbeam.model.generation.steps import seq2seq_steps
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_texts
+from transbeam.pipeline.tokenizers.interface import Tokenizer
 
 _TEXTS_AT_ONCE = 32
 _WIDTHS = 16  # widths are multiples of it

@@ -4,8 +4,8 @@ The position in that order is one number, the batches read so far, so a training
 stopped can go on at exactly the next batch, also with another number of workers.
 
 The records of each length in each data set are a stream of their own
-(`trainer.input.streams`); a batch is of one stream, and which one that is has been
-settled beforehand (`trainer.input.turns`).
+(`transbeam.trainer.input.streams`); a batch is of one stream, and which one that is has
+been settled beforehand (`transbeam.trainer.input.turns`).
 """
 
 import math
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError
-from pipeline.examples import parse_records
-from pipeline.features import Feature, differences
-from pipeline.manifest import FILE, Manifest
-from trainer.input.masking import DynamicMasking
-from trainer.input.streams import Stream, streams_of
-from trainer.input.turns import Turns, as_written
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.pipeline.examples import parse_records
+from transbeam.pipeline.features import Feature, differences
+from transbeam.pipeline.manifest import FILE, Manifest
+from transbeam.trainer.input.masking import DynamicMasking
+from transbeam.trainer.input.streams import Stream, streams_of
+from transbeam.trainer.input.turns import Turns, as_written
 
 # Feature name -> (B, ...).
 Batch = dict[str, tf.Tensor]

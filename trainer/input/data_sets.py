@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ArtifactError
-from configs.load import flatten, load_run
-from configs.run import RunConfig
-from configs.training import Dataset
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.stage import data_stage
-from trainer.input.batches import check_contract
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import flatten, load_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.training import Dataset
+from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.pipeline.stage import data_stage
+from transbeam.trainer.input.batches import check_contract
 
 
 def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:

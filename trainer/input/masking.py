@@ -2,7 +2,7 @@
 
 The numbers come from the seed and the record's place in the whole training, so batch n
 has the same tokens hidden however often a training was stopped. What is hidden is
-chosen as in `pipeline.objectives.choosing`, here as a TensorFlow function
+chosen as in `transbeam.pipeline.objectives.choosing`, here as a TensorFlow function
 ([Liu et al., 2019](https://arxiv.org/abs/1907.11692), 4.1).
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.language_modelling import MaskedConfig
-from configs.run import RunConfig
-from pipeline.objectives.choosing import stopping_chances
-from pipeline.objectives.masked import Hiding
-from pipeline.objectives.special import needed
-from pipeline.randomness import GOLDEN
-from pipeline.tokenizers import load_tokenizer
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.objectives.choosing import stopping_chances
+from transbeam.pipeline.objectives.masked import Hiding
+from transbeam.pipeline.objectives.special import needed
+from transbeam.pipeline.randomness import GOLDEN
+from transbeam.pipeline.tokenizers import load_tokenizer
 
 Tensors = dict[str, tf.Tensor]
 
@@ -40,12 +40,12 @@ class DynamicMasking:
         """Hides tokens of a batch.
 
         Args:
-            records: As `pipeline.objectives.masked.features` has them for dynamic
-                masking, each (batch, L).
+            records: As `transbeam.pipeline.objectives.masked.features` has them for
+                dynamic masking, each (batch, L).
             places: int64 (batch,). The place of each record in the training.
 
         Returns:
-            As `pipeline.objectives.masked.masked_features`, each (batch, …).
+            As `transbeam.pipeline.objectives.masked.masked_features`, each (batch, …).
         """
         config, words = self.config, records["word_ids"]
         length = _length(words)
@@ -130,7 +130,7 @@ def _uint64(number: int) -> tf.Tensor:
 
 
 def _mix(bits: tf.Tensor) -> tf.Tensor:
-    """`pipeline.randomness.mix`."""
+    """`transbeam.pipeline.randomness.mix`."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         shifted = tf.bitwise.right_shift(bits, _uint64(shift))
         bits = tf.bitwise.bitwise_xor(bits, shifted) * _uint64(factor)
@@ -138,7 +138,7 @@ def _mix(bits: tf.Tensor) -> tf.Tensor:
 
 
 def _bits(key: int, places: tf.Tensor, length: int) -> tf.Tensor:
-    """uint64 (batch, length). The bits of `pipeline.randomness.uniform`.
+    """uint64 (batch, length). The bits of `transbeam.pipeline.randomness.uniform`.
 
     The record's place stands for the document, the column for the counter.
     """

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.metrics.counts import (
+from transbeam.trainer.metrics.counts import (
     ClassScores,
     Counts,
     mean,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configs.errors import DataError
+from transbeam.configs.errors import DataError
 
 
 class Pairs(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configs.errors import DataError
+from transbeam.configs.errors import DataError
 
 Scores = Callable[[np.ndarray], dict[str, np.ndarray]]
 
@@ -59,7 +59,7 @@ def intervals(
         DataError: There are no units.
 
     Example:
-    >>> from trainer.metrics.language import Accuracy
+    >>> from transbeam.trainer.metrics.language import Accuracy
     >>> metric = Accuracy()
     >>> statistics = metric.statistics(np.arange(100) % 4 > 0, np.ones(100, int))
     >>> intervals(statistics, metric.scores, seed=1)
@@ -139,7 +139,7 @@ def differences(
         ValueError: The statistics are not of as many units.
 
     Example:
-    >>> from trainer.metrics.language import Accuracy
+    >>> from transbeam.trainer.metrics.language import Accuracy
     >>> metric, asked = Accuracy(), np.ones(100, int)
     >>> ours = metric.statistics(np.arange(100) % 10 > 0, asked)
     >>> theirs = metric.statistics(np.arange(100) % 5 > 0, asked)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.metrics.counts import mean, real_pairs
+from transbeam.trainer.metrics.counts import mean, real_pairs
 
 
 @dataclass(frozen=True)

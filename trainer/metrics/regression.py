@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.metrics.counts import mean, ratio
+from transbeam.trainer.metrics.counts import mean, ratio
 
 # Float32 tells numbers apart to a 10^-7 of their size; what varies less than ten times
 # that, all squared, is taken for constant.

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.errors import ConfigError
-from configs.tags import EntityTags, marks_entities
-from trainer.metrics.counts import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.tags import EntityTags, marks_entities
+from transbeam.trainer.metrics.counts import (
     ClassScores,
     Counts,
     real_pairs,
     require_labels,
     tally,
 )
-from trainer.metrics.language import Accuracy
+from transbeam.trainer.metrics.language import Accuracy
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Tagging:
     """Accuracy of tags, and precision, recall and F1 of entities over all types.
 
     Args:
-        labels: The tags, in a scheme of `configs.tags`; an id is a place among them.
+        labels: The tags, in a scheme of `transbeam.configs.tags`; an id is a place
+            among them.
         strict: Whether only entities count whose tags are as the scheme wants them.
 
     Raises:

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from configs.errors import ConfigError
-from trainer.metrics.counts import mean
+from transbeam.configs.errors import ConfigError
+from transbeam.trainer.metrics.counts import mean
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from typing import assert_never
 
 import keras
 
-from configs.optimizers import (
+from transbeam.configs.optimizers import (
     AdafactorConfig,
     AdamWConfig,
     LionConfig,
     MuonConfig,
     Optimizer,
 )
-from trainer.optimizers.adafactor import Adafactor
-from trainer.optimizers.adamw import AdamW
+from transbeam.trainer.optimizers.adafactor import Adafactor
+from transbeam.trainer.optimizers.adamw import AdamW
 
 # Layers that give scores. Muon is for what lies between them and the embeddings, which
 # Keras knows by their paths.
@@ -50,7 +50,7 @@ def build_optimizer(
         variables: What it is to update.
 
     Example:
-    >>> from trainer.optimizers.schedules import Warmup
+    >>> from transbeam.trainer.optimizers.schedules import Warmup
     >>> kernel = keras.Variable([8.0], name="kernel")
     >>> bias = keras.Variable([8.0], name="bias")
     >>> lion = LionConfig(weight_decay=0.5)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from PIL import Image
 
-from pipeline.held_out import HeldOut
-from trainer.evaluation.examples import Example
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.trainer.evaluation.examples import Example
 
 _LONGEST_TEXT = 600
 

@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import configs
-from configs.load import flatten, load_run
-from configs.run import RunConfig
-from configs.warmup import settle_warmup
+from transbeam import configs
+from transbeam.configs.load import flatten, load_run
+from transbeam.configs.run import RunConfig
+from transbeam.configs.warmup import settle_warmup
 
 _SECTIONS = ("tokenizer", "objective", "model", "training")
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from configs.page import page
-from configs.progress import duration
-from configs.sweep import Sweep
-from trainer.log import read_metrics
-from trainer.pages.curves import STYLE, Line, curves, short
+from transbeam.configs.page import page
+from transbeam.configs.progress import duration
+from transbeam.configs.sweep import Sweep
+from transbeam.trainer.log import read_metrics
+from transbeam.trainer.pages.curves import STYLE, Line, curves, short
 
 _MOST_CURVES = 8
 _MOST_DOTS = 30  # more would hide the line
@@ -35,7 +35,7 @@ def sweep_page(plan: Sweep, runs: Sequence[Mapping[str, Any]]) -> str:
 
     Args:
         plan: The sweep.
-        runs: Those done so far, as `trainer.sweep` tells of them.
+        runs: Those done so far, as `transbeam.trainer.sweep` tells of them.
     """
     ended = [run for run in runs if run["error"] is None]
     ranked = sorted(ended, key=lambda run: run["loss"])

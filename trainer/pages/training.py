@@ -5,13 +5,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from configs.page import page
-from configs.progress import duration
-from configs.run import RunConfig
-from trainer.pages.curves import STYLE, Line, curves
-from trainer.pages.examples import EXAMPLES
-from trainer.pages.nearest import nearest_preset
-from trainer.yardstick import Yardstick, yardstick
+from transbeam.configs.page import page
+from transbeam.configs.progress import duration
+from transbeam.configs.run import RunConfig
+from transbeam.trainer.pages.curves import STYLE, Line, curves
+from transbeam.trainer.pages.examples import EXAMPLES
+from transbeam.trainer.pages.nearest import nearest_preset
+from transbeam.trainer.yardstick import Yardstick, yardstick
 
 Rows = Sequence[Mapping[str, float]]
 

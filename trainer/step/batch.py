@@ -6,9 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from model.kernels import is_plain
-from model.unscored import without_scores
-from trainer.losses import Loss
+from transbeam.model.kernels import is_plain
+from transbeam.model.unscored import without_scores
+from transbeam.trainer.losses import Loss
 
 Batch = Mapping[str, Any]
 Numbers = dict[str, Any]

@@ -2,11 +2,11 @@
 
 import keras
 
-from configs.training import TrainingConfig
-from trainer.distribution.workers import ALONE, Workers
-from trainer.losses import Loss
-from trainer.step.rules import Rules
-from trainer.step.state import TrainState
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.distribution.workers import ALONE, Workers
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step.rules import Rules
+from transbeam.trainer.step.state import TrainState
 
 
 def build_step(
@@ -28,9 +28,9 @@ def build_step(
     """
     rules = Rules(state, config)
     if keras.backend.backend() == "jax":
-        from trainer.step.on_jax import build
+        from transbeam.trainer.step.on_jax import build
     else:
-        from trainer.step.on_tensorflow import build
+        from transbeam.trainer.step.on_tensorflow import build
     return build(rules, loss, config.accumulation, workers)
 
 
@@ -40,7 +40,7 @@ def build_evaluation(model: keras.Model, loss: Loss, workers: Workers = ALONE):
     Each worker has the whole batch, answers for its rows, and gets the answers of all.
     """
     if keras.backend.backend() == "jax":
-        from trainer.step.on_jax import build_forward
+        from transbeam.trainer.step.on_jax import build_forward
     else:
-        from trainer.step.on_tensorflow import build_forward
+        from transbeam.trainer.step.on_tensorflow import build_forward
     return build_forward(model, loss, workers)

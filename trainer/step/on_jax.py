@@ -7,10 +7,10 @@ import keras
 import numpy as np
 from jax import numpy as jnp
 
-from trainer.distribution.on_jax import MeshWorkers
-from trainer.distribution.workers import Workers
-from trainer.losses import Loss
-from trainer.step.batch import (
+from transbeam.trainer.distribution.on_jax import MeshWorkers
+from transbeam.trainer.distribution.workers import Workers
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step.batch import (
     Batch,
     Numbers,
     in_parts,
@@ -18,11 +18,11 @@ from trainer.step.batch import (
     outputs_to_learn_from,
     tokens_in,
 )
-from trainer.step.rules import Rules
+from transbeam.trainer.step.rules import Rules
 
 
 def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
-    """See `trainer.step.build.build_step`."""
+    """See `transbeam.trainer.step.build.build_step`."""
     state = rules.state
     model = state.model
     trained = model.trainable_variables
@@ -116,7 +116,7 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
 
 
 def build_forward(model: keras.Model, loss: Loss, workers: Workers):
-    """See `trainer.step.build.build_evaluation`."""
+    """See `transbeam.trainer.step.build.build_evaluation`."""
     mesh = workers if isinstance(workers, MeshWorkers) else None
 
     def pure(values, other_values, batch) -> Numbers:

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer.distribution.workers import Workers
-from trainer.losses import Loss
-from trainer.step.batch import (
+from transbeam.trainer.distribution.workers import Workers
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.step.batch import (
     Batch,
     Numbers,
     in_parts,
@@ -15,11 +15,11 @@ from trainer.step.batch import (
     outputs_to_learn_from,
     tokens_in,
 )
-from trainer.step.rules import Rules
+from transbeam.trainer.step.rules import Rules
 
 
 def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
-    """See `trainer.step.build.build_step`."""
+    """See `transbeam.trainer.step.build.build_step`."""
     model = rules.state.model
     weights = model.trainable_variables
     outputs_of = outputs_to_learn_from(model, loss)
@@ -92,7 +92,7 @@ def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
 
 
 def build_forward(model: keras.Model, loss: Loss, workers: Workers):
-    """See `trainer.step.build.build_evaluation`."""
+    """See `transbeam.trainer.step.build.build_evaluation`."""
 
     def answers(rows: Batch) -> Numbers:
         outputs = model(inputs_of(model, rows), training=False)

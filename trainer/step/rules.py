@@ -5,8 +5,8 @@ from typing import Any
 
 from keras import ops
 
-from configs.training import TrainingConfig
-from trainer.step.state import TrainState
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.step.state import TrainState
 
 _STEPS_TO_DOUBLE = 2_000
 

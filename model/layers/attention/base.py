@@ -3,18 +3,18 @@
 import keras
 from keras import ops
 
-from configs.errors import ConfigError
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.kernels.dense import dense
-from model.kernels.shapes import reshape
-from model.layers.attention.joined import joined_projection
-from model.layers.attention.probabilities import Probabilities
-from model.layers.checks import check_rank
-from model.layers.dense import Dense
-from model.layers.dropout import Dropout
-from model.layers.places import check_places
-from model.layers.policies import part_options, policy_config
-from model.seeds import derive_seed
+from transbeam.configs.errors import ConfigError
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.kernels.dense import dense
+from transbeam.model.kernels.shapes import reshape
+from transbeam.model.layers.attention.joined import joined_projection
+from transbeam.model.layers.attention.probabilities import Probabilities
+from transbeam.model.layers.checks import check_rank
+from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.places import check_places
+from transbeam.model.layers.policies import part_options, policy_config
+from transbeam.model.seeds import derive_seed
 
 
 class Attention(keras.layers.Layer):
@@ -52,7 +52,7 @@ class Attention(keras.layers.Layer):
     Call arguments:
         inputs: float `(B, T, D)`.
         places: dict of int `(B, T)` tensors that say where each token stands; see
-            `model.layers.places`.
+            `transbeam.model.layers.places`.
 
     Returns:
         `(B, T, D)` in the compute dtype. Masks and softmax are computed in float32.

@@ -6,13 +6,23 @@ import keras
 import numpy as np
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.base import Attention
-from model.layers.attention.blocks import block_starts, cut_ids
-from model.layers.attention.documents import Documents, flat_index, look_up, read_places
-from model.layers.attention.scattered import Scattered, attend_from_scattered
-from model.layers.attention.window import Far, Window, attend_to_window, window_of
-from model.seeds import derive_seed
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.blocks import block_starts, cut_ids
+from transbeam.model.layers.attention.documents import (
+    Documents,
+    flat_index,
+    look_up,
+    read_places,
+)
+from transbeam.model.layers.attention.scattered import Scattered, attend_from_scattered
+from transbeam.model.layers.attention.window import (
+    Far,
+    Window,
+    attend_to_window,
+    window_of,
+)
+from transbeam.model.seeds import derive_seed
 
 # A prime such that its square and the number of a block stay within int32.
 PRIME = 32_749

@@ -12,7 +12,7 @@ block on are the same memory.
 
 from keras import ops
 
-from model.kernels import is_plain
+from transbeam.model.kernels import is_plain
 
 
 def cut(x, size: int, before: int = 0, after: int = 0):

@@ -7,8 +7,8 @@ a step read it.
 
 from keras import ops
 
-from model.kernels.cache_update import update_cache
-from model.layers.masks import softmax
+from transbeam.model.kernels.cache_update import update_cache
+from transbeam.model.layers.masks import softmax
 
 
 def empty_cache(shape, dtype):

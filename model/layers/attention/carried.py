@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.layers.attention.blocks import (
+from transbeam.model.layers.attention.blocks import (
     by_group,
     by_head,
     cut_heads,

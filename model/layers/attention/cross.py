@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from model.layers.attention.cache import attend_to_cache
-from model.layers.attention.full import MultiHeadAttention
-from model.layers.checks import check_rank, fits
-from model.layers.masks import mask_bias, same_document
-from model.layers.places import check_places, packed, real_tokens
+from transbeam.model.layers.attention.cache import attend_to_cache
+from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.checks import check_rank, fits
+from transbeam.model.layers.masks import mask_bias, same_document
+from transbeam.model.layers.places import check_places, packed, real_tokens
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -21,7 +21,7 @@ class CrossAttention(MultiHeadAttention):
     Call arguments:
         inputs: float `(B, T, D)`.
         context: float `(B, S, D)`.
-        places: Where the inputs stand; see `model.layers.places`.
+        places: Where the inputs stand; see `transbeam.model.layers.places`.
         context_places: Where the context stands. In packed rows a document sees the
             context of the same number.
 

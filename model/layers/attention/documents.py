@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.layers.attention.blocks import cut_ids, rows_at
-from model.layers.places import packed
+from transbeam.model.layers.attention.blocks import cut_ids, rows_at
+from transbeam.model.layers.places import packed
 
 
 class Documents(NamedTuple):
@@ -58,7 +58,7 @@ class Documents(NamedTuple):
 
 
 def read_places(places, length, name: str) -> Documents:
-    """Reads what `model.layers.places` describes.
+    """Reads what `transbeam.model.layers.places` describes.
 
     Args:
         places: The dict of tensors, which `check_places` has let through.

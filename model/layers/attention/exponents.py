@@ -6,15 +6,15 @@ those who look at them do not see. So all is measured against what a query sees:
 within a chunk against the largest feature of each of the two tokens and the largest
 pair of the query, and sums of chunks before against the largest of each feature so far.
 
-Shapes are those of `model.layers.attention.carried`.
+Shapes are those of `transbeam.model.layers.attention.carried`.
 """
 
 from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.layers.attention import carried
-from model.layers.attention.blocks import (
+from transbeam.model.layers.attention import carried
+from transbeam.model.layers.attention.blocks import (
     by_group,
     by_head,
     cut_heads,

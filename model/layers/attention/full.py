@@ -3,10 +3,14 @@
 import keras
 from keras import ops
 
-from model.kernels.attention import scaled_dot_product_attention
-from model.layers.attention.base import Attention
-from model.layers.attention.cache import attend_to_cache, empty_cache, extend_cache
-from model.layers.masks import attention_mask, mask_bias, softmax
+from transbeam.model.kernels.attention import scaled_dot_product_attention
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.cache import (
+    attend_to_cache,
+    empty_cache,
+    extend_cache,
+)
+from transbeam.model.layers.masks import attention_mask, mask_bias, softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

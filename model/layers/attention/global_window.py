@@ -3,14 +3,19 @@
 import keras
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.blocks import block_starts
-from model.layers.attention.documents import Documents, look_up, read_places
-from model.layers.attention.scattered import Scattered, attend_from_scattered
-from model.layers.attention.sliding_window import SlidingWindowAttention
-from model.layers.attention.window import Far, Window, attend_to_window, window_of
-from model.layers.checks import check_rank
-from model.layers.places import check_places
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.blocks import block_starts
+from transbeam.model.layers.attention.documents import Documents, look_up, read_places
+from transbeam.model.layers.attention.scattered import Scattered, attend_from_scattered
+from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
+from transbeam.model.layers.attention.window import (
+    Far,
+    Window,
+    attend_to_window,
+    window_of,
+)
+from transbeam.model.layers.checks import check_rank
+from transbeam.model.layers.places import check_places
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -30,7 +30,7 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
         None if a kernel is rounded to whole numbers, which has a product of its own.
 
     Example:
-    >>> from model.layers.attention.full import MultiHeadAttention
+    >>> from transbeam.model.layers.attention.full import MultiHeadAttention
     >>> attention = MultiHeadAttention(4, 2, num_key_value_heads=1)
     >>> attention.build((None, None, 4))
     >>> kernel, bias = join_projections(attention)

@@ -5,18 +5,22 @@ import random
 import keras
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.base import Attention
-from model.layers.attention.carried import attend_in_chunks
-from model.layers.attention.documents import Documents, flat_index, read_places
-from model.layers.attention.exponents import (
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.carried import attend_in_chunks
+from transbeam.model.layers.attention.documents import (
+    Documents,
+    flat_index,
+    read_places,
+)
+from transbeam.model.layers.attention.exponents import (
     LOWEST,
     NOTHING,
     Sums,
     attend_by_exponents,
 )
-from model.layers.attention.orthogonal import orthogonal_features
-from model.seeds import derive_seed
+from transbeam.model.layers.attention.orthogonal import orthogonal_features
+from transbeam.model.seeds import derive_seed
 
 FEATURE_MAPS = ("softmax", "relu", "elu")
 # What a relu feature has when nothing excites it: no token may be like none at all.

@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from configs.errors import ConfigError
-from model.initializers import seeded
-from model.layers.attention.base import Attention
-from model.layers.attention.documents import Documents, read_places
-from model.layers.attention.window import forbid, pass_seam
-from model.layers.masks import softmax
+from transbeam.configs.errors import ConfigError
+from transbeam.model.initializers import seeded
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.documents import Documents, read_places
+from transbeam.model.layers.attention.window import forbid, pass_seam
+from transbeam.model.layers.masks import softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -4,16 +4,17 @@ Such a query's keys lie in many blocks, and a block holds keys of many documents
 each block of keys is multiplied with the queries that look at it, and what the blocks
 say of one query is put together: its softmax is over all of them.
 
-Shapes are those of `model.layers.attention.blocks`; `Q` queries look at a block.
+Shapes are those of `transbeam.model.layers.attention.blocks`; `Q` queries look at a
+block.
 """
 
 from typing import Any, NamedTuple
 
 from keras import ops
 
-from model.layers.attention.blocks import block_starts, cut_heads, rows_at
-from model.layers.attention.documents import flat_index
-from model.layers.attention.window import forbid, pair_bias, pass_seam
+from transbeam.model.layers.attention.blocks import block_starts, cut_heads, rows_at
+from transbeam.model.layers.attention.documents import flat_index
+from transbeam.model.layers.attention.window import forbid, pair_bias, pass_seam
 
 # Below all scores.
 LOWEST = -1e30

@@ -3,12 +3,16 @@
 import keras
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.base import Attention
-from model.layers.attention.cache import attend_to_cache, empty_cache, extend_cache
-from model.layers.attention.documents import read_places
-from model.layers.attention.window import Window, attend_to_window, window_of
-from model.layers.masks import mask_bias
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.cache import (
+    attend_to_cache,
+    empty_cache,
+    extend_cache,
+)
+from transbeam.model.layers.attention.documents import read_places
+from transbeam.model.layers.attention.window import Window, attend_to_window, window_of
+from transbeam.model.layers.masks import mask_bias
 
 # Small blocks waste little at the two ends of a window; large ones multiply faster.
 BLOCKS_IN_WINDOW = 8

@@ -1,6 +1,7 @@
 """Attention of blocks of queries to the blocks around them, and to some far away.
 
-Shapes are those of `model.layers.attention.blocks`, and `S` far keys of a block.
+Shapes are those of `transbeam.model.layers.attention.blocks`, and `S` far keys of a
+block.
 """
 
 from typing import Any, NamedTuple
@@ -8,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from model.kernels.groups import in_groups
-from model.layers.attention.blocks import (
+from transbeam.model.kernels.groups import in_groups
+from transbeam.model.layers.attention.blocks import (
     block_starts,
     by_group,
     by_head,
@@ -23,8 +24,8 @@ from model.layers.attention.blocks import (
     window_scores,
     windows,
 )
-from model.layers.attention.documents import Documents, flat_index
-from model.layers.masks import forbidden, softmax
+from transbeam.model.layers.attention.documents import Documents, flat_index
+from transbeam.model.layers.masks import forbidden, softmax
 
 
 class Window(NamedTuple):

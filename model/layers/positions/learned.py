@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.layers.positions.rows import add_position_rows
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.layers.positions.rows import add_position_rows
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

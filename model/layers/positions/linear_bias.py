@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.positions.pairs import keys_ahead, score_spec
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.positions.pairs import keys_ahead, score_spec
 
 # What a key on the far side of a head's direction loses: exp(-4) leaves it 2%.
 OTHER_SIDE = 4.0

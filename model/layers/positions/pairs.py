@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from model.layers.checks import check_integers
+from transbeam.model.layers.checks import check_integers
 
 
 def keys_ahead(query_positions, key_positions, name: str):

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from configs.errors import ConfigError
-from model.initializers import InitializerLike, initializer_or_normal, seeded
-from model.layers.checks import check_rank
-from model.layers.positions.pairs import keys_ahead, score_spec
+from transbeam.configs.errors import ConfigError
+from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.layers.checks import check_rank
+from transbeam.model.layers.positions.pairs import keys_ahead, score_spec
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

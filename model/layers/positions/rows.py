@@ -2,7 +2,12 @@
 
 from keras import ops
 
-from model.layers.checks import check_integers, check_range, check_rank, check_rows
+from transbeam.model.layers.checks import (
+    check_integers,
+    check_range,
+    check_rank,
+    check_rows,
+)
 
 _TOO_LONG = (
     "for which there are positions; shorten the input, or train a model with a larger "

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.tokenizers import normalization, unicode_classes
+from transbeam.pipeline.tokenizers import normalization, unicode_classes
 
 _SURROGATES = range(0xD800, 0xE000)
 # Where Unicode has characters or plans any, and those of private use.

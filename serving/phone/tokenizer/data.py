@@ -9,16 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from configs.files import write_atomically
-from pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.sentence_piece_file import read_pieces
-from pipeline.tokenizers.sentence_piece_model import MODEL_FILE, SentencePieceModel
-from pipeline.tokenizers.vocabulary import CONTINUATION, MASK, MAXIMUM_WORD_CHARACTERS
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from serving.phone.tokenizer.characters import bert_characters, gpt2_characters
-from serving.phone.tokenizer.sources.tokenizer import FORMAT, VERSION
+from transbeam.configs.files import write_atomically
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel, read_tokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.sentence_piece_file import read_pieces
+from transbeam.pipeline.tokenizers.sentence_piece_model import (
+    MODEL_FILE,
+    SentencePieceModel,
+)
+from transbeam.pipeline.tokenizers.vocabulary import (
+    CONTINUATION,
+    MASK,
+    MAXIMUM_WORD_CHARACTERS,
+)
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.serving.phone.tokenizer.characters import (
+    bert_characters,
+    gpt2_characters,
+)
+from transbeam.serving.phone.tokenizer.sources.tokenizer import FORMAT, VERSION
 
 FILE = "phone_tokenizer.json"
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from configs.files import write_atomically
-from pipeline.tokenizers.artifact import load_tokenizer
-from pipeline.tokenizers.interface import Tokenizer
-from serving.encoding import Encoded, TextEncoder
-from serving.masks import tokenize_with_masks
-from serving.phone.tokenizer.golden_texts import MASKED, PAIRS, TEXTS
-from serving.prompts import Prompts, as_utf8, beginnings, without_special
+from transbeam.configs.files import write_atomically
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.serving.encoding import Encoded, TextEncoder
+from transbeam.serving.masks import tokenize_with_masks
+from transbeam.serving.phone.tokenizer.golden_texts import MASKED, PAIRS, TEXTS
+from transbeam.serving.prompts import Prompts, as_utf8, beginnings, without_special
 
 FILE = "golden_ids.json"
 _LENGTH = 24  # so short that some texts fit in and some are cut

@@ -3,9 +3,9 @@
 from importlib.resources import files
 from pathlib import Path
 
-from configs.files import write_atomically, writing
-from serving.phone.tokenizer.data import write_data
-from serving.phone.tokenizer.golden import write_golden_ids
+from transbeam.configs.files import write_atomically, writing
+from transbeam.serving.phone.tokenizer.data import write_data
+from transbeam.serving.phone.tokenizer.golden import write_golden_ids
 
 SOURCES = ("tokenizer.py", "Tokenizer.kt", "Tokenizer.swift")
 
@@ -28,7 +28,7 @@ def write_tokenizer(tokenizer: Path, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     written = [write_data(tokenizer, folder), write_golden_ids(tokenizer, folder)]
     for name in SOURCES:
-        source = files("serving.phone.tokenizer") / "sources" / name
+        source = files("transbeam.serving.phone.tokenizer") / "sources" / name
         write_atomically(folder / name, source.read_bytes())
         written.append(folder / name)
     return written

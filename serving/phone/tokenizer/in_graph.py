@@ -11,9 +11,9 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from pipeline.tokenizers.vocabulary import MAXIMUM_WORD_CHARACTERS
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer, fast_wordpiece
-from serving.phone.tokenizer.normalizer_file import normalizer_file
+from transbeam.pipeline.tokenizers.vocabulary import MAXIMUM_WORD_CHARACTERS
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer, fast_wordpiece
+from transbeam.serving.phone.tokenizer.normalizer_file import normalizer_file
 
 # What a file with a text in its signature uses beside TFLite's own ops.
 CUSTOM_OPS = frozenset(

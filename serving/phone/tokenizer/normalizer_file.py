@@ -2,8 +2,8 @@
 
 The op maps each code point to a text, by a table that it is handed. tf-text's own
 tables are not those of BERT (they fold `ß` and `ﬁ`, and keep what BERT deletes). With
-ours, in the same format, the op does what `pipeline.tokenizers.normalization` does, but
-for one thing: who sees one code point at a time cannot put marks in order.
+ours, in the same format, the op does what `transbeam.pipeline.tokenizers.normalization`
+does, but for one thing: who sees one code point at a time cannot put marks in order.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,8 @@ import flatbuffers
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from serving.phone.tokenizer.characters import CODE_POINTS
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from transbeam.serving.phone.tokenizer.characters import CODE_POINTS
 
 # How the op packs a text: a flag, its place in a pool, and its bytes.
 _CHANGES, _PLACE, _MOST_BYTES = 0x40000000, 6, 63

@@ -10,10 +10,15 @@ import numpy as np
 from tensorflow.core.example import example_pb2, feature_pb2
 from tensorflow_serving.apis import input_pb2
 
-from serving.server.contract.json_requests import signature_name
-from serving.server.contract.json_tensors import decode_base64, is_base64
-from serving.server.contract.json_text import kind, parse_object, shown, text_bytes
-from serving.server.failures import invalid
+from transbeam.serving.server.contract.json_requests import signature_name
+from transbeam.serving.server.contract.json_tensors import decode_base64, is_base64
+from transbeam.serving.server.contract.json_text import (
+    kind,
+    parse_object,
+    shown,
+    text_bytes,
+)
+from transbeam.serving.server.failures import invalid
 
 # Bytes of all copies of a context: it costs its sender nothing to ask for many.
 _LARGEST_CONTEXTS = 2**28

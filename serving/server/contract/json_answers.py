@@ -16,8 +16,8 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
-from serving.server.contract.json_requests import Format
-from serving.server.failures import invalid
+from transbeam.serving.server.contract.json_requests import Format
+from transbeam.serving.server.failures import invalid
 
 Outputs = Mapping[str, np.ndarray]
 

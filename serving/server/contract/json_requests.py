@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from serving.server.contract.json_tensors import Column, is_base64, to_array
-from serving.server.contract.json_text import parse_object, shown, text_bytes
-from serving.server.failures import Failure, invalid
+from transbeam.serving.server.contract.json_tensors import Column, is_base64, to_array
+from transbeam.serving.server.contract.json_text import parse_object, shown, text_bytes
+from transbeam.serving.server.failures import Failure, invalid
 
 Format = Literal["row", "columnar"]
 

@@ -11,8 +11,13 @@ import numpy as np
 from grpc import StatusCode
 from tensorflow.core.framework import types_pb2
 
-from serving.server.contract.json_text import check_depth, kind, shown, text_bytes
-from serving.server.failures import Failure, invalid
+from transbeam.serving.server.contract.json_text import (
+    check_depth,
+    kind,
+    shown,
+    text_bytes,
+)
+from transbeam.serving.server.failures import Failure, invalid
 
 _FLOATS = {types_pb2.DT_FLOAT: np.float32, types_pb2.DT_DOUBLE: np.float64}
 _INTEGERS = {

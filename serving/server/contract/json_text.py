@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any
 
-from serving.server.contract.deep_json import prune_deep
-from serving.server.failures import invalid
+from transbeam.serving.server.contract.deep_json import prune_deep
+from transbeam.serving.server.failures import invalid
 
 # Deeper than any tensor: what nests further is not a request.
 DEPTH = 64

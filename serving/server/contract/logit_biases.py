@@ -1,13 +1,13 @@
 """Numbers added to the scores of tokens, as OpenAI's API has them: `{"50256": -100}`.
 
 A signature takes a string for each text, `"50256:-100"`; see
-`serving.tasks.logit_bias`.
+`transbeam.serving.tasks.logit_bias`.
 """
 
 from typing import Any
 
-from serving.server.contract.json_tensors import is_base64
-from serving.server.failures import invalid
+from transbeam.serving.server.contract.json_tensors import is_base64
+from transbeam.serving.server.failures import invalid
 
 
 def json_of_object(value: Any) -> Any:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from serving.server.failures import Failure, invalid
+from transbeam.serving.server.failures import Failure, invalid
 
 _FLAGS = re.IGNORECASE | re.ASCII
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"

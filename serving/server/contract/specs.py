@@ -2,7 +2,7 @@
 
 from tensorflow_serving.apis import model_pb2
 
-from serving.server.contract.paths import Target
+from transbeam.serving.server.contract.paths import Target
 
 
 def model_spec(

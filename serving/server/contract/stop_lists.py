@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from serving.server.contract.json_tensors import decode_base64
-from serving.server.contract.json_text import text_bytes
-from serving.server.failures import Failure, invalid
-from serving.stops import SEPARATOR
+from transbeam.serving.server.contract.json_tensors import decode_base64
+from transbeam.serving.server.contract.json_text import text_bytes
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.stops import SEPARATOR
 
 STOP = "stop"
 _SEPARATOR = SEPARATOR.encode()

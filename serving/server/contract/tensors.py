@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2, types_pb2
 
-from serving.server.failures import invalid
+from transbeam.serving.server.failures import invalid
 
 # Values that a message may claim without bringing them.
 _LARGEST_CLAIM = 2**20

@@ -7,20 +7,20 @@ all that it can mean.
 
 from collections.abc import Iterator, Mapping
 
-from configs.version import VERSION
-from serving.server import metrics
-from serving.server.contract.paths import Target
-from serving.server.description.methods import Method, methods_of
-from serving.server.description.paths import component, paths_of
-from serving.server.description.responses import (
+from transbeam.configs.version import VERSION
+from transbeam.serving.server import metrics
+from transbeam.serving.server.contract.paths import Target
+from transbeam.serving.server.description.methods import Method, methods_of
+from transbeam.serving.server.description.paths import component, paths_of
+from transbeam.serving.server.description.responses import (
     SCHEMAS,
     Json,
     answered,
     refused,
     shared_responses,
 )
-from serving.server.failures import Failure
-from serving.server.models.catalog import Catalog
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.catalog import Catalog
 
 PATH = "/openapi.json"
 

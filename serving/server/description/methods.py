@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from serving.golden import Golden
-from serving.server import inference
-from serving.server.contract.json_tensors import to_json
-from serving.server.contract.stop_lists import STOP
-from serving.server.description import predicting
-from serving.server.description.tensors import Schema, named, nested
-from serving.server.models.signature import DEFAULT, Signature
-from serving.server.streaming.requests import (
+from transbeam.serving.golden import Golden
+from transbeam.serving.server import inference
+from transbeam.serving.server.contract.json_tensors import to_json
+from transbeam.serving.server.contract.stop_lists import STOP
+from transbeam.serving.server.description import predicting
+from transbeam.serving.server.description.tensors import Schema, named, nested
+from transbeam.serving.server.models.signature import DEFAULT, Signature
+from transbeam.serving.server.streaming.requests import (
     BEGIN,
     STREAMED,
     can_stream,

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from serving.server.description.methods import Method
-from serving.server.description.responses import (
+from transbeam.serving.server.description.methods import Method
+from transbeam.serving.server.description.responses import (
     JSON,
     Json,
     answered,

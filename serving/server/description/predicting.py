@@ -1,18 +1,19 @@
 """Predict requests and their answers, as JSON Schema: what each signature takes.
 
 They are written in rows (`instances`, answered by `predictions`) or in columns
-(`inputs`, answered by `outputs`); see `serving.server.contract.json_requests`.
+(`inputs`, answered by `outputs`); see
+`transbeam.serving.server.contract.json_requests`.
 """
 
 from collections.abc import Mapping
 
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.contract.json_answers import is_writable
-from serving.server.contract.json_requests import Taken
-from serving.server.contract.json_tensors import is_readable
-from serving.server.contract.stop_lists import STOP
-from serving.server.description.tensors import (
+from transbeam.serving.server.contract.json_answers import is_writable
+from transbeam.serving.server.contract.json_requests import Taken
+from transbeam.serving.server.contract.json_tensors import is_readable
+from transbeam.serving.server.contract.stop_lists import STOP
+from transbeam.serving.server.description.tensors import (
     TEXT,
     Schema,
     Shape,
@@ -21,7 +22,7 @@ from serving.server.description.tensors import (
     sent_value,
     told_value,
 )
-from serving.server.models.signature import DEFAULT, Signature, shape_of
+from transbeam.serving.server.models.signature import DEFAULT, Signature, shape_of
 
 Tensors = Mapping[str, meta_graph_pb2.TensorInfo]
 _SEVERAL: Mapping[str, Schema] = {

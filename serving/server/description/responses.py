@@ -5,9 +5,15 @@ from typing import Any
 
 from tensorflow.core.protobuf import error_codes_pb2
 
-from serving.server.description.methods import EXAMPLES
-from serving.server.description.tensors import BASE64, TEXT, Schema, named, nested
-from serving.server.models.versions import State
+from transbeam.serving.server.description.methods import EXAMPLES
+from transbeam.serving.server.description.tensors import (
+    BASE64,
+    TEXT,
+    Schema,
+    named,
+    nested,
+)
+from transbeam.serving.server.models.versions import State
 
 Json = dict[str, Any]
 

@@ -14,12 +14,12 @@ from google.protobuf import text_format
 from tensorflow_serving.config import logging_config_pb2
 from tensorflow_serving.config import model_server_config_pb2 as config_pb2
 
-from configs.errors import ConfigError
-from serving.server.failures import invalid
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.catalog import ModelSettings
-from serving.server.models.versions import Policy
-from serving.server.recording.settings import LogSettings
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.server.failures import invalid
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.versions import Policy
+from transbeam.serving.server.recording.settings import LogSettings
 
 _FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
 _IN_VERSIONS = "batching_params.pbtxt"

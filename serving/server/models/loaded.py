@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.memory import resident_bytes
-from serving.server.deadlines import Deadline
-from serving.server.models.batching.batcher import Batcher
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.batching.running import Timing
-from serving.server.models.batching.waiting import Told, tell_nobody
-from serving.server.models.readiness import Observe, check_answers, warm_up
-from serving.server.models.rows import Answer, Arrays
-from serving.server.models.servable import Servable
-from serving.server.models.signature import Signature
-from serving.server.streaming.batch import ContinuousBatch, Stream, Written
+from transbeam.configs.memory import resident_bytes
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.models.batching.batcher import Batcher
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.running import Timing
+from transbeam.serving.server.models.batching.waiting import Told, tell_nobody
+from transbeam.serving.server.models.readiness import Observe, check_answers, warm_up
+from transbeam.serving.server.models.rows import Answer, Arrays
+from transbeam.serving.server.models.servable import Servable
+from transbeam.serving.server.models.signature import Signature
+from transbeam.serving.server.streaming.batch import ContinuousBatch, Stream, Written
 
 
 class Loaded:

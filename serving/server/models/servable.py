@@ -21,11 +21,11 @@ from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.saved_model.loader_impl import SavedModelLoader
 
-from serving.server.failures import Failure, from_number, invalid
-from serving.server.models.graph_errors import plain_message
-from serving.server.models.rows import Arrays
-from serving.server.models.signature import Signature
-from serving.server.yielding import yield_to_others
+from transbeam.serving.server.failures import Failure, from_number, invalid
+from transbeam.serving.server.models.graph_errors import plain_message
+from transbeam.serving.server.models.rows import Arrays
+from transbeam.serving.server.models.signature import Signature
+from transbeam.serving.server.yielding import yield_to_others
 
 # TensorFlow prepares each set of inputs and outputs once and keeps it. A client can ask
 # for any of the outputs, so beyond these all are computed and the others left out.

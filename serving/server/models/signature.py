@@ -10,12 +10,12 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.contract.json_requests import Taken
-from serving.server.contract.json_tensors import to_json, type_name
-from serving.server.contract.logit_biases import json_of_object
-from serving.server.contract.stop_lists import STOP, json_of_list
-from serving.server.failures import invalid
-from serving.server.models.rows import Arrays
+from transbeam.serving.server.contract.json_requests import Taken
+from transbeam.serving.server.contract.json_tensors import to_json, type_name
+from transbeam.serving.server.contract.logit_biases import json_of_object
+from transbeam.serving.server.contract.stop_lists import STOP, json_of_list
+from transbeam.serving.server.failures import invalid
+from transbeam.serving.server.models.rows import Arrays
 
 DEFAULT = "serving_default"
 # What a client may send as more than the one text that the graph takes.

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from grpc import StatusCode
 
-from configs.memory import give_back_memory
-from serving.server.failures import Failure
-from serving.server.models.loaded import Loaded
+from transbeam.configs.memory import give_back_memory
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.loaded import Loaded
 
 # As in TF Serving: so many attempts after the first, that long apart.
 _RETRIES = 5

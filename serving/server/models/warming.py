@@ -1,6 +1,7 @@
 """The requests in a SavedModel that a model server runs before it lets anybody in.
 
-They are written by `serving.warmup`; this module only reads them, and needs no Keras.
+They are written by `transbeam.serving.warmup`; this module only reads them, and needs
+no Keras.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import inference_pb2, prediction_log_pb2
 
-from serving.server.contract.examples import serialized_examples
-from serving.server.failures import Failure
+from transbeam.serving.server.contract.examples import serialized_examples
+from transbeam.serving.server.failures import Failure
 
 FILE = "assets.extra/tf_serving_warmup_requests"
 # More of them TF Serving does not read.

@@ -22,8 +22,8 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.server.contract.tensors import to_proto
-from serving.server.models.rows import Arrays
+from transbeam.serving.server.contract.tensors import to_proto
+from transbeam.serving.server.models.rows import Arrays
 
 _TAG = "serve"
 _FEW = 1024

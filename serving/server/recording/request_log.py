@@ -17,11 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.files import os_problem, writing
-from serving.server.metrics import Metrics
-from serving.server.recording.entries import Entry
-from serving.server.recording.files import RecordFiles
-from serving.server.recording.settings import LogSettings
+from transbeam.configs.files import os_problem, writing
+from transbeam.serving.server.metrics import Metrics
+from transbeam.serving.server.recording.entries import Entry
+from transbeam.serving.server.recording.files import RecordFiles
+from transbeam.serving.server.recording.settings import LogSettings
 
 # What may wait: so many requests, and so many bytes of them.
 _MOST_ENTRIES = 1024

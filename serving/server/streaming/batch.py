@@ -2,7 +2,8 @@
 
 Whoever comes joins at the next token, and who has ended leaves: nobody waits for a
 neighbour's end. The model's state goes from one call of the session to the next as
-arrays that are never copied but where rows come or go; see `serving.tasks.streaming`.
+arrays that are never copied but where rows come or go; see
+`transbeam.serving.tasks.streaming`.
 """
 
 import logging
@@ -15,11 +16,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from grpc import StatusCode
 
-from serving.server.failures import Failure
-from serving.server.models.rows import Arrays
-from serving.server.streaming.requests import BEGIN, JOIN, KEEP, STEP, StreamRequest
-from serving.server.streaming.telling import Telling
-from serving.streamed import Part, Whole
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.rows import Arrays
+from transbeam.serving.server.streaming.requests import (
+    BEGIN,
+    JOIN,
+    KEEP,
+    STEP,
+    StreamRequest,
+)
+from transbeam.serving.server.streaming.telling import Telling
+from transbeam.serving.streamed import Part, Whole
 
 _STATE, _OTHER = "state_", "other_"
 

@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 from grpc import StatusCode
 
-from serving.server.contract.json_tensors import Column
-from serving.server.contract.json_text import parse_object, text_bytes
-from serving.server.contract.stop_lists import STOP
-from serving.server.failures import Failure, invalid
-from serving.server.models.rows import Arrays
-from serving.server.models.signature import Signature
+from transbeam.serving.server.contract.json_tensors import Column
+from transbeam.serving.server.contract.json_text import parse_object, text_bytes
+from transbeam.serving.server.contract.stop_lists import STOP
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.models.rows import Arrays
+from transbeam.serving.server.models.signature import Signature
 
 BEGIN, STEP = "stream_begin", "stream_step"
 JOIN, KEEP = "stream_join", "stream_keep"

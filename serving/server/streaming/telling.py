@@ -3,7 +3,7 @@
 import codecs
 from collections.abc import Sequence
 
-from serving.server.streaming.stop_strings import StopString
+from transbeam.serving.server.streaming.stop_strings import StopString
 
 _STAND_IN = "\ufffd"
 # Bytes of a character that is not whole: some tokenizers write a stand-in for each.

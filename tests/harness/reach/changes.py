@@ -5,6 +5,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.harness.stages import PRODUCT
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -28,7 +30,8 @@ class Change:
     def module(self) -> str:
         """The dotted name of a Python file."""
         name = self.path.removesuffix(".py").removesuffix("/__init__")
-        return name.replace("/", ".")
+        module = name.replace("/", ".")
+        return f"transbeam.{module}" if module.split(".")[0] in PRODUCT else module
 
 
 def changes_since(commit: str, root: Path = ROOT) -> list[Change]:

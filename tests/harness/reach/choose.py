@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.harness.reach.changes import ROOT, Change
 from tests.harness.reach.graph import PACKAGES, ImportGraph
 from tests.harness.reach.recording import Recording
+from tests.harness.stages import PRODUCT
 
 # Nearness of a test to a change; the lowest number runs first.
 ITSELF, CHANGED_LINES_NEAR, CHANGED_LINES, SAME_CODE, IMPORTS, PERHAPS = range(6)
@@ -82,7 +83,7 @@ def _choose_python(
     change: Change, graph: ImportGraph, recording: Recording | None, choice: Choice
 ) -> None:
     room = change.path.split("/")[0]
-    is_there = room in PACKAGES and (graph.root / change.path).exists()
+    is_there = room in (*PRODUCT, *PACKAGES) and (graph.root / change.path).exists()
     itself = [change.path] if is_there else []
     direct = set(_tests_among(graph.importers(change.module), graph))
     if recording is None or not recording.knows(change.path):

@@ -8,8 +8,8 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("configs", "pipeline", "model", "trainer", "serving", "tests")
-COMMAND = "transbeam"
+PACKAGES = ("transbeam", "tests")
+COMMAND = "transbeam.__main__"
 # A test that starts a process may reach all that the command does.
 STARTS_PROCESSES = frozenset({"subprocess", "multiprocessing"})
 
@@ -28,11 +28,9 @@ class ImportGraph:
         self.root = root
         first, *others = PACKAGES
         self._graph = grimp.build_graph(first, *others, include_external_packages=True)
-        if COMMAND not in self._graph.modules:
-            self._graph.add_module(COMMAND)
         self.loaded_by_name: set[str] = set()
         known = {m for m in self._graph.modules if m.split(".")[0] in PACKAGES}
-        for module in [*known, COMMAND]:
+        for module in known:
             for imported in self._named(module, known):
                 self._graph.add_import(importer=module, imported=imported)
 
@@ -50,15 +48,15 @@ class ImportGraph:
 
     def file(self, module: str) -> str:
         """The path of a module, below the root."""
-        name = module.replace(".", "/")
-        package = f"{name}/__init__.py"
-        return package if (self.root / package).exists() else f"{name}.py"
+        path = self.root / module.replace(".", "/")
+        package = path / "__init__.py"
+        file = package if package.exists() else path.with_suffix(".py")
+        # A room stands where its link in `transbeam/` points to.
+        return str(file.resolve().relative_to(self.root.resolve()))
 
     def _named(self, module: str, known: set[str]) -> Iterator[str]:
         """Lists what a module imports beside its import statements."""
         source = (self.root / self.file(module)).read_bytes()
-        if module == COMMAND:
-            yield from _imports(source) & known
         direct = {
             m.split(".")[0]
             for m in self._graph.find_modules_directly_imported_by(module)
@@ -77,16 +75,6 @@ class ImportGraph:
                 conftest = ".".join([*above[:length], "conftest"])
                 if conftest in known and conftest != module:
                     yield conftest
-
-
-def _imports(source: bytes) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
-    return found
 
 
 def _dynamic(source: bytes, module: str) -> Iterator[re.Pattern[str]]:

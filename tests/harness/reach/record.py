@@ -26,7 +26,7 @@ FOLDER = ROOT / ".reach"
 SOURCES = "sources"
 DATA = "coverage"
 ITEMS = "items.json"
-MEASURED = (*stages.PRODUCT, "tests")
+MEASURED = (*stages.PRODUCT, "transbeam", "tests")
 # The context of whatever a child process executes.
 CONTEXT = "TRANSBEAM_REACH_CONTEXT"
 TARGET = "TRANSBEAM_REACH"
@@ -81,8 +81,7 @@ def main() -> int:
 
 def measured_files() -> list[Path]:
     """The Python files of the product and of the tests."""
-    found = [file for name in MEASURED for file in (ROOT / name).rglob("*.py")]
-    return [*found, ROOT / "transbeam.py"]
+    return [file for name in MEASURED for file in (ROOT / name).rglob("*.py")]
 
 
 class Recorder:

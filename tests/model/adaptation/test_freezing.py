@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from model.adaptation.freezing import count_parameters, freeze, unfreeze
 from tests.model.stacks import HIDDEN_DIM, small_model, train
+from transbeam.configs.errors import ConfigError
+from transbeam.model.adaptation.freezing import count_parameters, freeze, unfreeze
 
 
 def test_frozen_weights_stay_and_the_others_move():

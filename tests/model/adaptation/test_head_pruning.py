@@ -4,7 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from configs.attention import (
+from tests.model.compiling import ON_JAX
+from tests.model.conftest import others_thorough, small_config
+from tests.model.stacks import logits, small_model
+from transbeam.configs.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -12,16 +15,13 @@ from configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from configs.errors import ConfigError
-from configs.model import Seq2SeqConfig
-from configs.sockets import RelativeBiasPosition, RopePosition
-from model.adaptation.head_pruning import attention_layers, prune_heads
-from model.adaptation.lora import enable_lora
-from model.build import build_encoder, build_seq2seq
-from model.layers.positions.linear_bias import LinearBias
-from tests.model.compiling import ON_JAX
-from tests.model.conftest import others_thorough, small_config
-from tests.model.stacks import logits, small_model
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.model import Seq2SeqConfig
+from transbeam.configs.sockets import RelativeBiasPosition, RopePosition
+from transbeam.model.adaptation.head_pruning import attention_layers, prune_heads
+from transbeam.model.adaptation.lora import enable_lora
+from transbeam.model.build import build_encoder, build_seq2seq
+from transbeam.model.layers.positions.linear_bias import LinearBias
 
 FIRST, SECOND = "encoder_layer_0/self_attention", "encoder_layer_1/self_attention"
 

@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from configs.errors import ArtifactError, ConfigError
-from model.adaptation.freezing import count_parameters, unfreeze
-from model.adaptation.lora import (
+from tests.model.stacks import HIDDEN_DIM, logits, small_model, train
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.model.adaptation.freezing import count_parameters, unfreeze
+from transbeam.model.adaptation.lora import (
     adapted_layers,
     enable_lora,
     load_adapters,
     merge_lora,
     save_adapters,
 )
-from tests.model.stacks import HIDDEN_DIM, logits, small_model, train
 
 
 def values(model):

@@ -4,22 +4,22 @@ import keras
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from model.adaptation.lora import (
-    enable_lora,
-    load_adapters,
-    merge_lora,
-    save_adapters,
-)
-from model.adaptation.quantisation import quantise, weight_bytes
-from model.layers.embeddings import TokenEmbedding
-from model.layers.heads import VocabularyProjection
 from tests.model.stacks import (
     VOCABULARY_SIZE,
     logits,
     small_model,
     train,
 )
+from transbeam.configs.errors import ConfigError
+from transbeam.model.adaptation.lora import (
+    enable_lora,
+    load_adapters,
+    merge_lora,
+    save_adapters,
+)
+from transbeam.model.adaptation.quantisation import quantise, weight_bytes
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.layers.heads import VocabularyProjection
 
 MODES = ("int8", "int4")
 each_mode = pytest.mark.parametrize("mode", MODES)

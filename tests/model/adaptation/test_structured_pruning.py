@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from configs.attention import (
+from tests.model.conftest import others_thorough
+from transbeam.configs.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -12,9 +13,9 @@ from configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from configs.errors import ConfigError
-from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from configs.sockets import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.sockets import (
     AlibiPosition,
     DenseFeedForward,
     DirectedAlibiPosition,
@@ -22,17 +23,16 @@ from configs.sockets import (
     RelativeBiasPosition,
     RopePosition,
 )
-from model.adaptation.pruned_config import pruned_config
-from model.adaptation.structured_pruning import (
+from transbeam.model.adaptation.pruned_config import pruned_config
+from transbeam.model.adaptation.structured_pruning import (
     OUTPUT,
     choose,
     importances,
     of_some_parts,
     part_widths,
 )
-from model.build import build_decoder, build_encoder, build_seq2seq
-from model.weights.assign import assign, shapes_of, variables_of
-from tests.model.conftest import others_thorough
+from transbeam.model.build import build_decoder, build_encoder, build_seq2seq
+from transbeam.model.weights.assign import assign, shapes_of, variables_of
 
 SMALL = {
     "num_layers": 2,

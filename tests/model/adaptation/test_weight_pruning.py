@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from model.adaptation.weight_pruning import (
+from tests.model.conftest import others_thorough
+from tests.model.stacks import logits, small_model, train
+from transbeam.configs.errors import ConfigError
+from transbeam.model.adaptation.weight_pruning import (
     keep_zeros,
     measure_sparsity,
     prune_weights,
 )
-from tests.model.conftest import others_thorough
-from tests.model.stacks import logits, small_model, train
 
 
 def two_matrices() -> keras.Model:

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from model.layers.attention.base import Attention
-from model.layers.attention.full import MultiHeadAttention
 from tests.model.gradients import value_and_gradients
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.full import MultiHeadAttention
 
 D, H = 12, 4
 POLICIES = ["float32", "mixed_bfloat16", "mixed_float16"]

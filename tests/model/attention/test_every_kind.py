@@ -7,14 +7,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from model.layers.attention.base import Attention
-from model.layers.attention.block_sparse import BlockSparseAttention
-from model.layers.attention.full import MultiHeadAttention
-from model.layers.attention.global_window import GlobalWindowAttention
-from model.layers.attention.kernel import KernelAttention
-from model.layers.attention.low_rank import LowRankAttention
-from model.layers.attention.sliding_window import SlidingWindowAttention
-from model.layers.positions.relative_bias import RelativeBias
 from tests.model.attention.dense import (
     D,
     H,
@@ -28,6 +20,14 @@ from tests.model.attention.dense import (
 from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import tensorflow_only
 from tests.model.gradients import value_and_gradients
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
+from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.attention.global_window import GlobalWindowAttention
+from transbeam.model.layers.attention.kernel import KernelAttention
+from transbeam.model.layers.attention.low_rank import LowRankAttention
+from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
+from transbeam.model.layers.positions.relative_bias import RelativeBias
 
 KINDS = {
     "full": (MultiHeadAttention, {}),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.full import MultiHeadAttention
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.full import MultiHeadAttention
 
 # softmax([1 / sqrt(2), 0]): what a token gives to itself, and what to the other,
 # when its query and its key are the same unit vector.

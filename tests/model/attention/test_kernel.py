@@ -9,12 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention import carried
-from model.layers.attention.kernel import KernelAttention
-from model.layers.attention.orthogonal import orthogonal_features
-from model.layers.positions.linear_bias import LinearBias
-from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.attention.dense import (
     POLICIES,
     D,
@@ -34,6 +28,12 @@ from tests.model.compiling import ON_JAX, compiled_on_jax
 from tests.model.conftest import tensorflow_only
 from tests.model.gradients import value_and_gradients
 from tests.model.pairs import in_pairs
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention import carried
+from transbeam.model.layers.attention.kernel import KernelAttention
+from transbeam.model.layers.attention.orthogonal import orthogonal_features
+from transbeam.model.layers.positions.linear_bias import LinearBias
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
 
 MAPS = ("softmax", "relu", "elu")
 

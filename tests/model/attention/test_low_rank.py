@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.low_rank import LowRankAttention
-from model.layers.positions.linear_bias import LinearBias
-from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.attention.dense import (
     D,
     H,
@@ -23,6 +19,10 @@ from tests.model.attention.dense import (
     randomised,
 )
 from tests.model.conftest import tensorflow_only
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.low_rank import LowRankAttention
+from transbeam.model.layers.positions.linear_bias import LinearBias
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
 
 
 def attention(longest: int, rank: int, **options) -> LowRankAttention:

@@ -6,16 +6,16 @@ import keras
 import numpy as np
 import pytest
 
-from model.layers.attention.base import Attention
-from model.layers.attention.block_sparse import BlockSparseAttention
-from model.layers.attention.cross import CrossAttention
-from model.layers.attention.full import MultiHeadAttention
-from model.layers.attention.global_window import GlobalWindowAttention
-from model.layers.attention.kernel import KernelAttention
-from model.layers.attention.low_rank import LowRankAttention
-from model.layers.attention.sliding_window import SlidingWindowAttention
 from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import others_thorough
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
+from transbeam.model.layers.attention.cross import CrossAttention
+from transbeam.model.layers.attention.full import MultiHeadAttention
+from transbeam.model.layers.attention.global_window import GlobalWindowAttention
+from transbeam.model.layers.attention.kernel import KernelAttention
+from transbeam.model.layers.attention.low_rank import LowRankAttention
+from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
 
 B, T, S, D = 2, 6, 4, 8
 MAKE = {

@@ -7,11 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.attention.sliding_window import SlidingWindowAttention
-from model.layers.positions.linear_bias import LinearBias
-from model.layers.positions.relative_bias import RelativeBias
-from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.attention.dense import (
     POLICIES,
     D,
@@ -31,6 +26,11 @@ from tests.model.attention.dense import (
 )
 from tests.model.compiling import ON_JAX
 from tests.model.conftest import tensorflow_only
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
+from transbeam.model.layers.positions.linear_bias import LinearBias
+from transbeam.model.layers.positions.relative_bias import RelativeBias
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
 
 
 def attention(window_size: int, **options) -> SlidingWindowAttention:
@@ -125,7 +125,9 @@ def test_positions(position, causal):
 @tensorflow_only
 @pytest.mark.parametrize("position", POSITIONS)
 def test_in_groups_of_blocks(monkeypatch, position):
-    monkeypatch.setattr("model.kernels.groups_tensorflow.WORK_AT_ONCE", 10_000)
+    monkeypatch.setattr(
+        "transbeam.model.kernels.groups_tensorflow.WORK_AT_ONCE", 10_000
+    )
     places = packed([75, 30, 60], [150], padding=2)
     if position == "relative":
         places["bias_table"] = floats(8, H)

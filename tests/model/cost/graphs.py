@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from configs.attention import (
+from transbeam.configs.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -10,12 +10,12 @@ from configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from configs.language_modelling import (
+from transbeam.configs.language_modelling import (
     CausalConfig,
     MaskedConfig,
     SpanCorruptionConfig,
 )
-from configs.model import (
+from transbeam.configs.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
@@ -23,8 +23,8 @@ from configs.model import (
     Pooler,
     Seq2SeqConfig,
 )
-from configs.objective import Objective
-from configs.sockets import (
+from transbeam.configs.objective import Objective
+from transbeam.configs.sockets import (
     AlibiPosition,
     DenseFeedForward,
     GatedFeedForward,
@@ -33,8 +33,8 @@ from configs.sockets import (
     RmsNorm,
     RopePosition,
 )
-from configs.supervised import ImageClassificationConfig, SpanQAConfig
-from model.cost.lengths import Lengths
+from transbeam.configs.supervised import ImageClassificationConfig, SpanQAConfig
+from transbeam.model.cost.lengths import Lengths
 
 VOCABULARY_SIZE = 1_000
 BATCH = 2

@@ -3,18 +3,18 @@
 import json
 from dataclasses import replace
 
-from configs.data import DataConfig
-from configs.language_modelling import CausalConfig
-from configs.load import dump_run, load_run
-from configs.memory import RUNTIME, Memory, find_memory
-from configs.model import DecoderConfig
-from configs.optimizers import AdafactorConfig
-from configs.run import RunConfig
-from configs.sources import TextSource
-from configs.training import TrainingConfig
-from model.__main__ import main
-from model.cost.advice import advice, training_need
-from model.cost.report import count_cost
+from transbeam.configs.data import DataConfig
+from transbeam.configs.language_modelling import CausalConfig
+from transbeam.configs.load import dump_run, load_run
+from transbeam.configs.memory import RUNTIME, Memory, find_memory
+from transbeam.configs.model import DecoderConfig
+from transbeam.configs.optimizers import AdafactorConfig
+from transbeam.configs.run import RunConfig
+from transbeam.configs.sources import TextSource
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.__main__ import main
+from transbeam.model.cost.advice import advice, training_need
+from transbeam.model.cost.report import count_cost
 
 RUN = RunConfig(
     name="gpt",
@@ -68,13 +68,15 @@ def test_where_nothing_helps_it_says_so() -> None:
 def test_check_says_what_is_needed_and_warns(tmp_path, capsys, monkeypatch) -> None:
     found = find_memory()
     assert found is None or found.size > 1_000_000
-    monkeypatch.setattr("model.__main__.find_memory", lambda: Memory("a toy", 1_000))
+    monkeypatch.setattr(
+        "transbeam.model.__main__.find_memory", lambda: Memory("a toy", 1_000)
+    )
     assert main(["check", "configs/demo.yaml"]) == 0
     out, err = capsys.readouterr()
     assert "  memory     about 0." in out
     assert "1.5 GB more for TensorFlow itself" in out
     assert "GB on a toy beside the 1.5 GB of TensorFlow itself." in err
-    monkeypatch.setattr("model.__main__.find_memory", lambda: None)
+    monkeypatch.setattr("transbeam.model.__main__.find_memory", lambda: None)
     assert main(["check", "configs/demo.yaml"]) == 0
     assert "on a toy" not in capsys.readouterr().err
 
@@ -83,7 +85,7 @@ def test_check_counts_what_tensorflow_itself_takes(capsys, monkeypatch) -> None:
     need = training_need(load_run("configs/demo.yaml", with_model=True))
     for room, fits in ((need, True), (need - 1, False)):
         found = Memory("this machine", room + RUNTIME)
-        monkeypatch.setattr("model.__main__.find_memory", lambda: found)  # noqa: B023
+        monkeypatch.setattr("transbeam.model.__main__.find_memory", lambda: found)  # noqa: B023
         assert main(["check", "configs/demo.yaml", "--json"]) == 0
         out, err = capsys.readouterr()
         memory = json.loads(out)["memory"]
@@ -91,7 +93,7 @@ def test_check_counts_what_tensorflow_itself_takes(capsys, monkeypatch) -> None:
         assert memory["found"]["size"] == room + RUNTIME
         assert ("training takes about" not in err) == fits
     card = Memory("a card", need, is_shared=False)
-    monkeypatch.setattr("model.__main__.find_memory", lambda: card)
+    monkeypatch.setattr("transbeam.model.__main__.find_memory", lambda: card)
     assert main(["check", "configs/demo.yaml"]) == 0
     assert "training takes about" not in capsys.readouterr().err
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs.attention import KernelAttention
-from model.cost.attention import Reach, reach
+from transbeam.configs.attention import KernelAttention
+from transbeam.model.cost.attention import Reach, reach
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,13 @@ def test_counting_imports_nothing_heavy():
     *_, heavy, rooms = done.stdout.splitlines()
     assert heavy == ""
     assert all(
-        name.startswith(("model.cost", "model.paths", "model.__main__"))
+        name.startswith(
+            (
+                "transbeam.model.cost",
+                "transbeam.model.paths",
+                "transbeam.model.__main__",
+            )
+        )
         or name == "model"
         for name in rooms.split()
     )

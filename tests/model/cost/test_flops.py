@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.attention import FullAttention, LowRankAttention
-from configs.language_modelling import (
+from tests.model.cost.graphs import BATCH, GRAPHS, VOCABULARY_SIZE
+from transbeam.configs.attention import FullAttention, LowRankAttention
+from transbeam.configs.language_modelling import (
     CausalConfig,
     MaskedConfig,
     SpanCorruptionConfig,
 )
-from configs.model import DecoderConfig, EncoderConfig, Pooler, Seq2SeqConfig
-from configs.sockets import DenseFeedForward, GatedFeedForward, NoPosition
-from configs.supervised import ClassificationConfig
-from model.cost.flops import count_work
-from model.cost.lengths import Lengths
-from model.cost.work import elementwise, products
-from tests.model.cost.graphs import BATCH, GRAPHS, VOCABULARY_SIZE
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Pooler, Seq2SeqConfig
+from transbeam.configs.sockets import DenseFeedForward, GatedFeedForward, NoPosition
+from transbeam.configs.supervised import ClassificationConfig
+from transbeam.model.cost.flops import count_work
+from transbeam.model.cost.lengths import Lengths
+from transbeam.model.cost.work import elementwise, products
 
 REPOSITORY = Path(__file__).parents[3]
 MULTIPLY_ADD = 2

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 import tensorflow as tf
 
-from model.build import build_model
-from model.cost.lengths import Lengths
-from model.cost.memory import kept_activations
 from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.cost.graphs import GRAPHS, VOCABULARY_SIZE, Graph
+from transbeam.model.build import build_model
+from transbeam.model.cost.lengths import Lengths
+from transbeam.model.cost.memory import kept_activations
 
 pytestmark = tensorflow_only
 BATCH = 3

@@ -5,22 +5,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configs.attention import FullAttention, KernelAttention
-from configs.distillation import DistillationConfig
-from configs.language_modelling import CausalConfig, MaskedConfig
-from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from configs.optimizers import AdafactorConfig, LionConfig
-from configs.sockets import DenseFeedForward, GatedFeedForward, LayerNorm, RmsNorm
-from configs.training import TrainingConfig
-from model.cost.lengths import Lengths
-from model.cost.memory import (
+from transbeam.configs.attention import FullAttention, KernelAttention
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.language_modelling import CausalConfig, MaskedConfig
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.optimizers import AdafactorConfig, LionConfig
+from transbeam.configs.sockets import (
+    DenseFeedForward,
+    GatedFeedForward,
+    LayerNorm,
+    RmsNorm,
+)
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.cost.lengths import Lengths
+from transbeam.model.cost.memory import (
     MOST_SCORES,
     cache_bytes,
     kept_activations,
     training_memory,
 )
-from model.kernels import vocabulary_loss
-from model.layers.attention import kernel
+from transbeam.model.kernels import vocabulary_loss
+from transbeam.model.layers.attention import kernel
 
 ATTENTION = FullAttention(num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0)
 SMALL = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.attention import (
+from transbeam.configs.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -14,13 +14,13 @@ from configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from configs.language_modelling import (
+from transbeam.configs.language_modelling import (
     CausalConfig,
     MaskedConfig,
     SentencePairsConfig,
     SpanCorruptionConfig,
 )
-from configs.model import (
+from transbeam.configs.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
@@ -28,7 +28,7 @@ from configs.model import (
     Pooler,
     Seq2SeqConfig,
 )
-from configs.sockets import (
+from transbeam.configs.sockets import (
     AlibiPosition,
     DenseFeedForward,
     GatedFeedForward,
@@ -41,19 +41,19 @@ from configs.sockets import (
     RopePosition,
     SinusoidalPosition,
 )
-from configs.supervised import (
+from transbeam.configs.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from model.build import build_model
-from model.cost.parameters import (
+from transbeam.model.build import build_model
+from transbeam.model.cost.parameters import (
     as_trained,
     count_parameters,
 )
-from model.cost.weights import backbone_shapes, head_shapes
+from transbeam.model.cost.weights import backbone_shapes, head_shapes
 
 LABELS = ("a", "b", "c")
 SMALL = {

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from configs.load import load_run
-from model.cost.report import count_cost
+from transbeam.configs.load import load_run
+from transbeam.model.cost.report import count_cost
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs/cost.md"

@@ -5,11 +5,11 @@ import json
 import pytest
 import sentencepiece
 
-from configs.errors import ArtifactError, ConfigError
-from configs.tokenizer import ByteBPEConfig, PretrainedConfig
-from model.cost.vocabulary import count_pieces
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.tokenizer import ByteBPEConfig, PretrainedConfig
+from transbeam.model.cost.vocabulary import count_pieces
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")
 

@@ -11,8 +11,8 @@ import json
 import jax
 import keras
 
-from model.build import build_model
 from tests.model.cost.graphs import BATCH, GRAPHS, VOCABULARY_SIZE, Graph
+from transbeam.model.build import build_model
 
 
 def count(graph: Graph) -> dict[str, float]:

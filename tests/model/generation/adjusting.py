@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from model.generation.processors import NEVER
+from transbeam.model.generation.processors import NEVER
 
 
 def by_numpy(scores, rows, penalties, sizes, biases):

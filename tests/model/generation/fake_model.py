@@ -3,8 +3,8 @@
 import numpy as np
 from keras import ops
 
-from model.generation.interface import Steps
-from model.kernels.cache_update import update_cache
+from transbeam.model.generation.interface import Steps
+from transbeam.model.kernels.cache_update import update_cache
 
 VOCABULARY_SIZE = 11
 STATES = 37

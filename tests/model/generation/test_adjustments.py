@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from model.generation.adjustments import (
+from tests.model.compiling import compiled
+from tests.model.generation.adjusting import by_numpy
+from transbeam.model.generation.adjustments import (
     Adjustments,
     Texts,
     add_biases,
@@ -12,9 +14,7 @@ from model.generation.adjustments import (
     ban_ngrams,
     penalise,
 )
-from model.generation.processors import NEVER
-from tests.model.compiling import compiled
-from tests.model.generation.adjusting import by_numpy
+from transbeam.model.generation.processors import NEVER
 
 X = 4  # stands where nothing counts
 

@@ -6,13 +6,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.errors import ConfigError
-from configs.generation import BeamConfig, GenerationConfig
-from model.generation.beam import Searches
-from model.generation.beam import search as search_rows
-from model.generation.generate import generate
-from model.generation.interface import Steps
-from model.generation.ragged import left_pad
 from tests.model.compiling import compiled, compiled_on_jax
 from tests.model.generation.fake_model import (
     VOCABULARY_SIZE,
@@ -21,6 +14,13 @@ from tests.model.generation.fake_model import (
 )
 from tests.model.generation.test_generate import PROMPTS, write
 from tests.model.pairs import in_pairs
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.generation import BeamConfig, GenerationConfig
+from transbeam.model.generation.beam import Searches
+from transbeam.model.generation.beam import search as search_rows
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.ragged import left_pad
 
 MODEL = table_model(scale=1.0)
 

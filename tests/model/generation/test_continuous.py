@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.model import DecoderConfig, Seq2SeqConfig
-from model.decoder import build_decoder
-from model.generation.continuous import ROOM, advance, join, keep, start
-from model.generation.ragged import left_pad
-from model.generation.requests import Requests, write_requests
-from model.generation.steps import decoder_steps, seq2seq_steps
-from model.kernels.cache_update import updating_in_place
-from model.seq2seq import build_seq2seq
 from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.generation.test_steps import (
     PAIRS,
     VOCABULARY_SIZE,
     options,
 )
+from transbeam.configs.model import DecoderConfig, Seq2SeqConfig
+from transbeam.model.decoder import build_decoder
+from transbeam.model.generation.continuous import ROOM, advance, join, keep, start
+from transbeam.model.generation.ragged import left_pad
+from transbeam.model.generation.requests import Requests, write_requests
+from transbeam.model.generation.steps import decoder_steps, seq2seq_steps
+from transbeam.model.kernels.cache_update import updating_in_place
+from transbeam.model.seq2seq import build_seq2seq
 
 STOPS = (3,)
 # Of caches, and of places.

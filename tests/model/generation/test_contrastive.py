@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from configs.generation import ContrastiveConfig, GenerationConfig
-from model.generation.generate import generate
-from model.generation.interface import Steps
 from tests.model.generation.fake_model import table_model
 from tests.model.generation.test_generate import PROMPTS, write
+from transbeam.configs.generation import ContrastiveConfig, GenerationConfig
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.interface import Steps
 
 MODEL = table_model()
 

@@ -2,19 +2,19 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.errors import ConfigError, DataError
-from configs.generation import (
+from tests.model.compiling import compiled
+from tests.model.conftest import tensorflow_only
+from tests.model.generation.fake_model import numbers, table_model
+from transbeam.configs.errors import ConfigError, DataError
+from transbeam.configs.generation import (
     GenerationConfig,
     GreedyConfig,
     SampleConfig,
     SpeculativeConfig,
 )
-from model.generation.generate import generate
-from model.generation.interface import Steps
-from model.generation.ragged import left_pad, unpad
-from tests.model.compiling import compiled
-from tests.model.conftest import tensorflow_only
-from tests.model.generation.fake_model import numbers, table_model
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.ragged import left_pad, unpad
 
 PROMPTS = [[1, 2, 3], [4], [5, 6]]
 STEPS = table_model().steps

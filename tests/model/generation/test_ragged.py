@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import DataError
-from model.generation.ragged import left_pad, unpad
+from transbeam.configs.errors import DataError
+from transbeam.model.generation.ragged import left_pad, unpad
 
 PROMPTS = st.lists(
     st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=4

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.generation import GenerationConfig, GreedyConfig, SampleConfig
-from model.generation import sampling
-from model.generation.generate import generate
-from model.generation.ragged import left_pad
-from model.generation.requests import Requests, write_requests
-from model.generation.sampling import NEVER, keep_likeliest, shape_scores
 from tests.model.compiling import compiled
 from tests.model.generation.fake_model import VOCABULARY_SIZE, numbers, table_model
+from transbeam.configs.generation import GenerationConfig, GreedyConfig, SampleConfig
+from transbeam.model.generation import sampling
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import left_pad
+from transbeam.model.generation.requests import Requests, write_requests
+from transbeam.model.generation.sampling import NEVER, keep_likeliest, shape_scores
 
 PROMPTS = [[1, 2, 3], [4], [5, 6], [5, 6], [7, 7, 7, 1], [2]]
 STEPS = table_model().steps

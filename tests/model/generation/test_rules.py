@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
-from configs.errors import ConfigError
-from configs.generation import GenerationConfig
-from model.generation.history import History
-from model.generation.processors import NEVER, Rules, penalise_repetition
-from model.generation.ragged import left_pad
-from model.generation.sequences import Sequences
 from tests.model.generation.test_generate import write
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.generation import GenerationConfig
+from transbeam.model.generation.history import History
+from transbeam.model.generation.processors import NEVER, Rules, penalise_repetition
+from transbeam.model.generation.ragged import left_pad
+from transbeam.model.generation.sequences import Sequences
 
 TOKENS = st.integers(0, 3)
 

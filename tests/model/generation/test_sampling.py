@@ -5,16 +5,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from keras import ops
 
-from configs.generation import SampleConfig
-from model.generation.processors import NEVER
-from model.generation.random import (
+from tests.model.compiling import compiled
+from transbeam.configs.generation import SampleConfig
+from transbeam.model.generation.processors import NEVER
+from transbeam.model.generation.random import (
     CHOICE,
     DRAFT,
     random_bits,
     random_gumbel,
     random_uniform,
 )
-from model.generation.sampling import (
+from transbeam.model.generation.sampling import (
     draw,
     highest,
     keep_min_p,
@@ -22,7 +23,6 @@ from model.generation.sampling import (
     keep_top_p,
     shape_scores,
 )
-from tests.model.compiling import compiled
 
 PROBABILITIES = np.array([[0.1, 0.4, 0.2, 0.3]])
 SCORES = arrays.arrays(

@@ -2,10 +2,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.generation import GenerationConfig, SpeculativeConfig
-from model.generation.generate import generate
-from model.generation.ragged import left_pad, unpad
-from model.generation.sampling import shape_scores
 from tests.model.compiling import compiled, compiled_on_jax
 from tests.model.conftest import tensorflow_only
 from tests.model.generation.fake_model import (
@@ -15,6 +11,10 @@ from tests.model.generation.fake_model import (
     table_model,
 )
 from tests.model.generation.test_generate import PROMPTS, write
+from transbeam.configs.generation import GenerationConfig, SpeculativeConfig
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import left_pad, unpad
+from transbeam.model.generation.sampling import shape_scores
 
 MODEL = table_model()
 FREE = table_model(scale=0.7)

@@ -7,18 +7,29 @@ import numpy as np
 import pytest
 from keras import ops
 
-from configs.attention import FullAttention, KernelAttention, SlidingWindowAttention
-from configs.errors import DataError
-from configs.generation import (
+from tests.model.compiling import compiled, compiled_on_jax
+from tests.model.conftest import others_thorough
+from tests.model.generation.fake_model import numbers
+from transbeam.configs.attention import (
+    FullAttention,
+    KernelAttention,
+    SlidingWindowAttention,
+)
+from transbeam.configs.errors import DataError
+from transbeam.configs.generation import (
     BeamConfig,
     ContrastiveConfig,
     GenerationConfig,
     SampleConfig,
     SpeculativeConfig,
 )
-from configs.language_modelling import CausalConfig, PrefixConfig, SpanCorruptionConfig
-from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from configs.sockets import (
+from transbeam.configs.language_modelling import (
+    CausalConfig,
+    PrefixConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.sockets import (
     AlibiPosition,
     GatedFeedForward,
     LearnedPosition,
@@ -28,16 +39,13 @@ from configs.sockets import (
     RopePosition,
     SinusoidalPosition,
 )
-from model.build import build_model
-from model.decoder import build_decoder
-from model.encoder import build_encoder
-from model.generation.generate import generate
-from model.generation.ragged import left_pad, unpad
-from model.generation.steps import decoder_steps, seq2seq_steps
-from model.seq2seq import build_seq2seq
-from tests.model.compiling import compiled, compiled_on_jax
-from tests.model.conftest import others_thorough
-from tests.model.generation.fake_model import numbers
+from transbeam.model.build import build_model
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import left_pad, unpad
+from transbeam.model.generation.steps import decoder_steps, seq2seq_steps
+from transbeam.model.seq2seq import build_seq2seq
 
 VOCABULARY_SIZE = 23
 PROMPTS = [[1, 2, 3, 4, 5], [6, 7], [8]]

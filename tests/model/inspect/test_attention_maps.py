@@ -6,18 +6,18 @@ import keras
 import numpy as np
 import pytest
 
-from configs.attention import (
+from tests.model.conftest import VOCABULARY_SIZE, small_config
+from transbeam.configs.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
 )
-from configs.model import Seq2SeqConfig
-from configs.sockets import AlibiPosition
-from model.build import build_encoder, build_seq2seq
-from model.inspect.attention_maps import attention_probabilities
-from model.layers.attention.base import Attention
-from model.layers.attention.probabilities import Probabilities
-from tests.model.conftest import VOCABULARY_SIZE, small_config
+from transbeam.configs.model import Seq2SeqConfig
+from transbeam.configs.sockets import AlibiPosition
+from transbeam.model.build import build_encoder, build_seq2seq
+from transbeam.model.inspect.attention_maps import attention_probabilities
+from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.probabilities import Probabilities
 
 FIRST = "encoder_layer_0/self_attention"
 

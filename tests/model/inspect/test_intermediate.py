@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from configs.attention import FullAttention
-from configs.language_modelling import MaskedConfig
-from configs.model import Seq2SeqConfig
-from model.build import build_encoder, build_model, build_seq2seq
-from model.inspect.intermediate import with_hidden_states
 from tests.model.conftest import VOCABULARY_SIZE, small_config
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.model import Seq2SeqConfig
+from transbeam.model.build import build_encoder, build_model, build_seq2seq
+from transbeam.model.inspect.intermediate import with_hidden_states
 
 
 def numpy(x) -> np.ndarray:

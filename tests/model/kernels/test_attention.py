@@ -8,10 +8,13 @@ from ai_edge_litert.interpreter import Interpreter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model.kernels import attention_tensorflow, for_phones, plain
-from model.kernels.attention import plain_attention, scaled_dot_product_attention
 from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
+from transbeam.model.kernels import attention_tensorflow, for_phones, plain
+from transbeam.model.kernels.attention import (
+    plain_attention,
+    scaled_dot_product_attention,
+)
 
 pytestmark = tensorflow_only
 SCALE = 0.3

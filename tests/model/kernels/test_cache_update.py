@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from model.kernels import cache_update, for_phones
-from model.kernels.cache_update import loop_with_cache, update_cache
 from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels import cache_update, for_phones
+from transbeam.model.kernels.cache_update import loop_with_cache, update_cache
 
 
 def fill(cache, rows, loop=loop_with_cache):

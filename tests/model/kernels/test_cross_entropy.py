@@ -6,8 +6,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.kernels.cross_entropy import cross_entropy, plain_cross_entropy
 from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels.cross_entropy import cross_entropy, plain_cross_entropy
 
 pytestmark = tensorflow_only
 

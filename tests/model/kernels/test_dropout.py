@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from keras import ops
 
-from model.kernels import plain
-from model.kernels.dropout import dropout, plain_dropout
-from model.layers.dropout import Dropout
 from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels import plain
+from transbeam.model.kernels.dropout import dropout, plain_dropout
+from transbeam.model.layers.dropout import Dropout
 
 SEED = np.array([7, 3], "uint32")
 FIRST = "0001010000100100100110001010010010111100"

@@ -6,10 +6,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.kernels import groups_tensorflow, plain
-from model.kernels.groups import in_groups
 from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same
+from transbeam.model.kernels import groups_tensorflow, plain
+from transbeam.model.kernels.groups import in_groups
 
 pytestmark = tensorflow_only
 

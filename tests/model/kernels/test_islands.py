@@ -8,12 +8,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import kernels
-from model.kernels import plain
-from model.kernels.activations import gelu, plain_gelu
-from model.kernels.norms import layer_normalization, plain_layer_normalization
 from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
+from transbeam.model import kernels
+from transbeam.model.kernels import plain
+from transbeam.model.kernels.activations import gelu, plain_gelu
+from transbeam.model.kernels.norms import layer_normalization, plain_layer_normalization
 
 pytestmark = tensorflow_only
 DTYPES = ["float32", "bfloat16", "float16"]

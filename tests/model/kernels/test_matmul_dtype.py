@@ -4,17 +4,17 @@ import keras
 import pytest
 import tensorflow as tf
 
-from configs.errors import ConfigError
-from model.kernels import matmul_dtype as module
-from model.kernels.matmul_dtype import (
+from tests.model.conftest import tensorflow_only
+from transbeam.configs.errors import ConfigError
+from transbeam.model.kernels import matmul_dtype as module
+from transbeam.model.kernels.matmul_dtype import (
     VARIABLE,
     choose_matmul_dtype,
     faster_dtype,
     matmul_dtype,
     set_matmul_dtype,
 )
-from model.kernels.matmul_measurement import MeasurementError
-from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels.matmul_measurement import MeasurementError
 
 pytestmark = tensorflow_only
 

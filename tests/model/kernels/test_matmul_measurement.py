@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from model.kernels import matmul_measurement as module
-from model.kernels.matmul_measurement import (
+from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels import matmul_measurement as module
+from transbeam.model.kernels.matmul_measurement import (
     MeasurementError,
     cache_folder,
     identify_machine,
     measure_matmul,
     run_program,
 )
-from model.kernels.matmul_program import build_layer
-from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels.matmul_program import build_layer
 
 pytestmark = tensorflow_only
 TIMES = {"float32": 0.25, "bfloat16": 0.125}

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from model.kernels.shapes import reshape
 from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels.shapes import reshape
 
 
 @pytest.mark.quick_on_jax

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from model.kernels import plain
-from model.kernels.shared_trace import share_trace
 from tests.model.conftest import tensorflow_only
+from transbeam.model.kernels import plain
+from transbeam.model.kernels.shared_trace import share_trace
 
 pytestmark = tensorflow_only
 

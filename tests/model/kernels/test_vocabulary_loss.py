@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from model.kernels.cross_entropy import plain_cross_entropy
-from model.kernels.vocabulary_loss import vocabulary_loss
 from tests.model.compiling import ON_JAX, compiled, compiled_on_jax
 from tests.model.conftest import tensorflow_only
 from tests.model.gradients import value_and_gradients
+from transbeam.model.kernels.cross_entropy import plain_cross_entropy
+from transbeam.model.kernels.vocabulary_loss import vocabulary_loss
 
 WIDTH = 6
 NAMES = ("cost", "nats", "correct")
 
 
 def plain(vectors, table, bias, targets, weights, *, label_smoothing=0.0, z_loss=0.0):
-    """All scores at once, as `trainer.losses` has them."""
+    """All scores at once, as `transbeam.trainer.losses` has them."""
     scores = ops.cast(ops.matmul(vectors, ops.transpose(table)), "float32")
     if bias is not None:
         scores = scores + bias

@@ -6,9 +6,12 @@ import pytest
 from keras import ops
 from keras_hub.src.models.t5.t5_multi_head_attention import T5MultiHeadAttention
 
-from model.layers.positions.relative_bias import RelativeBias, relative_buckets
-from model.layers.positions.rotary import RotaryEmbedding
 from tests.model.conftest import tensorflow_only
+from transbeam.model.layers.positions.relative_bias import (
+    RelativeBias,
+    relative_buckets,
+)
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
 
 pytestmark = tensorflow_only
 PLACES = np.array([[0, 1, 2, 3, 4, 5], [7, 90, 0, 1, 300, 2]], "int32")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from keras import KerasTensor, ops
 
-from configs.errors import ConfigError
-from model.layers.positions.linear_bias import LinearBias, alibi_slopes
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.positions.linear_bias import LinearBias, alibi_slopes
 
 
 def bias(layer: LinearBias, queries, keys) -> np.ndarray:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.positions.relative_bias import (
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.positions.relative_bias import (
     RelativeBias,
     RelativeBiasTable,
     relative_buckets,

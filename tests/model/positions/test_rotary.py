@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
-from configs.errors import ConfigError
-from model.layers.positions.rotary import RotaryEmbedding
+from transbeam.configs.errors import ConfigError
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
 
 
 def turn(layer: RotaryEmbedding, x, position_ids) -> np.ndarray:

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-from model.layers.positions.learned import LearnedPositionEmbedding
-from model.layers.positions.sinusoidal import SinusoidalPositionEmbedding, sinusoids
 from tests.model.conftest import tensorflow_only
+from transbeam.model.layers.positions.learned import LearnedPositionEmbedding
+from transbeam.model.layers.positions.sinusoidal import (
+    SinusoidalPositionEmbedding,
+    sinusoids,
+)
 
 each_kind = pytest.mark.parametrize(
     "kind", [LearnedPositionEmbedding, SinusoidalPositionEmbedding]

@@ -5,11 +5,16 @@ from pathlib import Path
 import keras
 import pytest
 
-from configs.model import DecoderConfig, EncoderConfig
-from model.build import build_decoder, build_encoder, build_model, build_seq2seq
-from model.weights.assign import assign, shapes_of
-from model.weights.checkpoint import Checkpoint
 from tests.model.weights.hugging_face import CASES
+from transbeam.configs.model import DecoderConfig, EncoderConfig
+from transbeam.model.build import (
+    build_decoder,
+    build_encoder,
+    build_model,
+    build_seq2seq,
+)
+from transbeam.model.weights.assign import assign, shapes_of
+from transbeam.model.weights.checkpoint import Checkpoint
 
 
 @pytest.fixture(params=CASES)

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from configs.quiet import quiet_import
+from transbeam.configs.quiet import quiet_import
 
 if __name__ == "__main__":  # tests that are collected have quiet imports of their own
     quiet_import("tensorflow", "keras_hub")
@@ -11,14 +11,14 @@ if __name__ == "__main__":  # tests that are collected have quiet imports of the
 import numpy as np
 from safetensors.numpy import load_file
 
-from model.weights.assign import variables_of
-from model.weights.exporting import export_checkpoint
-from model.weights.keras_hub import read_backbone
-from model.weights.reading import read_checkpoint
 from tests.model.weights import test_keras_hub as hub
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES
 from tests.model.weights.test_golden import differences
+from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.exporting import export_checkpoint
+from transbeam.model.weights.keras_hub import read_backbone
+from transbeam.model.weights.reading import read_checkpoint
 
 
 def main() -> None:

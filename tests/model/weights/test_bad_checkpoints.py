@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from configs.errors import ArtifactError
-from configs.objective import MaskedConfig
-from configs.sockets import LinearStretch, NoStretch, YarnStretch
-from model.build import build_encoder
-from model.weights.assign import shapes_of
-from model.weights.reading import read_checkpoint
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES, YARN
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.objective import MaskedConfig
+from transbeam.configs.sockets import LinearStretch, NoStretch, YarnStretch
+from transbeam.model.build import build_encoder
+from transbeam.model.weights.assign import shapes_of
+from transbeam.model.weights.reading import read_checkpoint
 
 
 def refusal(folder: Path) -> str:

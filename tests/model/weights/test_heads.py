@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from configs.errors import ArtifactError
-from model.weights.assign import variables_of
-from model.weights.exporting import export_checkpoint
-from model.weights.reading import read_checkpoint
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES
 from tests.model.weights.inputs import source_ids, source_mask
+from transbeam.configs.errors import ArtifactError
+from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.exporting import export_checkpoint
+from transbeam.model.weights.reading import read_checkpoint
 
 # The layer that gives the scores, by the family.
 SCORES = {

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from configs.errors import ArtifactError
-from configs.model import EncoderConfig, Pooler
-from configs.objective import MaskedConfig
-from configs.sockets import AlibiPosition
-from model.build import build_encoder
-from model.weights.assign import assign, shapes_of, variables_of
-from model.weights.exporting import export_checkpoint
-from model.weights.family import Description
-from model.weights.reading import read_checkpoint
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES, numbers
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.model import EncoderConfig, Pooler
+from transbeam.configs.objective import MaskedConfig
+from transbeam.configs.sockets import AlibiPosition
+from transbeam.model.build import build_encoder
+from transbeam.model.weights.assign import assign, shapes_of, variables_of
+from transbeam.model.weights.exporting import export_checkpoint
+from transbeam.model.weights.family import Description
+from transbeam.model.weights.reading import read_checkpoint
 
 
 def read_all(folder: Path) -> dict[str, np.ndarray]:

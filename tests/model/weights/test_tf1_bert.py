@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from configs.objective import SentencePairsConfig
-from model.weights.reading import read_checkpoint
 from tests.model.conftest import tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face import CASES
 from tests.model.weights.inputs import source_ids, source_mask
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.objective import SentencePairsConfig
+from transbeam.model.weights.reading import read_checkpoint
 
 pytestmark = tensorflow_only
 GOLDEN = np.load(Path(__file__).with_name("golden.npz"))

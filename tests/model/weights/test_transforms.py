@@ -4,7 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 
-from model.weights.transforms import (
+from transbeam.model.weights.transforms import (
     SAME,
     SCORES,
     SIDE_BY_SIDE,

@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
-from configs.language_modelling import CausalConfig, MaskedConfig, SpanCorruptionConfig
-from configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from model.build import build_model
-from model.weights.assign import shapes_of
-from model.weights.trimming import AXES, of_some_tokens
+from transbeam.configs.language_modelling import (
+    CausalConfig,
+    MaskedConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.model.build import build_model
+from transbeam.model.weights.assign import shapes_of
+from transbeam.model.weights.trimming import AXES, of_some_tokens
 
 # No width of a model is as large.
 BEFORE, AFTER = 41, 37

@@ -8,18 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.near_duplicates import linked_pairs, pairs_of_similarity
-from configs.deduplication import DeduplicationConfig, NearDuplicates
-from configs.errors import ConfigError
-from pipeline.deduplication import banding
-from pipeline.deduplication.banding import (
+from tests.pipeline.splits import split_of
+from transbeam.configs.deduplication import DeduplicationConfig, NearDuplicates
+from transbeam.configs.errors import ConfigError
+from transbeam.pipeline.deduplication import banding
+from transbeam.pipeline.deduplication.banding import (
     WINDOW,
     Bands,
     buckets,
     choose_bands,
     similar_pairs,
 )
-from pipeline.deduplication.minhash import signatures
-from pipeline.deduplication.verdicts import (
+from transbeam.pipeline.deduplication.minhash import signatures
+from transbeam.pipeline.deduplication.verdicts import (
     EXACT,
     KEPT,
     NEAR,
@@ -31,8 +32,7 @@ from pipeline.deduplication.verdicts import (
     leaked,
     verdicts,
 )
-from pipeline.documents import document_hash
-from tests.pipeline.splits import split_of
+from transbeam.pipeline.documents import document_hash
 
 
 def test_near_duplicates_without_exact_ones_make_no_sense() -> None:

@@ -3,11 +3,15 @@
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipeline.deduplication.listing import FILE, duplicate_of, write_duplicates
-from pipeline.deduplication.verdicts import distinct, verdicts
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.states import Part, documents_path
+from transbeam.pipeline.deduplication.listing import (
+    FILE,
+    duplicate_of,
+    write_duplicates,
+)
+from transbeam.pipeline.deduplication.verdicts import distinct, verdicts
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.states import Part, documents_path
 
 
 def listed(tmp_path, parts: list[list[Document]], held_out, linked):

@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.near_duplicates import brute_force, pairs_of_similarity
-from configs.deduplication import NearDuplicates
-from pipeline.deduplication.minhash import BLOCK_CHARACTERS, shingles, signatures
+from transbeam.configs.deduplication import NearDuplicates
+from transbeam.pipeline.deduplication.minhash import (
+    BLOCK_CHARACTERS,
+    shingles,
+    signatures,
+)
 
 
 def words_of(text: str) -> list[str]:

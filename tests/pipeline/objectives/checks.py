@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from configs.run import RunConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.features import check_arrays
-from pipeline.records import Records
 from tests.pipeline.objectives.word_tokenizer import LETTERS
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.features import check_arrays
+from transbeam.pipeline.records import Records
 
 
 def records_of(

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.tokenizers.interface import SpecialIds
 from tests.pipeline.objectives.word_tokenizer import CLS, PAD, SEP, UNK, WordTokenizer
+from transbeam.pipeline.tokenizers.interface import SpecialIds
 
 MASK = 4
 SENTINELS = tuple(range(5, 45))

@@ -5,12 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from configs.language_modelling import CausalConfig, PrefixConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.objectives import causal, prefix
-from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     LETTERS,
@@ -19,6 +13,12 @@ from tests.pipeline.objectives.language_tokenizer import (
     random_texts,
 )
 from tests.pipeline.objectives.word_tokenizer import CLS, PAD, SEP, run_of
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import CausalConfig, PrefixConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import causal, prefix
+from transbeam.pipeline.records import Records
 
 GPT = language_tokenizer(" ".join(LETTERS), begin=SEP)
 T5 = language_tokenizer(" ".join(LETTERS), begin=None)

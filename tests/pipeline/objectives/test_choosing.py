@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.objectives.choosing import (
+from tests.pipeline.test_packing import packed_from
+from transbeam.pipeline.objectives.choosing import (
     TokenBits,
     choose,
     first_columns,
@@ -13,8 +14,7 @@ from pipeline.objectives.choosing import (
     wanted_tokens,
     word_ids,
 )
-from pipeline.randomness import to_unit, uniform
-from tests.pipeline.test_packing import packed_from
+from transbeam.pipeline.randomness import to_unit, uniform
 
 
 def bits(rows: int, columns: int, seed: int = 0) -> np.ndarray:

@@ -7,11 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from configs.supervised import ClassificationConfig, PairClassificationConfig
-from pipeline.documents import Document
-from pipeline.objectives import classification, pair_classification
-from pipeline.objectives.pair_classification import longest_first
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.word_tokenizer import (
     LETTERS,
@@ -19,6 +14,11 @@ from tests.pipeline.objectives.word_tokenizer import (
     letters,
     run_of,
 )
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.supervised import ClassificationConfig, PairClassificationConfig
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import classification, pair_classification
+from transbeam.pipeline.objectives.pair_classification import longest_first
 
 ONE = ClassificationConfig(labels=("bad", "good"))
 TWO = PairClassificationConfig(labels=("no", "yes"))

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from configs.supervised import ImageClassificationConfig
-from pipeline.documents import Document
-from pipeline.objectives import image_classification
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.word_tokenizer import LETTERS, run_of
+from transbeam.configs.supervised import ImageClassificationConfig
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import image_classification
 
 RUN = run_of(ImageClassificationConfig(labels=("cat", "dog"), image_size=2), 8)
 PIXELS = bytes(range(244, 256))

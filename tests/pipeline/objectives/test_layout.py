@@ -4,8 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.objectives.layout import Grid, beside, ranges, rows_of, stretches
-from pipeline.objectives.tokenized import TokenRows
+from transbeam.pipeline.objectives.layout import (
+    Grid,
+    beside,
+    ranges,
+    rows_of,
+    stretches,
+)
+from transbeam.pipeline.objectives.tokenized import TokenRows
 
 rows_lists = st.lists(st.lists(st.integers(1, 99), max_size=6), max_size=8)
 

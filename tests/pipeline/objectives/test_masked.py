@@ -5,14 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from configs.language_modelling import MaskedConfig
-from configs.layout import BucketedLayout
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.features import check_arrays
-from pipeline.objectives import masked
-from pipeline.objectives.masked import Hiding, mask_records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     WORDS,
@@ -21,6 +13,14 @@ from tests.pipeline.objectives.language_tokenizer import (
 )
 from tests.pipeline.objectives.word_tokenizer import run_of
 from tests.pipeline.test_packing import packed_from
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.configs.layout import BucketedLayout
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.features import check_arrays
+from transbeam.pipeline.objectives import masked
+from transbeam.pipeline.objectives.masked import Hiding, mask_records
 
 MASK = 4
 ORDINARY = np.arange(5, 1000, dtype=np.int32)

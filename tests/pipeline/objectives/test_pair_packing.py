@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.objectives import pair_packing
-from pipeline.objectives.pair_packing import pack_pairs
+from transbeam.pipeline.objectives import pair_packing
+from transbeam.pipeline.objectives.pair_packing import pack_pairs
 
 WIDTH, DEPTH = 12, 9
 Pairs = list[tuple[int, int]]

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from configs.supervised import (
+from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
+from tests.pipeline.objectives.word_tokenizer import LETTERS, letters, run_of
+from transbeam.configs.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
 )
-from pipeline.documents import Document
-from pipeline.objectives import (
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import (
     classification,
     pair_classification,
     pair_regression,
     regression,
 )
-from pipeline.objectives.labelled import as_number
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
-from tests.pipeline.objectives.word_tokenizer import LETTERS, letters, run_of
+from transbeam.pipeline.objectives.labelled import as_number
 
 
 @pytest.mark.parametrize(

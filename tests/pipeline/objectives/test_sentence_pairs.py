@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.language_modelling import SentencePairsConfig
-from pipeline.documents import Document
-from pipeline.objectives import sentence_pairs
-from pipeline.objectives.sentences import split_sentences
-from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import MASK, WORDS
 from tests.pipeline.objectives.word_tokenizer import CLS, PAD, SEP, run_of
+from transbeam.configs.language_modelling import SentencePairsConfig
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import sentence_pairs
+from transbeam.pipeline.objectives.sentences import split_sentences
+from transbeam.pipeline.records import Records
 
 
 def make(texts: list[str], length: int = 32, **changes) -> Records:

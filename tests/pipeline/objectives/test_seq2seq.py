@@ -5,12 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from configs.supervised import Seq2SeqConfig, TextToTextConfig
-from pipeline.documents import Document
-from pipeline.objectives import seq2seq, text_to_text
-from pipeline.records import Records
-from pipeline.tokenizers.interface import SpecialIds
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.word_tokenizer import (
     LETTERS,
@@ -18,6 +12,12 @@ from tests.pipeline.objectives.word_tokenizer import (
     letters,
     run_of,
 )
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.supervised import Seq2SeqConfig, TextToTextConfig
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import seq2seq, text_to_text
+from transbeam.pipeline.records import Records
+from transbeam.pipeline.tokenizers.interface import SpecialIds
 
 
 def pair(text: str, target: str, offset: int = 0) -> Document:

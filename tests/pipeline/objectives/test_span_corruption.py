@@ -5,13 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from configs.language_modelling import SpanCorruptionConfig
-from pipeline.documents import Document
-from pipeline.objectives import span_corruption
-from pipeline.objectives.noise import noise_mask, random_parts
-from pipeline.packing import Chunks
-from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     LETTERS,
@@ -21,6 +14,13 @@ from tests.pipeline.objectives.language_tokenizer import (
     random_texts,
 )
 from tests.pipeline.objectives.word_tokenizer import PAD, SEP, run_of
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import SpanCorruptionConfig
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import span_corruption
+from transbeam.pipeline.objectives.noise import noise_mask, random_parts
+from transbeam.pipeline.packing import Chunks
+from transbeam.pipeline.records import Records
 
 T5 = language_tokenizer(
     " ".join([*LETTERS, *(f"w{i}" for i in range(500))]), begin=None

@@ -5,10 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.supervised import SpanQAConfig
-from pipeline.documents import Document
-from pipeline.objectives import span_qa
-from pipeline.records import Records
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.word_tokenizer import (
     LETTERS,
@@ -16,6 +12,10 @@ from tests.pipeline.objectives.word_tokenizer import (
     letters,
     run_of,
 )
+from transbeam.configs.supervised import SpanQAConfig
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import span_qa
+from transbeam.pipeline.records import Records
 
 
 def asked(text: str, *answers: tuple[int, str], question: str = "q") -> Document:

@@ -3,16 +3,18 @@
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from configs.language_modelling import (
+from tests.pipeline.objectives.language_tokenizer import WORDS, language_tokenizer
+from tests.pipeline.objectives.word_tokenizer import run_of
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.language_modelling import (
     CausalConfig,
     MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
     SpanCorruptionConfig,
 )
-from configs.needs import fields_needed, pieces_needed
-from configs.supervised import (
+from transbeam.configs.needs import fields_needed, pieces_needed
+from transbeam.configs.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
@@ -22,12 +24,10 @@ from configs.supervised import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.objectives import make_records
-from pipeline.objectives.special import check_special
-from tests.pipeline.objectives.language_tokenizer import WORDS, language_tokenizer
-from tests.pipeline.objectives.word_tokenizer import run_of
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import make_records
+from transbeam.pipeline.objectives.special import check_special
 
 LABELS = ("O", "B-x")
 OBJECTIVES = [

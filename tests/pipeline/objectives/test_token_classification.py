@@ -5,11 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from configs.supervised import TokenClassificationConfig
-from pipeline.documents import Document
-from pipeline.objectives import token_classification
-from pipeline.tokenizers.interface import SpecialIds
 from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.word_tokenizer import (
     CLS,
@@ -19,6 +14,11 @@ from tests.pipeline.objectives.word_tokenizer import (
     WordTokenizer,
     run_of,
 )
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.supervised import TokenClassificationConfig
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import token_classification
+from transbeam.pipeline.tokenizers.interface import SpecialIds
 
 TAGS = ("O", "B", "I")
 CONFIG = TokenClassificationConfig(labels=TAGS)

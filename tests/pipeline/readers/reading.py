@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.documents import Document, Rejected
-from pipeline.readers.report import ReadingReport, reported
-from pipeline.spans import SourceFile, Span
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.report import ReadingReport, reported
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 def read_file(reader: Any, source: Any, step: int = 0) -> list[Document | Rejected]:

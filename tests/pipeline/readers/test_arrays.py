@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.errors import DataError
-from configs.sources import ArraysSource
-from pipeline.readers.arrays import read
-from pipeline.readers.damage import BrokenFile
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import ArraysSource
+from transbeam.pipeline.readers.arrays import read
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.spans import SourceFile, Span
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 3), np.uint8)
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from configs.table_sources import Columns
-from pipeline.documents import Document, Rejected
-from pipeline.readers.columns import row_document, tagged_document
+from transbeam.configs.table_sources import Columns
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.columns import row_document, tagged_document
 
 
 def document(row, **columns) -> Document:

@@ -12,10 +12,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readers import compression
-from pipeline.readers.damage import BrokenFile, Damage
-from pipeline.readers.files import is_compressed, open_file, source_offset
-from pipeline.spans import SourceFile
+from transbeam.pipeline.readers import compression
+from transbeam.pipeline.readers.damage import BrokenFile, Damage
+from transbeam.pipeline.readers.files import is_compressed, open_file, source_offset
+from transbeam.pipeline.spans import SourceFile
 
 COMPRESS = {
     ".gz": gzip.compress,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.table_sources import ConllSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers import conll
 from tests.pipeline.readers.reading import read_file, reasons
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.table_sources import ConllSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import conll
 
 
 def read(tmp_path, content: bytes, **options):

@@ -4,10 +4,10 @@ import gzip
 
 import pytest
 
-from configs.table_sources import ConlluSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers import conllu
 from tests.pipeline.readers.reading import read_file, reasons
+from transbeam.configs.table_sources import ConlluSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import conllu
 
 SENTENCE = """\
 # sent_id = 1

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import DataError
-from configs.table_sources import Columns, CsvSource
-from pipeline.corpus import list_files
-from pipeline.documents import Document, Rejected
-from pipeline.readers import csv_table
-from pipeline.readers.damage import BrokenFile
-from pipeline.sources import plan_units, read_unit
 from tests.pipeline.readers.reading import notes_while, read_file, reasons, texts
+from transbeam.configs.errors import DataError
+from transbeam.configs.table_sources import Columns, CsvSource
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import csv_table
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.sources import plan_units, read_unit
 
 LABELLED = Columns(label="label")
 

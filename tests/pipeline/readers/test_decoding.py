@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from configs.sources import TextSource
-from configs.table_sources import CsvSource, JsonlSource
-from pipeline.corpus import list_files
-from pipeline.documents import Document, Rejected
-from pipeline.readers import plain_text
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.decoding import codec_of
-from pipeline.readers.report import ReadingReport, reported
-from pipeline.sources import plan_units, read_unit
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.sources import TextSource
+from transbeam.configs.table_sources import CsvSource, JsonlSource
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import plain_text
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.decoding import codec_of
+from transbeam.pipeline.readers.report import ReadingReport, reported
+from transbeam.pipeline.sources import plan_units, read_unit
+from transbeam.pipeline.spans import SourceFile, Span
 
 FRENCH = (
     "Ça va très bien, merci. L’été est déjà passé, et nous n’avons rien fait. Où "

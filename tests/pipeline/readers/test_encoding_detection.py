@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readers import encoding_detection
-from pipeline.readers.decoding import decode
-from pipeline.readers.encoding_detection import THRESHOLD, detect
+from transbeam.pipeline.readers import encoding_detection
+from transbeam.pipeline.readers.decoding import decode
+from transbeam.pipeline.readers.encoding_detection import THRESHOLD, detect
 
 FRENCH = """\
 Ça va très bien, merci. L’été est déjà passé, et nous n’avons rien fait. Où êtes-vous

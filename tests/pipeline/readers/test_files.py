@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import DataError
-from configs.sources import TextSource
-from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.documents import Document
-from pipeline.readers.files import matching_files
-from pipeline.sources import plan_units, read_unit
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline.corpus import corpus_fingerprint, list_files
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.readers.files import matching_files
+from transbeam.pipeline.sources import plan_units, read_unit
 
 
 def test_globs_and_names(tmp_path: Path, monkeypatch) -> None:

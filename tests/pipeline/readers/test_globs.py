@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.readers.globs import expand
+from transbeam.pipeline.readers.globs import expand
 
 FILES = ("a.txt", "b.md", "deep/c.txt", "deep/er/d.txt", ".hidden/e.txt", "[x]/f.txt")
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from configs.sources import ImagesSource
-from pipeline.documents import Document
-from pipeline.readers.images import read
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.sources import ImagesSource
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.readers.images import read
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 def read_one(path: Path, size: int = 2):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.table_sources import Columns, JsonlSource
-from pipeline.corpus import list_files
-from pipeline.documents import Document, Rejected
-from pipeline.readers import json_values, jsonl
-from pipeline.sources import plan_units, read_unit
 from tests.pipeline.readers.reading import read_file, reasons, texts
+from transbeam.configs.table_sources import Columns, JsonlSource
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import json_values, jsonl
+from transbeam.pipeline.sources import plan_units, read_unit
 
 
 def array(rows, **options):

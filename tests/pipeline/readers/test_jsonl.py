@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.table_sources import Columns, JsonlSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers import jsonl
-from pipeline.readers.damage import BrokenFile
-from pipeline.spans import SourceFile, Span
 from tests.pipeline.readers.reading import read_file, reasons, texts
+from transbeam.configs.table_sources import Columns, JsonlSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import jsonl
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 @pytest.fixture(scope="module")

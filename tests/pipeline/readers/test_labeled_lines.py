@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.table_sources import LabeledLinesSource
-from pipeline.corpus import list_files
-from pipeline.documents import Document
-from pipeline.readers import labeled_lines
-from pipeline.sources import plan_units, read_unit
 from tests.pipeline.readers.reading import read_file, reasons
+from transbeam.configs.table_sources import LabeledLinesSource
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.readers import labeled_lines
+from transbeam.pipeline.sources import plan_units, read_unit
 
 
 @pytest.fixture(scope="module")

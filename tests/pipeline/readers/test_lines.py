@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.encodings import line_end
-from pipeline.readers.lines import lines, raw_lines
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.encodings import line_end
+from transbeam.pipeline.readers.lines import lines, raw_lines
+from transbeam.pipeline.spans import SourceFile, Span
 
 # U+0A0A and U+010A hold the byte of a newline; U+2028 is a line end to `splitlines`.
 characters = st.sampled_from("aé\u0a0a\u010a\u2028\U0001f600\r\n")

@@ -4,13 +4,13 @@ import gzip
 
 import pytest
 
-from configs.errors import DataError
-from configs.table_sources import ParallelSource
-from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.documents import Document, Rejected
-from pipeline.readers import parallel
-from pipeline.spans import Span
 from tests.pipeline.readers.reading import notes_while
+from transbeam.configs.errors import DataError
+from transbeam.configs.table_sources import ParallelSource
+from transbeam.pipeline.corpus import corpus_fingerprint, list_files
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import parallel
+from transbeam.pipeline.spans import Span
 
 
 def read(source: ParallelSource) -> list[Document | Rejected]:

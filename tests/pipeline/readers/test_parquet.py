@@ -6,15 +6,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from configs.errors import DataError
-from configs.table_sources import Columns, ParquetSource
-from pipeline.corpus import list_files
-from pipeline.documents import Document, Rejected
-from pipeline.readers import parquet
-from pipeline.readers.damage import BrokenFile
-from pipeline.sources import plan_units, read_unit
-from pipeline.spans import SourceFile, Span
 from tests.pipeline.readers.reading import read_file, reasons, texts
+from transbeam.configs.errors import DataError
+from transbeam.configs.table_sources import Columns, ParquetSource
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers import parquet
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.sources import plan_units, read_unit
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 def test_rows_over_many_groups(tmp_path):

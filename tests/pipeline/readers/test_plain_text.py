@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError, DataError
-from configs.sources import TextSource
-from pipeline.corpus import list_files
-from pipeline.documents import Document, Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.plain_text import read
-from pipeline.sources import plan_units, read_unit
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.errors import ConfigError, DataError
+from transbeam.configs.sources import TextSource
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.plain_text import read
+from transbeam.pipeline.sources import plan_units, read_unit
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 def read_all(path: Path, document: str, encoding: str = "utf-8", step: int = 10**9):

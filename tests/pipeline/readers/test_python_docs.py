@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import DataError
-from configs.sources import PythonDocsSource
-from pipeline.corpus import list_files
-from pipeline.documents import Document, Rejected
-from pipeline.sources import plan_units, read_unit
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import PythonDocsSource
+from transbeam.pipeline.corpus import list_files
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.sources import plan_units, read_unit
 
 SOURCE = '''"""What the module does."""
 raise RuntimeError("this must never run")

@@ -19,17 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
-from configs.command import Invocation
-from configs.errors import DataError
-from configs.sources import SingleSource, TextSource
-from configs.table_sources import JsonlSource, ParquetSource
-from pipeline.corpus import corpus_fingerprint, list_files
-from pipeline.manifest import read_manifest
-from pipeline.readers import remote
-from pipeline.readers.files import matching_files, open_file, size_now
-from pipeline.readers.remote import is_match, use_options
-from pipeline.sources import plan_units, read_unit
-from pipeline.stage import data
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import DataError
+from transbeam.configs.sources import SingleSource, TextSource
+from transbeam.configs.table_sources import JsonlSource, ParquetSource
+from transbeam.pipeline.corpus import corpus_fingerprint, list_files
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.pipeline.readers import remote
+from transbeam.pipeline.readers.files import matching_files, open_file, size_now
+from transbeam.pipeline.readers.remote import is_match, use_options
+from transbeam.pipeline.sources import plan_units, read_unit
+from transbeam.pipeline.stage import data
 
 LINES = [f"Line {i} has a läne's worth of words.\n" for i in range(300)]
 TEXT = "".join(LINES).encode()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from pipeline.readers.report import (
+from transbeam.pipeline.readers.report import (
     ReadingReport,
     report_dropped,
     report_encoding,

@@ -5,11 +5,11 @@ from copy import deepcopy
 
 import pytest
 
-from configs.table_sources import SquadSource
-from pipeline.documents import Document
-from pipeline.readers import squad
-from pipeline.readers.damage import BrokenFile
 from tests.pipeline.readers.reading import read_file, reasons
+from transbeam.configs.table_sources import SquadSource
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.readers import squad
+from transbeam.pipeline.readers.damage import BrokenFile
 
 CONTEXT = "Zürich \U0001f600 lies in Zürich."
 QUESTION = {

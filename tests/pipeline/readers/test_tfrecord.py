@@ -6,11 +6,11 @@ import struct
 import pytest
 import tensorflow as tf
 
-from configs.table_sources import Columns, TFRecordSource
-from pipeline.documents import Document
-from pipeline.readers import tfrecord
-from pipeline.readers.damage import BrokenFile
 from tests.pipeline.readers.reading import read_file, reasons, texts
+from transbeam.configs.table_sources import Columns, TFRecordSource
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.readers import tfrecord
+from transbeam.pipeline.readers.damage import BrokenFile
 
 
 def feature(*values):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from configs.sources import WarcSource
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.warc import read
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.sources import WarcSource
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.warc import read
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 def record(kind: str, block: bytes, *, end: bytes = b"\r\n\r\n") -> bytes:

@@ -6,8 +6,8 @@ from email.message import Message
 
 import pytest
 
-from pipeline.readers.report import ReadingReport, reported
-from pipeline.readers.web_page import (
+from transbeam.pipeline.readers.report import ReadingReport, reported
+from transbeam.pipeline.readers.web_page import (
     UnreadablePage,
     charset_of,
     html_text,

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from configs.sources import WikipediaSource
-from pipeline.documents import Document, Filtered, Rejected
-from pipeline.readers import wikipedia
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.report import ReadingReport, reported
-from pipeline.readers.wikipedia import read
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.sources import WikipediaSource
+from transbeam.pipeline.documents import Document, Filtered, Rejected
+from transbeam.pipeline.readers import wikipedia
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.report import ReadingReport, reported
+from transbeam.pipeline.readers.wikipedia import read
+from transbeam.pipeline.spans import SourceFile, Span
 
 HEAD = """\
 <mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">

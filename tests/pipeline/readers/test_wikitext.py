@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readers.wiki_templates import split_template
-from pipeline.readers.wikitext import plain_text, prose
+from transbeam.pipeline.readers.wiki_templates import split_template
+from transbeam.pipeline.readers.wikitext import plain_text, prose
 
 PAGE = """\
 {{Short description|Cereal}}

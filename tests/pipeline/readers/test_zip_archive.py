@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from configs.sources import ZipSource
-from pipeline.documents import Document, Rejected
-from pipeline.readers.damage import BrokenFile
-from pipeline.readers.zip_archive import read
-from pipeline.spans import SourceFile, Span
+from transbeam.configs.sources import ZipSource
+from transbeam.pipeline.documents import Document, Rejected
+from transbeam.pipeline.readers.damage import BrokenFile
+from transbeam.pipeline.readers.zip_archive import read
+from transbeam.pipeline.spans import SourceFile, Span
 
 
 def read_all(path: Path, **keys):

@@ -13,11 +13,11 @@ import pytest
 import tensorflow as tf
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from configs.errors import ArtifactError, ConfigError, DataError
-from pipeline.scoring import blocks, inference, score
-from pipeline.scoring.score import Request
-from pipeline.scoring.score import score as run_score
 from tests.small_run import paragraphs
+from transbeam.configs.errors import ArtifactError, ConfigError, DataError
+from transbeam.pipeline.scoring import blocks, inference, score
+from transbeam.pipeline.scoring.score import Request
+from transbeam.pipeline.scoring.score import score as run_score
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")
 

@@ -6,13 +6,13 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.pipeline.tokenizers.rust import ALL_MODES, rust_words
+from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 HOSTILE = [text.encode() for text in HOSTILE_TEXTS] + HOSTILE_BYTES
 HOSTILE_DECODED = [text.decode("utf-8", "replace") for text in HOSTILE]

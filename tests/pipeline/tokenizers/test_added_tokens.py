@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken as RustToken
 from tokenizers import Tokenizer
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
-from pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.imports import import_tokenizer
-from pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
-from pipeline.tokenizers.trimming import trim
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.phone.tokenizer.models import random_texts
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.imports import import_tokenizer
+from transbeam.pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
+from transbeam.pipeline.tokenizers.trimming import trim
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 LETTERS = [*"abcdehknrstu", "é"]
 PIECES = (*SPECIAL_PIECES, "[unused0]", *LETTERS, "##a", "##n", "the")

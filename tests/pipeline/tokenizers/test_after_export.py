@@ -13,9 +13,9 @@ import keras
 import pytest
 import tensorflow as tf
 
-from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 from tests.pipeline.tokenizers.broad import HOSTILE, byte_bpe, wordpiece
 from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 
 T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
 

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 import yaml
 
-import pipeline.tokenizers
-from configs.errors import ArtifactError
-from pipeline.tokenizers.artifact import (
+from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline import tokenizers
+from transbeam.pipeline.tokenizers.artifact import (
     load_tokenizer,
     read_tokenizer,
     save_tokenizer,
     tokenizer_fingerprint,
 )
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES, check_vocabulary
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES, check_vocabulary
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 PIECES = (*SPECIAL_PIECES, "a", "##b", "é", "漢")
 
@@ -289,7 +289,7 @@ def test_the_longest_piece_allowed_fits_the_kernel(tmp_path):
 
 
 def test_public_names_are_found_in_the_package():
-    for name in pipeline.tokenizers.__all__:
-        assert getattr(pipeline.tokenizers, name).__name__ == name
+    for name in tokenizers.__all__:
+        assert getattr(tokenizers, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = pipeline.tokenizers.nothing
+        _ = tokenizers.nothing

@@ -9,9 +9,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 from tests.pipeline.tokenizers.broad import (
     HOSTILE,
     byte_bpe,
@@ -19,6 +16,9 @@ from tests.pipeline.tokenizers.broad import (
     learned_byte_bpe,
 )
 from tests.pipeline.tokenizers.rust_byte_bpe import rust_byte_bpe, rust_byte_bpe_ids
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 
 # What makes words begin or end, and what looks like it.
 SNIPPETS = [

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 import tensorflow as tf
 
-from pipeline.tokenizers.byte_bpe_merging import PairMerger
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.byte_bpe_merging import PairMerger
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
 
 
 def by_queue(word, merges):

@@ -6,9 +6,12 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tokenizers.byte_bpe_splitting import split_into_words, unique_words
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.rust_byte_bpe import rust_words
+from transbeam.pipeline.tokenizers.byte_bpe_splitting import (
+    split_into_words,
+    unique_words,
+)
 
 
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])

@@ -1,8 +1,8 @@
 import pytest
 from tokenizers import pre_tokenizers
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.byte_bpe_vocabulary import (
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import (
     ALPHABET,
     check_byte_bpe,
     from_alphabet,

@@ -5,21 +5,21 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.artifact import (
+from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.artifact import (
     load_tokenizer,
     read_tokenizer,
     save_tokenizer,
     tokenizer_fingerprint,
 )
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.framing import Framing
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.trimming import trim
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.framing import Framing
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.trimming import trim
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 BYTES = ByteBPEModel(
     pieces=(*ALPHABET, "ĊĊ", "th", "the", "<|endoftext|>", "<|im_end|>"),

@@ -4,12 +4,12 @@ import keras
 import pytest
 import tensorflow as tf
 
-from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, END_OF_TEXT
-from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, SENTENCES, train
+from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, END_OF_TEXT
+from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 TEXTS = ["the other", "", "that this", "this"]
 BUILD = {

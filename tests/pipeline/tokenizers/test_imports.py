@@ -14,14 +14,14 @@ from tokenizers import (
     processors,
 )
 
-from configs.errors import ArtifactError, ConfigError
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.imports import import_tokenizer
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.imports import import_tokenizer
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 BERT = [*SPECIAL_PIECES, "[unused0]", "the", "##n", "!", "a", "##b", "é"]
 MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("Ã", "©")]

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from configs.errors import DataError
-from configs.tokenizer import WordPieceConfig
-from pipeline.tokenizers.learning import learn_wordpiece
-from pipeline.tokenizers.pair_training import lines_of_words
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.configs.errors import DataError
+from transbeam.configs.tokenizer import WordPieceConfig
+from transbeam.pipeline.tokenizers.learning import learn_wordpiece
+from transbeam.pipeline.tokenizers.pair_training import lines_of_words
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
 
 SPECIALS = list(SPECIAL_PIECES)
 
@@ -67,8 +67,8 @@ def test_order_of_the_counts_does_not_matter():
 def test_processes_and_threads_do_not_matter():
     script = (
         "import json, sys\n"
-        "from configs.tokenizer import WordPieceConfig\n"
-        "from pipeline.tokenizers import learn_wordpiece\n"
+        "from transbeam.configs.tokenizer import WordPieceConfig\n"
+        "from transbeam.pipeline.tokenizers import learn_wordpiece\n"
         "config = WordPieceConfig(vocabulary_size=500)\n"
         "print(json.dumps(learn_wordpiece(json.load(sys.stdin), config)))\n"
         "assert 'tensorflow' not in sys.modules\n"
@@ -123,7 +123,7 @@ def test_a_word_too_long_for_the_tokenizer_teaches_nothing():
 
 
 def test_pieces_stay_short_enough_for_the_tensorflow_kernel():
-    from pipeline.tokenizers.wordpiece import WordPieceTokenizer
+    from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
     letters = "\U00010400\U00010401"
     word = "".join(random.Random(0).choices(letters, k=100))

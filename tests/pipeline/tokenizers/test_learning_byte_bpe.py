@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from configs.errors import DataError
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, check_byte_bpe
-from pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
+from transbeam.configs.errors import DataError
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, check_byte_bpe
+from transbeam.pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe
 
 
 def invented_counts():
@@ -63,7 +63,7 @@ def test_order_of_the_counts_does_not_matter():
 def test_processes_and_threads_do_not_matter():
     script = (
         "import json, sys\n"
-        "from pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe\n"
+        "from transbeam.pipeline.tokenizers.learning_byte_bpe import learn_byte_bpe\n"
         "print(json.dumps(learn_byte_bpe(json.load(sys.stdin), 500)))\n"
         "assert 'tensorflow' not in sys.modules\n"
     )
@@ -99,7 +99,7 @@ def test_the_merges_of_the_rust_trainer_on_the_text_itself():
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+    from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
 
     splitter = ByteBPETokenizer(ALPHABET, [], special_pieces=[])
     words = splitter.words(texts).flat_values.numpy().tolist()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from configs.errors import DataError
-from configs.tokenizer import UnigramConfig
-from pipeline.tokenizers.learning_unigram import learn_unigram
+from transbeam.configs.errors import DataError
+from transbeam.configs.tokenizer import UnigramConfig
+from transbeam.pipeline.tokenizers.learning_unigram import learn_unigram
 
 
 def config(vocabulary_size, **options):
@@ -44,8 +44,8 @@ def test_order_of_the_counts_does_not_matter():
 def test_processes_and_cores_do_not_matter():
     script = (
         "import hashlib, json, os, sys\n"
-        "from configs.tokenizer import UnigramConfig\n"
-        "from pipeline.tokenizers.learning_unigram import learn_unigram\n"
+        "from transbeam.configs.tokenizer import UnigramConfig\n"
+        "from transbeam.pipeline.tokenizers.learning_unigram import learn_unigram\n"
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
         "config = UnigramConfig(vocabulary_size=300, character_coverage=1.0)\n"
         "model = learn_unigram(json.load(sys.stdin), config)\n"

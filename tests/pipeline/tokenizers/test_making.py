@@ -7,21 +7,25 @@ from functools import cache
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError, DataError
-from configs.tokenizer import (
+from tests.pipeline.tokenizers.sentence_pieces import SENTENCES, train
+from transbeam.configs.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.tokenizer import (
     ByteBPEConfig,
     PretrainedConfig,
     UnigramConfig,
     WordPieceConfig,
 )
-from pipeline.tokenizers.artifact import load_tokenizer, read_tokenizer, save_tokenizer
-from pipeline.tokenizers.making import (
+from transbeam.pipeline.tokenizers.artifact import (
+    load_tokenizer,
+    read_tokenizer,
+    save_tokenizer,
+)
+from transbeam.pipeline.tokenizers.making import (
     brought_along,
     learn_model,
     make_tokenizer,
     word_splitter,
 )
-from tests.pipeline.tokenizers.sentence_pieces import SENTENCES, train
 
 CONFIGS = {
     "wordpiece": WordPieceConfig(vocabulary_size=80, num_reserved=2, num_sentinels=3),

@@ -4,10 +4,10 @@ from itertools import product
 
 import pytest
 
-from pipeline.tokenizers import unicode_classes
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from tests.pipeline.tokenizers.rust import ALL_MODES, rust_words
+from transbeam.pipeline.tokenizers import unicode_classes
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 SURROGATES = range(0xD800, 0xE000)
 

@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from pipeline.tokenizers.offsets import in_characters
-from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.broad import (
     byte_bpe,
@@ -19,6 +17,8 @@ from tests.pipeline.tokenizers.broad import (
 from tests.pipeline.tokenizers.rust import ALL_MODES
 from tests.pipeline.tokenizers.rust_byte_bpe import rust_byte_bpe
 from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, train
+from transbeam.pipeline.tokenizers.offsets import in_characters
+from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
 
 TEXTS = [
     *HOSTILE_TEXTS,

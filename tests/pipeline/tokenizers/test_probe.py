@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from pipeline.tokenizers import probe, unicode_classes
+from transbeam.pipeline.tokenizers import probe, unicode_classes
 
 # Where most scripts are, and a stretch of each plane that has characters of its own.
 SOME = [

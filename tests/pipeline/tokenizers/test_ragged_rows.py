@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tokenizers.ragged_rows import (
+from transbeam.pipeline.tokenizers.ragged_rows import (
     chosen_in_rows,
     first_in_rows,
     is_before,

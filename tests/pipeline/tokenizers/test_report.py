@@ -6,14 +6,14 @@ import re
 import numpy as np
 import pytest
 
-from pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.report import report_vocabulary
-from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.pipeline.tokenizers.sentence_pieces import train
+from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.report import report_vocabulary
+from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 WORDPIECE = WordPieceTokenizer([*SPECIAL_PIECES, "[unused0]", "a", "##b", "b", "ab"])
 ENDING = "<|endoftext|>"

@@ -9,13 +9,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.sentence_piece import (
+from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
+from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, SENTENCES, train
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.sentence_piece import (
     SentencePieceTokenizer,
     WhiteSpaceSplitter,
 )
-from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
-from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, SENTENCES, train
 
 HOSTILE = [text.encode() for text in HOSTILE_TEXTS] + HOSTILE_BYTES
 T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
@@ -195,7 +195,7 @@ def test_a_damaged_model_is_refused(damage):
 
 
 def test_a_model_cut_anywhere_is_refused():
-    from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+    from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
 
     proto = train()
     for end in range(0, len(proto), 97):

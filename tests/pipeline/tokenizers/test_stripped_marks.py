@@ -5,9 +5,12 @@ import unicodedata
 import numpy as np
 import pytest
 
-from pipeline.tokenizers import WordPieceTokenizer
-from pipeline.tokenizers.report import report_vocabulary
-from pipeline.tokenizers.stripped_marks import count_needed_marks, needed_marks
+from transbeam.pipeline.tokenizers import WordPieceTokenizer
+from transbeam.pipeline.tokenizers.report import report_vocabulary
+from transbeam.pipeline.tokenizers.stripped_marks import (
+    count_needed_marks,
+    needed_marks,
+)
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 

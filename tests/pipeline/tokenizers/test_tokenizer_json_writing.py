@@ -7,12 +7,12 @@ from pydoc_data.topics import topics
 import pytest
 from tokenizers import Tokenizer
 
-from configs.tokenizer import ByteBPEConfig, WordPieceConfig
-from pipeline.tokenizers.making import learn_model
-from pipeline.tokenizers.tokenizer_json import parse_tokenizer_json
-from pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.rust_byte_bpe import rust_byte_bpe_ids
+from transbeam.configs.tokenizer import ByteBPEConfig, WordPieceConfig
+from transbeam.pipeline.tokenizers.making import learn_model
+from transbeam.pipeline.tokenizers.tokenizer_json import parse_tokenizer_json
+from transbeam.pipeline.tokenizers.tokenizer_json_writing import tokenizer_json
 
 WORDS = Counter(f"{topics['if']} the lazy dog jumps <s> [CLS]".split())
 CONFIGS = {

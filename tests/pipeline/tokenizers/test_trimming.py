@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.errors import ArtifactError, ConfigError
-from configs.tokenizer import ByteBPEConfig, WordPieceConfig
-from pipeline.count import count_words
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, END_OF_TEXT
-from pipeline.tokenizers.making import learn_model, word_splitter
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.trimming import _LongestFirst, _LowestRankFirst, trim
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.small_run import paragraphs
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.tokenizer import ByteBPEConfig, WordPieceConfig
+from transbeam.pipeline.count import count_words
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, END_OF_TEXT
+from transbeam.pipeline.tokenizers.making import learn_model, word_splitter
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.trimming import _LongestFirst, _LowestRankFirst, trim
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
 
 HOSTILE = [text.encode() for text in HOSTILE_TEXTS] + HOSTILE_BYTES
 CONFIGS = {

@@ -9,11 +9,15 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
-from pipeline.tokenizers.sentence_piece_file import read_rules
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.unknown_runs import _changes, shortened, unknown_edges
 from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, train
+from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+from transbeam.pipeline.tokenizers.sentence_piece_file import read_rules
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.unknown_runs import (
+    _changes,
+    shortened,
+    unknown_edges,
+)
 
 
 @cache

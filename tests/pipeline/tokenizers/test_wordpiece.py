@@ -5,11 +5,11 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
 from tests.pipeline.tokenizers.broad import HOSTILE, HOSTILE_DECODED, wordpiece
 from tests.pipeline.tokenizers.rust import ALL_MODES, rust_ids
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
 
 SMALL = [*SPECIAL_PIECES, "un", "##aff", "##able", "!", "[", "]", "mask", "m", "##ask"]
 

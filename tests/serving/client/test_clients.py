@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from serving.client import connect
-from serving.client.interface import ServerError
-from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.client import connect
+from transbeam.serving.client.interface import ServerError
+from transbeam.serving.server.tokens import Tokens
 
 DOORS = ["rest", "grpc"]
 

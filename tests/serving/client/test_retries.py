@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from serving.client.interface import Connection, ServerError
-from serving.client.retries import with_retries
+from transbeam.serving.client.interface import Connection, ServerError
+from transbeam.serving.client.retries import with_retries
 
 PATIENT = Connection(address="x", model="x", timeout=60.0)
 BUSY = ServerError("RESOURCE_EXHAUSTED", "full", again=True)

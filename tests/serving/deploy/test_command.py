@@ -7,11 +7,11 @@ import subprocess
 import pytest
 import yaml
 
-from configs.load import load_run
-from serving.__main__ import main
-from serving.deploy.facts import DEFAULT_IMAGE, first_request
 from tests.docs import ROOT
 from tests.serving.deploy.conftest import CONFIG, MODEL, SIGNATURES, make_export
+from transbeam.configs.load import load_run
+from transbeam.serving.__main__ import main
+from transbeam.serving.deploy.facts import DEFAULT_IMAGE, first_request
 
 WRITTEN = [
     "README.md",

@@ -16,12 +16,12 @@ from google.protobuf import (
 )
 from tensorflow_serving.config import model_server_config_pb2
 
-from serving.__main__ import main
-from serving.server.models.config_files import read_batching, read_models
-from serving.server.settings import Settings
 from tests.serving.deploy.conftest import MODEL
 from tests.serving.deploy.restated import BATCHING, MONITORING
 from tests.serving.server.conftest import running
+from transbeam.serving.__main__ import main
+from transbeam.serving.server.models.config_files import read_batching, read_models
+from transbeam.serving.server.settings import Settings
 
 
 def message_of(messages, name):

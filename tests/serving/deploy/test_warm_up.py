@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.server.models.warming import FILE
-from serving.tasks import task_of
-from serving.trained import load_trained
-from serving.warmup import write_warm_up
 from tests.serving.conftest import make_run
 from tests.serving.tasks.test_writing import config_of
+from transbeam.serving.server.models.warming import FILE
+from transbeam.serving.tasks import task_of
+from transbeam.serving.trained import load_trained
+from transbeam.serving.warmup import write_warm_up
 
 
 def requests_of(folder):

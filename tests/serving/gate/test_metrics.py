@@ -6,23 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from configs.objective import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    MaskedConfig,
-    PairClassificationConfig,
-    RegressionConfig,
-    SentencePairsConfig,
-    SpanQAConfig,
-    TokenClassificationConfig,
-)
-from serving.forms import PhoneModel
-from serving.gate import perplexity
-from serving.gate.labelled import Question, ask_keras, labelled
-from serving.gate.metrics import Accuracy, Explained, metric_of
-from serving.gate.parity import check_metric
-from serving.gate.perplexity import Perplexity
-from serving.gate.rows import log_softmax
 from tests.serving.conftest import TINY
 from tests.serving.phone.writers import (
     GPT2,
@@ -34,6 +17,23 @@ from tests.serving.phone.writers import (
     some_ids,
 )
 from tests.serving.written_records import write_records
+from transbeam.configs.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    MaskedConfig,
+    PairClassificationConfig,
+    RegressionConfig,
+    SentencePairsConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate import perplexity
+from transbeam.serving.gate.labelled import Question, ask_keras, labelled
+from transbeam.serving.gate.metrics import Accuracy, Explained, metric_of
+from transbeam.serving.gate.parity import check_metric
+from transbeam.serving.gate.perplexity import Perplexity
+from transbeam.serving.gate.rows import log_softmax
 
 
 def toy(**tolerance):

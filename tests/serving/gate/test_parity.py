@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from configs.export import ToleranceConfig
-from serving.forms import PhoneModel
-from serving.gate.masked import MaskedJudge
-from serving.gate.parity import check_parity, require_passed
-from serving.gate.rows import Row, agreement
-from serving.gate.texts import masked_texts
 from tests.serving.session import asking, session_on
 from tests.serving.tasks.scenes import remembered
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.export import ToleranceConfig
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate.masked import MaskedJudge
+from transbeam.serving.gate.parity import check_parity, require_passed
+from transbeam.serving.gate.rows import Row, agreement
+from transbeam.serving.gate.texts import masked_texts
 
 FLOAT32 = "model_float32.tflite"
 
@@ -128,8 +128,8 @@ def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch
     def no_variable(file, **ways):
         raise RuntimeError("variable != nullptr was not true")
 
-    monkeypatch.setattr("serving.gate.parity.our_server", our_server)
-    monkeypatch.setattr("serving.gate.parity.PhoneModel", no_variable)
+    monkeypatch.setattr("transbeam.serving.gate.parity.our_server", our_server)
+    monkeypatch.setattr("transbeam.serving.gate.parity.PhoneModel", no_variable)
     files = {"float32": exported.tflite / FLOAT32}
     judge = MaskedJudge(trained, ["a [MASK]"])
     rows = check_parity(trained, judge, exported.saved_model, asking(trained), files)

@@ -4,15 +4,15 @@ import sys
 
 import pytest
 
-from configs.errors import ArtifactError
-from serving.gate.served import our_server, stock_server
 from tests.serving.server.half_plus import save_half_plus
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.gate.served import our_server, stock_server
 
 # Takes the flags of the stock server, and is ours.
 STAND_IN = """\
 #!{python}
 import sys
-from serving.__main__ import main
+from transbeam.serving.__main__ import main
 
 flags = dict(flag.removeprefix("--").split("=") for flag in sys.argv[1:])
 sys.exit(main([

@@ -8,13 +8,6 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from configs.sources import ImagesSource
-from pipeline.documents import Document
-from pipeline.pixels import decode_image
-from pipeline.readers.images import read
-from pipeline.spans import SourceFile, Span
-from serving.images.decoding import decode_images
-from serving.images.samples import sample_images
 from tests.serving.images.making import (
     XMP,
     file_of,
@@ -23,6 +16,13 @@ from tests.serving.images.making import (
     png,
     wide_png,
 )
+from transbeam.configs.sources import ImagesSource
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.pixels import decode_image
+from transbeam.pipeline.readers.images import read
+from transbeam.pipeline.spans import SourceFile, Span
+from transbeam.serving.images.decoding import decode_images
+from transbeam.serving.images.samples import sample_images
 
 SIZE = 16
 SIZES = ((1, 1), (2, 2), (17, 23), (64, 48), (5, 100), (101, 3), (16, 16), (220, 2))

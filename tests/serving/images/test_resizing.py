@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from serving.images.resizing import resize
+from transbeam.serving.images.resizing import resize
 
 BILINEAR = Image.Resampling.BILINEAR
 

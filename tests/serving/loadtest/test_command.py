@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from serving.__main__ import main
 from tests.serving.server.conftest import NAME, half_plus_two, server
+from transbeam.serving.__main__ import main
 
 __all__ = ["half_plus_two", "server"]
 

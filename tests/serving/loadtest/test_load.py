@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from serving.client.interface import ServerError
-from serving.loadtest.load import Sample, closed_loop, open_loop
-from serving.loadtest.server_side import Counts
-from serving.loadtest.summary import summarize, table
+from transbeam.serving.client.interface import ServerError
+from transbeam.serving.loadtest.load import Sample, closed_loop, open_loop
+from transbeam.serving.loadtest.server_side import Counts
+from transbeam.serving.loadtest.summary import summarize, table
 
 
 def test_each_client_asks_again_when_it_is_answered():

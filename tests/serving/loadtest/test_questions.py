@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from configs.errors import ConfigError
-from serving.client.interface import Signature
-from serving.loadtest.questions import asking
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.client.interface import Signature
+from transbeam.serving.loadtest.questions import asking
 
 INPUTS = {
     "text": "DT_STRING",

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline.tokenizers.vocabulary import MASK
-from serving.tasks.continuation import Continuation
-from serving.tasks.interface import Endpoint, Task
-from serving.warmup import warm_up_inputs
 from tests.serving.native import Inputs, Outputs
+from transbeam.pipeline.tokenizers.vocabulary import MASK
+from transbeam.serving.tasks.continuation import Continuation
+from transbeam.serving.tasks.interface import Endpoint, Task
+from transbeam.serving.warmup import warm_up_inputs
 
 TEXTS = (
     f"Returns a {MASK} of the same shape, or None.".encode(),

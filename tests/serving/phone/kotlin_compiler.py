@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.phone.tokenizer.sources import tokenizer
 from tests.harness.stages import stage
+from transbeam.serving.phone.tokenizer.sources import tokenizer
 
 # A JVM that compiles a page does not run long enough to optimise itself.
 JVM = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss8m"]

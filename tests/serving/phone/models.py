@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.load import load_run
-from configs.tokenizer import UnigramConfig
-from pipeline.tokenizers.artifact import TokenizerModel, save_tokenizer
-from pipeline.tokenizers.learning_unigram import learn_unigram
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from serving.tasks.classification import Classification
-from serving.trained import Trained, build
+from transbeam.configs.load import load_run
+from transbeam.configs.tokenizer import UnigramConfig
+from transbeam.pipeline.tokenizers.artifact import TokenizerModel, save_tokenizer
+from transbeam.pipeline.tokenizers.learning_unigram import learn_unigram
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.serving.tasks.classification import Classification
+from transbeam.serving.trained import Trained, build
 
 TINY = Path(__file__).parents[3] / "configs/tiny"
 LABELS = ("bad", "good", "so so")

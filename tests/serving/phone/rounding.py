@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from serving.forms import PhoneModel
-from serving.phone.flatbuffer import unpacked
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone.flatbuffer import unpacked
 
 
 def off(source: bytes, made: bytes, question: Mapping[str, np.ndarray]) -> float:

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from configs.objective import ImageClassificationConfig
-from serving.forms import PhoneModel
-from serving.phone import calibration
-from serving.phone.calibration import FEWEST, calibration_of
-from serving.tasks import task_of
-from serving.tasks.interface import Endpoint, ids_spec
 from tests.harness.stages import copy_of
 from tests.serving.conftest import LENGTH, TINY
 from tests.serving.phone.writers import GPT2, PREFIX, T5, shared, some_ids
 from tests.serving.written_records import write_records
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone import calibration
+from transbeam.serving.phone.calibration import FEWEST, calibration_of
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
 
 DOCUMENTS = 24  # of the training records of the tiny run: 8 records of 3
 

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from configs.errors import ConfigError
-from configs.export import ExportConfig
-from configs.objective import (
+from tests.serving.conftest import TINY as MASKED
+from tests.serving.phone.models import LABELS, model_of, unigram, wordpiece
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.export import ExportConfig
+from transbeam.configs.objective import (
     ClassificationConfig,
     PairClassificationConfig,
     RegressionConfig,
@@ -14,12 +16,10 @@ from configs.objective import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from pipeline.tokenizers.byte_bpe_model import ALPHABET, ByteBPEModel
-from pipeline.tokenizers.byte_bpe_vocabulary import END_OF_TEXT
-from serving.phone.fitting import advice, check_mediapipe, read_differently
-from serving.phone.mediapipe import write_mediapipe
-from tests.serving.conftest import TINY as MASKED
-from tests.serving.phone.models import LABELS, model_of, unigram, wordpiece
+from transbeam.pipeline.tokenizers.byte_bpe_model import ALPHABET, ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import END_OF_TEXT
+from transbeam.serving.phone.fitting import advice, check_mediapipe, read_differently
+from transbeam.serving.phone.mediapipe import write_mediapipe
 
 TINY = replace(MASKED, export=ExportConfig())
 CLASSIFIER = replace(TINY, objective=ClassificationConfig(labels=LABELS))

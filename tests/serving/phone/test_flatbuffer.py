@@ -7,18 +7,18 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.interpreter import Interpreter
 
-from configs.errors import ArtifactError
-from serving.forms import PhoneModel
-from serving.phone.flatbuffer import (
+from tests.serving.conftest import LENGTH, TINY
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone.flatbuffer import (
     check_flatbuffer,
     ops_of,
     packed,
     unpacked,
     with_shapes,
 )
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tflite import convert
-from tests.serving.conftest import LENGTH, TINY
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tflite import convert
 
 MASKS, WIDTH = TINY.export.tflite_masks, TINY.model.hidden_dim
 REAL = 20

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from serving.phone.gptq import _steps, gptq, round_rows
+from transbeam.serving.phone.gptq import _steps, gptq, round_rows
 
 DAMPING = 0.01  # of the mean of the diagonal
 

@@ -18,9 +18,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError
-from configs.load import load_run
-from configs.objective import (
+from tests.serving.phone.kotlin_compiler import JVM, compile_kotlin, kotlin, run
+from tests.serving.phone.writers import PREFIX, T5, shared
+from tests.serving.untrained import TINY, learned, untrained_of
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.load import load_run
+from transbeam.configs.objective import (
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
@@ -28,16 +31,13 @@ from configs.objective import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from configs.tokenizer import ByteBPEConfig, WordPieceConfig
-from serving.phone.handover import write_handover
-from serving.phone.tokenizer.handing_over import write_tokenizer
-from serving.tasks import task_of
-from serving.tasks.wishes import DEFAULTS, SPECS, STOP
-from serving.tflite import write_tflite
-from serving.trained import TOKENIZER
-from tests.serving.phone.kotlin_compiler import JVM, compile_kotlin, kotlin, run
-from tests.serving.phone.writers import PREFIX, T5, shared
-from tests.serving.untrained import TINY, learned, untrained_of
+from transbeam.configs.tokenizer import ByteBPEConfig, WordPieceConfig
+from transbeam.serving.phone.handover import write_handover
+from transbeam.serving.phone.tokenizer.handing_over import write_tokenizer
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.wishes import DEFAULTS, SPECS, STOP
+from transbeam.serving.tflite import write_tflite
+from transbeam.serving.trained import TOKENIZER
 
 HERE = Path(__file__).parent / "kotlin"
 ASKING = ("classify", "estimate", "fill", "tag", "read", "write", "embed")

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from configs.console import Console
-from configs.errors import ArtifactError
-from serving.phone.mediapipe import write_mediapipe
-from serving.phone.rounded import NONE_ROUNDED
-from serving.phone.text_model import write_text_models
-from serving.tflite import rounded_weights, write_tflite
 from tests.serving.phone.models import model_of, wordpiece
 from tests.serving.phone.rounding import weights_in_4_bits
 from tests.serving.written_records import write_records
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.phone.mediapipe import write_mediapipe
+from transbeam.serving.phone.rounded import NONE_ROUNDED
+from transbeam.serving.phone.text_model import write_text_models
+from transbeam.serving.tflite import rounded_weights, write_tflite
 
 VARIANT = "dynamic_int4"
 
@@ -105,7 +105,9 @@ def test_how_far_it_has_come_is_told(rounding):
 
 def test_of_too_few_texts_nothing_is_made(run, tmp_path, monkeypatch):
     trained, _ = run
-    monkeypatch.setattr("serving.tflite.convert", lambda *_: b"")  # asked afterwards
+    monkeypatch.setattr(
+        "transbeam.serving.tflite.convert", lambda *_: b""
+    )  # asked afterwards
     empty = tmp_path / "run"
     write_records(empty, "train", [])
     with pytest.raises(ArtifactError, match=f"has 0 to calibrate {VARIANT} on"):

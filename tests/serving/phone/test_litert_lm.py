@@ -18,13 +18,17 @@ from google.protobuf import text_format
 from litert_lm_builder.litertlm_peek import peek_litertlm_file
 from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
 
-from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
-from pipeline.tokenizers.artifact import load_tokenizer, read_tokenizer, save_tokenizer
-from pipeline.tokenizers.framing import Framing
-from serving.phone.litert_lm import bundle_name, write_bundle
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.phone.writers import converted, small, writer_of
 from tests.serving.untrained import learned
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
+from transbeam.pipeline.tokenizers.artifact import (
+    load_tokenizer,
+    read_tokenizer,
+    save_tokenizer,
+)
+from transbeam.pipeline.tokenizers.framing import Framing
+from transbeam.serving.phone.litert_lm import bundle_name, write_bundle
 
 PYTHON = os.environ.get("TRANSBEAM_PHONE_PYTHON")
 CLIENT = Path(__file__).with_name("litert_lm_client.py")

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving.encoding import TextEncoder
-from serving.forms import PhoneModel
-from serving.phone.mediapipe import file_name, write_mediapipe
-from serving.phone.metadata import TextModelMetadata, with_metadata
-from serving.phone.reading import MediaPipeReading
-from serving.tasks import task_of
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tflite import convert
 from tests.serving.phone.models import LABELS, model_of, unigram, wordpiece
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone.mediapipe import file_name, write_mediapipe
+from transbeam.serving.phone.metadata import TextModelMetadata, with_metadata
+from transbeam.serving.phone.reading import MediaPipeReading
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tflite import convert
 
 PYTHON = os.environ.get("TRANSBEAM_PHONE_PYTHON")
 needs_client = pytest.mark.skipif(

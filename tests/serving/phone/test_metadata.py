@@ -9,15 +9,15 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from tensorflow.lite.python import schema_py_generated as schema
 
-from serving.phone.metadata import (
+from transbeam.serving.phone.metadata import (
     TextModelMetadata,
     read_files,
     read_metadata,
     with_metadata,
 )
-from serving.phone.tables import read_table, write_table
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tflite import convert
+from transbeam.serving.phone.tables import read_table, write_table
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tflite import convert
 
 VOCABULARY = "[PAD]\n[UNK]\nké\n".encode()
 LENGTH = 8

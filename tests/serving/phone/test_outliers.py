@@ -4,15 +4,15 @@ import keras
 import numpy as np
 import pytest
 
-from model.kernels.lookup import look_up
-from model.layers.feedforward import FeedForward
-from model.layers.norms import RMSNormalization
-from serving.phone import quantization
-from serving.phone.outliers import coarse_layers
-from serving.phone.quantization import quantized
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tflite import convert
 from tests.serving.phone.rounding import off
+from transbeam.model.kernels.lookup import look_up
+from transbeam.model.layers.feedforward import FeedForward
+from transbeam.model.layers.norms import RMSNormalization
+from transbeam.serving.phone import quantization
+from transbeam.serving.phone.outliers import coarse_layers
+from transbeam.serving.phone.quantization import quantized
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tflite import convert
 
 VOCABULARY, WIDTH, LENGTH = 50, 32, 8
 

@@ -13,24 +13,24 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow_text import tflite_registrar
 
-from configs.errors import ArtifactError, ConfigError
-from configs.load import dump_run
-from configs.tokenizer import ByteBPEConfig, PretrainedConfig
-from serving.__main__ import export, main
-from serving.forms import PhoneModel
-from serving.gate import judge_of
-from serving.gate.parity import check_phone_files
-from serving.gate.rows import Row
-from serving.phone.export import export_for_phones
-from serving.phone.flatbuffer import unpacked
-from serving.phone.quantization import quantized
-from serving.phone.report import Measured, Report
-from serving.phone.rounded import NONE_ROUNDED
-from serving.phone.text_model import text_signature
-from serving.tasks import task_of
 from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
 from tests.serving.phone.rounding import weights_in_4_bits
 from tests.serving.untrained import untrained
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.load import dump_run
+from transbeam.configs.tokenizer import ByteBPEConfig, PretrainedConfig
+from transbeam.serving.__main__ import export, main
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate import judge_of
+from transbeam.serving.gate.parity import check_phone_files
+from transbeam.serving.gate.rows import Row
+from transbeam.serving.phone.export import export_for_phones
+from transbeam.serving.phone.flatbuffer import unpacked
+from transbeam.serving.phone.quantization import quantized
+from transbeam.serving.phone.report import Measured, Report
+from transbeam.serving.phone.rounded import NONE_ROUNDED
+from transbeam.serving.phone.text_model import text_signature
+from transbeam.serving.tasks import task_of
 
 VARIANTS = ("float32", "dynamic_int8", "dynamic_int4")
 KEYS = {"tflite": VARIANTS, "tflite_text": True}
@@ -83,7 +83,7 @@ def run(phone, tmp_path, monkeypatch):
         "metric_of": lambda *_: None,
         "latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
     }.items():
-        monkeypatch.setattr(f"serving.phone.export.{name}", value)
+        monkeypatch.setattr(f"transbeam.serving.phone.export.{name}", value)
     return folder
 
 
@@ -243,7 +243,9 @@ def test_a_loss_is_in_points_or_a_share_of_perplexity():
 
 
 def test_the_command_finds_it_made(phone, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("serving.publishing.load_trained", None)  # is called first
+    monkeypatch.setattr(
+        "transbeam.serving.publishing.load_trained", None
+    )  # is called first
     config = invocation_of(phone.run, **KEYS).config
     file = tmp_path / "tiny.yaml"
     file.write_text(dump_run(config))
@@ -328,7 +330,7 @@ def test_a_folder_that_lost_a_file_is_made_again(run, monkeypatch, name):
     (run / "phone" / name).unlink()
     again = {}
     monkeypatch.setattr(
-        "serving.phone.export._Making._others",
+        "transbeam.serving.phone.export._Making._others",
         lambda *_: again.setdefault("made", []),
     )
     export_for_phones(invocation_of(run, **KEYS))
@@ -339,7 +341,7 @@ def test_a_folder_that_lost_a_file_is_made_again(run, monkeypatch, name):
 
 def test_a_failed_gate_publishes_nothing(run, monkeypatch):
     for real in (judge_of, check_phone_files):
-        monkeypatch.setattr(f"serving.phone.export.{real.__name__}", real)
+        monkeypatch.setattr(f"transbeam.serving.phone.export.{real.__name__}", real)
     before = contents(run / "phone")
     tolerance = replace(TINY.export.tolerance, dynamic_int8=0.0)
     keys = KEYS | {"tolerance": tolerance, "tflite_text": False}
@@ -359,7 +361,7 @@ def test_a_file_that_loses_too_much_is_not_published(run, monkeypatch):
     metric = SimpleNamespace(
         name="accuracy", of_keras=0.9, measured=lambda model: (0.85, lambda form: lost)
     )
-    monkeypatch.setattr("serving.phone.export.metric_of", lambda *_: metric)
+    monkeypatch.setattr("transbeam.serving.phone.export.metric_of", lambda *_: metric)
     shutil.rmtree(run / "phone")
     keys = KEYS | {"tflite_text": False}
     with pytest.raises(ArtifactError, match=r"accuracy lost: 0\.05, allowed 0\.02"):
@@ -430,7 +432,7 @@ def few_records(folder):
 
 def test_too_little_to_calibrate_on(refused, monkeypatch):
     # It is converted before.
-    monkeypatch.setattr("serving.tflite.convert", lambda *_, **__: b"")
+    monkeypatch.setattr("transbeam.serving.tflite.convert", lambda *_, **__: b"")
     told = refused(with_keys(tflite=("float32", "int8")), few_records)
     assert "the training split has 15 to calibrate int8 on; expected 16" in told
     assert "or leave int8 out of export.tflite" in told
@@ -439,7 +441,7 @@ def test_too_little_to_calibrate_on(refused, monkeypatch):
 @pytest.fixture
 def without_plain_files(monkeypatch):
     """They are made before those that are refused."""
-    monkeypatch.setattr("serving.phone.export.write_tflite", lambda *_: {})
+    monkeypatch.setattr("transbeam.serving.phone.export.write_tflite", lambda *_: {})
 
 
 @pytest.mark.usefixtures("without_plain_files")

@@ -8,21 +8,21 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_quantizer import quantizer
 
-from configs.export import Variant
-from model.kernels.lookup import look_up
-from model.layers.masks import FORBIDDEN, FORBIDDEN_IN_INT8
-from model.layers.norms import RMSNormalization
-from model.layers.residual import Residual
-from serving.forms import PhoneModel
-from serving.phone import calibration, quantization
-from serving.phone.calibration import calibration_of
-from serving.phone.flatbuffer import unpacked
-from serving.phone.quantization import IN_4_BITS, quantized
-from serving.tasks import task_of
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tflite import convert
 from tests.serving.conftest import LENGTH as LONGEST
 from tests.serving.phone.rounding import off
+from transbeam.configs.export import Variant
+from transbeam.model.kernels.lookup import look_up
+from transbeam.model.layers.masks import FORBIDDEN, FORBIDDEN_IN_INT8
+from transbeam.model.layers.norms import RMSNormalization
+from transbeam.model.layers.residual import Residual
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone import calibration, quantization
+from transbeam.serving.phone.calibration import calibration_of
+from transbeam.serving.phone.flatbuffer import unpacked
+from transbeam.serving.phone.quantization import IN_4_BITS, quantized
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tflite import convert
 
 VOCABULARY, WIDTH, LENGTH, CLASSES = 2000, 512, 12, 7
 SMALLER = [name for name in get_args(Variant) if name != "float32"]

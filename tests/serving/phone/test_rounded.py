@@ -6,16 +6,16 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 
-from configs.console import Console
-from model.kernels.lookup import look_up
-from serving.forms import PhoneModel
-from serving.phone import rounded as rounding
-from serving.phone.flatbuffer import packed, unpacked
-from serving.phone.gptq import gptq, round_rows
-from serving.phone.quantization import IN_4_BITS, quantized
-from serving.phone.rounded import round_weights
-from serving.tasks.interface import Endpoint, ids_spec
-from serving.tflite import convert
+from transbeam.configs.console import Console
+from transbeam.model.kernels.lookup import look_up
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone import rounded as rounding
+from transbeam.serving.phone.flatbuffer import packed, unpacked
+from transbeam.serving.phone.gptq import gptq, round_rows
+from transbeam.serving.phone.quantization import IN_4_BITS, quantized
+from transbeam.serving.phone.rounded import round_weights
+from transbeam.serving.tasks.interface import Endpoint, ids_spec
+from transbeam.serving.tflite import convert
 
 VOCABULARY, WIDTH, LENGTH = 500, 64, 12
 CONSOLE = Console(quiet=True)

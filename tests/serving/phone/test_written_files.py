@@ -7,10 +7,6 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from tensorflow.lite.python import schema_py_generated as schema
 
-from configs.load import load_run
-from serving.forms import PhoneModel
-from serving.gate import judge_of
-from serving.tasks import task_of
 from tests.serving.phone.writers import (
     GPT2,
     PREFIX,
@@ -23,6 +19,10 @@ from tests.serving.phone.writers import (
     trained_of,
 )
 from tests.serving.untrained import TINY, untrained_of
+from transbeam.configs.load import load_run
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.gate import judge_of
+from transbeam.serving.tasks import task_of
 
 WRITERS = sorted(
     path.stem

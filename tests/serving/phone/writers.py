@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.load import load_run
-from configs.run import RunConfig
-from pipeline.tokenizers.artifact import load_tokenizer
-from serving.forms import PhoneModel
-from serving.phone_writing import PhoneWriter
-from serving.tflite import file_name, write_tflite
-from serving.trained import TOKENIZER, Trained, build
 from tests.harness.stages import stage
 from tests.serving.tasks.writers import logits_of
 from tests.serving.untrained import SPREAD, TINY, learned
+from transbeam.configs.load import load_run
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.tokenizers.artifact import load_tokenizer
+from transbeam.serving.forms import PhoneModel
+from transbeam.serving.phone_writing import PhoneWriter
+from transbeam.serving.tflite import file_name, write_tflite
+from transbeam.serving.trained import TOKENIZER, Trained, build
 
 SLOTS = 20
 SIZES = (4, 7)  # so that the last piece may reach over the end of the cache

@@ -14,10 +14,10 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serving.server.background import in_background
-from serving.server.models.catalog import ModelSettings
-from serving.server.settings import Settings
 from tests.serving.server.half_plus import folder_of_half_plus_two
+from transbeam.serving.server.background import in_background
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.settings import Settings
 
 NAME = "half_plus_two"
 

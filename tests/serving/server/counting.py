@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.savedmodel import write_defaults
-from serving.server.models.warming import FILE
-from serving.server.streaming.requests import BEGIN, JOIN, KEEP, STEP
 from tests.harness.stages import copy_of, stage
+from transbeam.serving.savedmodel import write_defaults
+from transbeam.serving.server.models.warming import FILE
+from transbeam.serving.server.streaming.requests import BEGIN, JOIN, KEEP, STEP
 
 TOKENS = 5  # where nothing is wished
 UNLUCKY = 13

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from serving.__main__ import main
-from serving.server import run as module
-from serving.server.addresses import Addresses
-from serving.server.background import in_background
-from serving.server.settings import Settings
+from transbeam.serving.__main__ import main
+from transbeam.serving.server import run as module
+from transbeam.serving.server.addresses import Addresses
+from transbeam.serving.server.background import in_background
+from transbeam.serving.server.settings import Settings
 
 ANY_PORTS = ["--port", "0", "--rest-port", "0"]
 
@@ -27,7 +27,7 @@ ANY_PORTS = ["--port", "0", "--rest-port", "0"]
 @contextmanager
 def started(*arguments: str) -> Iterator[tuple[subprocess.Popen, str]]:
     """A process that serves, and the address of its REST API."""
-    command = [sys.executable, "-m", "serving", "serve", "--json", *arguments]
+    command = [sys.executable, "-m", "transbeam.serving", "serve", "--json", *arguments]
     with subprocess.Popen(
         [*command, *ANY_PORTS],
         stdout=subprocess.PIPE,

@@ -5,9 +5,9 @@ import pytest
 from grpc import StatusCode
 from tensorflow.core.example import example_pb2
 
-from serving.server.amounts import check_amounts, check_examples
-from serving.server.failures import Failure
-from serving.server.settings import Limits
+from transbeam.serving.server.amounts import check_amounts, check_examples
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.settings import Limits
 
 LIMITS = Limits(text_bytes=6, rows=3)
 

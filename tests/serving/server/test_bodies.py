@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from serving.server.bodies import _unpacked
-from serving.server.failures import Failure
+from transbeam.serving.server.bodies import _unpacked
+from transbeam.serving.server.failures import Failure
 
 MOST = 100_000
 

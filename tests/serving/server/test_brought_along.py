@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from configs.errors import ArtifactError
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.warming import FILE
 from tests.serving.server.conftest import NAME, running, settings_for
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.warming import FILE
 
 
 @pytest.mark.parametrize(

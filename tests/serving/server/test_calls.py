@@ -7,11 +7,11 @@ import grpc
 import numpy as np
 import pytest
 
-from configs.errors import ArtifactError
-from serving.server.access_log import AccessLog
-from serving.server.calls import Call
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.test_rpc import predict_request
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.server.access_log import AccessLog
+from transbeam.serving.server.calls import Call
 
 PREDICT = f"/v1/models/{NAME}:predict"
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -9,12 +9,12 @@ import urllib.request
 
 import pytest
 
-from serving.__main__ import main
-from serving.server.arguments import add_serve_arguments
 from tests.serving.server.conftest import NAME
 from tests.serving.server.half_plus import Held, save_half_plus
 from tests.serving.server.starting import commanded, started
 from tests.serving.server.test_faults import until
+from transbeam.serving.__main__ import main
+from transbeam.serving.server.arguments import add_serve_arguments
 
 
 def ask(address, body):

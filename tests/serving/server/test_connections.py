@@ -12,13 +12,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from serving.server import metrics
-from serving.server.accepting import Acceptor
-from serving.server.background import in_background
-from serving.server.connection_limits import ConnectionLimits
 from tests.serving.server.certificates import make_pair
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.test_faults import HEAD, raw, until
+from transbeam.serving.server import metrics
+from transbeam.serving.server.accepting import Acceptor
+from transbeam.serving.server.background import in_background
+from transbeam.serving.server.connection_limits import ConnectionLimits
 
 PREDICT = f"{NAME}:predict"
 GOOD = {"instances": [1.0]}
@@ -171,7 +171,7 @@ class NoDescriptors:
 
 
 def test_without_descriptors_it_is_said_once(caplog, monkeypatch):
-    monkeypatch.setattr("serving.server.accepting._PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr("transbeam.serving.server.accepting._PAUSE_SECONDS", 0.02)
     reasons = []
 
     async def scene():

@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from serving.golden import Golden, write_golden
-from serving.server.models.catalog import ModelSettings
-from serving.server.models.versions import Policy
-from serving.server.settings import Settings
-from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.half_plus import save_half_plus
 from tests.serving.server.test_faults import until
+from transbeam.serving.golden import Golden, write_golden
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.versions import Policy
+from transbeam.serving.server.settings import Settings
+from transbeam.serving.server.tokens import Tokens
 
 PATH = "/openapi.json"
 MODEL = f"/v1/models/{NAME}"

@@ -5,8 +5,8 @@ from urllib.parse import quote
 import grpc
 import pytest
 
-from serving.server.error_details import short_details
 from tests.serving.server.test_rpc import predict_request
+from transbeam.serving.server.error_details import short_details
 
 
 @pytest.mark.parametrize("character", ["a", "%", "\n", "ä", "€", "😀", "\ud800"])

@@ -13,15 +13,15 @@ import grpc
 import numpy as np
 import pytest
 
-from serving.server import metrics
-from serving.server.background import in_background
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.versions import Model
-from serving.server.settings import Limits
-from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, Client, running, settings_for
 from tests.serving.server.half_plus import Held, save_half_plus
 from tests.serving.server.test_rpc import predict_request
+from transbeam.serving.server import metrics
+from transbeam.serving.server.background import in_background
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.versions import Model
+from transbeam.serving.server.settings import Limits
+from transbeam.serving.server.tokens import Tokens
 
 PREDICT = f"{NAME}:predict"
 GOOD = {"instances": [1.0]}

@@ -12,11 +12,11 @@ import sys
 
 import pytest
 
-from serving.server.models.catalog import ModelSettings
-from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.half_plus import save_half_plus
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.tokens import Tokens
 
 TOKEN = {"Authorization": "Bearer secret"}
 # TF Serving says 400, and not 405, to verbs that a path does not have; and not all

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from tensorflow_serving.apis import predict_pb2
 
-from serving.server.contract.tensors import to_array, to_proto
-from serving.server.metrics import PATH as METRICS
-from serving.server.models.catalog import ModelSettings
-from serving.server.settings import Limits, Settings
-from serving.server.stop_limits import StopLimits
 from tests.serving.server.conftest import running
 from tests.serving.server.counting import save_counting
 from tests.serving.server.test_description import described, question
+from transbeam.serving.server.contract.tensors import to_array, to_proto
+from transbeam.serving.server.metrics import PATH as METRICS
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.settings import Limits, Settings
+from transbeam.serving.server.stop_limits import StopLimits
 
 NAME = "counting"
 LIMITS = Limits(stops=StopLimits(strings=2, string_bytes=4))

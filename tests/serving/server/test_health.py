@@ -11,11 +11,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2
 
-from serving.server.models.catalog import Catalog
-from serving.server.tokens import Tokens
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.half_plus import Held
 from tests.serving.server.test_faults import until
+from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.tokens import Tokens
 
 WAIT = 30.0
 SERVING, NOT_SERVING, UNKNOWN = 1, 2, 3
@@ -81,7 +81,7 @@ def test_a_service_that_there_is_not(server, service):
 
 
 def test_it_is_ready_when_every_model_answers(half_plus_two, tmp_path, monkeypatch):
-    monkeypatch.setattr("serving.server.health._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("transbeam.serving.server.health._LOOK_SECONDS", 0.01)
     settings = settings_for(half_plus_two, reload_roots=(tmp_path,))
     with running(settings) as client, health_of(client) as found:
         check, watch = found

@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from serving.server.connection_limits import ConnectionLimits
-from serving.server.http_protocol import LimitedProtocol
+from transbeam.serving.server.connection_limits import ConnectionLimits
+from transbeam.serving.server.http_protocol import LimitedProtocol
 
 LIMITS = ConnectionLimits(
     line_bytes=100,

@@ -9,17 +9,17 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2 as t
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.failures import Failure
-from serving.server.inference import (
+from tests.serving.server.conftest import running, settings_for
+from tests.serving.server.test_rpc import WAIT, predict_request
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.inference import (
     CLASSIFY,
     REGRESS,
     check_method,
     classification,
     regression,
 )
-from serving.server.models.signature import Signature
-from tests.serving.server.conftest import running, settings_for
-from tests.serving.server.test_rpc import WAIT, predict_request
+from transbeam.serving.server.models.signature import Signature
 
 NAME = "odd"
 HALF, BRAIN = tf.float16.as_numpy_dtype, tf.bfloat16.as_numpy_dtype

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from tensorflow_serving.apis import predict_pb2
 
-from serving.server import rest, rpc
-from serving.server.contract.tensors import to_proto
 from tests.serving.server.conftest import NAME, running, settings_for
+from transbeam.serving.server import rest, rpc
+from transbeam.serving.server.contract.tensors import to_proto
 
 VALUES = np.arange(100_000, dtype=np.float32)[None]
 FEW = VALUES[:, :2]

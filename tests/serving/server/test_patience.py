@@ -6,15 +6,15 @@ import grpc
 import numpy as np
 import pytest
 
-from serving.server.connection_limits import ConnectionLimits
-from serving.server.rpc import SERVICE, STREAMED
-from serving.server.settings import Limits
 from tests.serving.server.conftest import running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.raw_http2 import GOAWAY, RESET, RawHttp2
 from tests.serving.server.test_connections import counted
 from tests.serving.server.test_faults import in_flight, until
 from tests.serving.server.test_rpc import predict_request
+from transbeam.serving.server.connection_limits import ConnectionLimits
+from transbeam.serving.server.rpc import SERVICE, STREAMED
+from transbeam.serving.server.settings import Limits
 
 PREDICT = f"/{SERVICE}/Predict"
 

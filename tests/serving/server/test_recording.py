@@ -16,13 +16,6 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.catalog import ModelSettings
-from serving.server.models.loaded import Loaded
-from serving.server.models.servable import Servable
-from serving.server.models.warming import FILE
-from serving.server.recording.settings import LogSettings
-from serving.server.settings import Settings
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.half_plus import Held, save_of_tensorflow_1
@@ -37,6 +30,13 @@ from tests.serving.server.test_rpc import (
     multi,
     predict_request,
 )
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.loaded import Loaded
+from transbeam.serving.server.models.servable import Servable
+from transbeam.serving.server.models.warming import FILE
+from transbeam.serving.server.recording.settings import LogSettings
+from transbeam.serving.server.settings import Settings
 
 
 @pytest.fixture

@@ -12,21 +12,21 @@ import pytest
 from grpc import StatusCode
 from tensorflow_serving.apis import model_management_pb2
 
-from configs.errors import ConfigError
-from serving.server.failures import Failure
-from serving.server.models.catalog import Catalog, ModelSettings
-from serving.server.models.config_files import read_models
-from serving.server.models.versions import Policy
-from serving.server.recording.settings import LogSettings
-from serving.server.reloading import (
+from tests.serving.server.conftest import NAME, running
+from tests.serving.server.models.test_catalog import REFUSED, Loads, answering
+from tests.serving.server.models.test_versions import write as write_versions
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.catalog import Catalog, ModelSettings
+from transbeam.serving.server.models.config_files import read_models
+from transbeam.serving.server.models.versions import Policy
+from transbeam.serving.server.recording.settings import LogSettings
+from transbeam.serving.server.reloading import (
     FollowedFile,
     reload_for_client,
     reload_models,
 )
-from serving.server.settings import Settings
-from tests.serving.server.conftest import NAME, running
-from tests.serving.server.models.test_catalog import REFUSED, Loads, answering
-from tests.serving.server.models.test_versions import write as write_versions
+from transbeam.serving.server.settings import Settings
 
 ALL = "model_version_policy { all {} }"
 BODY = {"instances": [1.0]}

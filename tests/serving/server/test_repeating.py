@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 
-from serving.server.repeating import Repeated
+from transbeam.serving.server.repeating import Repeated
 
 
 def test_it_goes_on_after_a_bug_and_says_it(caplog):

@@ -9,8 +9,8 @@ import gzip
 import pytest
 from grpc import StatusCode
 
-from serving.server.failures import from_number
-from serving.server.models.servable import Servable
+from transbeam.serving.server.failures import from_number
+from transbeam.serving.server.models.servable import Servable
 
 MODEL = "half_plus_two"
 AVAILABLE = {

@@ -19,9 +19,9 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from serving.server.contract.tensors import to_proto
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.half_plus import save_half_plus, save_of_tensorflow_1
+from transbeam.serving.server.contract.tensors import to_proto
 
 WAIT = 30.0
 

@@ -13,16 +13,16 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow_serving.apis import predict_pb2
 
-from configs.errors import ArtifactError
-from serving.__main__ import main
-from serving.server import bringing_up
-from serving.server.addresses import listen_for_rest
-from serving.server.models import catalog
-from serving.server.models.loaded import Loaded
-from serving.server.run import doors_open
 from tests.serving.server.conftest import NAME, Client, settings_for
 from tests.serving.server.half_plus import save_half_plus
 from tests.serving.server.starting import ANY_PORTS
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.__main__ import main
+from transbeam.serving.server import bringing_up
+from transbeam.serving.server.addresses import listen_for_rest
+from transbeam.serving.server.models import catalog
+from transbeam.serving.server.models.loaded import Loaded
+from transbeam.serving.server.run import doors_open
 
 GOOD = {"instances": [1.0]}
 NOT_SERVING, SERVING = 2, 1
@@ -153,8 +153,8 @@ def test_a_fifo_in_the_place_of_a_file_is_said(tmp_path, capsys, place):
 # Storage hangs as a FIFO does that nobody looks at before.
 HANGING = """
 import sys
-from serving.server import bringing_up
-from serving.__main__ import main
+from transbeam.serving.server import bringing_up
+from transbeam.serving.__main__ import main
 bringing_up.check_regular_files = lambda folder: None
 sys.exit(main())
 """

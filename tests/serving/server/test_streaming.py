@@ -15,23 +15,23 @@ import numpy as np
 import pytest
 from tensorflow_serving.apis import predict_pb2
 
-from serving.server.contract.paths import Target
-from serving.server.contract.tensors import to_array, to_proto
-from serving.server.events import event
-from serving.server.metrics import PATH as METRICS
-from serving.server.metrics import Metrics
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.catalog import Catalog, ModelSettings
-from serving.server.models.loaded import Loaded
-from serving.server.service import Service
-from serving.server.settings import Limits, Settings
-from serving.server.streaming.requests import read_stream
-from serving.server.tokens import Tokens
-from serving.streamed import Part
 from tests.serving.server.conftest import running, settings_for
 from tests.serving.server.counting import save_counting
 from tests.serving.server.streaming.held import PATIENCE, Gate
 from tests.serving.server.test_faults import until
+from transbeam.serving.server.contract.paths import Target
+from transbeam.serving.server.contract.tensors import to_array, to_proto
+from transbeam.serving.server.events import event
+from transbeam.serving.server.metrics import PATH as METRICS
+from transbeam.serving.server.metrics import Metrics
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.catalog import Catalog, ModelSettings
+from transbeam.serving.server.models.loaded import Loaded
+from transbeam.serving.server.service import Service
+from transbeam.serving.server.settings import Limits, Settings
+from transbeam.serving.server.streaming.requests import read_stream
+from transbeam.serving.server.tokens import Tokens
+from transbeam.serving.streamed import Part
 
 NAME = "counting"
 STREAM = f"/v1/models/{NAME}:stream"
@@ -367,7 +367,7 @@ def test_a_bug_amid_a_text_is_not_told_to_clients(server, monkeypatch, caplog):
     def broken(part):
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("serving.server.events.event", broken)
+    monkeypatch.setattr("transbeam.serving.server.events.event", broken)
     [(name, told)] = streamed(server, "7")
     assert (name, told) == ("error", {"error": "Internal error; see the server's log"})
     assert "of ours" in caplog.text

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from serving.__main__ import main
-from serving.client import connect
-from serving.client.interface import ServerError
 from tests.serving.server.certificates import make_pair
 from tests.serving.server.conftest import NAME
 from tests.serving.server.counting import save_counting
 from tests.serving.server.starting import commanded
+from transbeam.serving.__main__ import main
+from transbeam.serving.client import connect
+from transbeam.serving.client.interface import ServerError
 
 DOORS = ["rest", "grpc"]
 WRITER = "writer"

@@ -3,11 +3,11 @@
 import pytest
 from grpc import StatusCode
 
-from configs.errors import ConfigError
-from serving.secrets import read_tokens
-from serving.server.arguments import RIGHTS
-from serving.server.failures import Failure
-from serving.server.tokens import ALL, Right, Tokens
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.secrets import read_tokens
+from transbeam.serving.server.arguments import RIGHTS
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.tokens import ALL, Right, Tokens
 
 READER, KEEPER = frozenset({Right.PREDICT}), ALL
 TOKENS = Tokens({"read": READER, "keep": KEEPER})

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-from configs.errors import ConfigError
-from serving.server.unix_sockets import check_socket_path
 from tests.serving.server.conftest import running, settings_for
 from tests.serving.server.test_rpc import WAIT, predict_request
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.server.unix_sockets import check_socket_path
 
 
 def listening(path):

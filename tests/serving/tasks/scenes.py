@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.run import RunConfig
-from serving.forms import AskTexts, PhoneModel, Texts
-from serving.gate import judge_of
-from serving.gate.judge import Judge
-from serving.gate.rows import Row
-from serving.tflite import write_tflite
-from serving.trained import Trained, load_trained
 from tests.serving.conftest import make_run
 from tests.serving.native import require_same
 from tests.serving.session import asking, session_on
 from tests.serving.untrained import write_signatures
+from transbeam.configs.run import RunConfig
+from transbeam.serving.forms import AskTexts, PhoneModel, Texts
+from transbeam.serving.gate import judge_of
+from transbeam.serving.gate.judge import Judge
+from transbeam.serving.gate.rows import Row
+from transbeam.serving.tflite import write_tflite
+from transbeam.serving.trained import Trained, load_trained
 
 
 @dataclass(frozen=True)

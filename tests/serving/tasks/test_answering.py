@@ -9,15 +9,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.errors import ArtifactError
-from configs.objective import SpanQAConfig
-from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from serving import blocks
-from serving.gate.answering import AnsweringJudge
-from serving.gate.attention import attention_rows
-from serving.gate.parity import require_passed
-from serving.predict import describe, predict
-from serving.tasks.answering import NEVER, best_spans
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.session import AskingClient, session_on
@@ -29,7 +20,16 @@ from tests.serving.tasks.scenes import (
     remembered,
     rows_of,
 )
-from trainer.evaluation import questions
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.objective import SpanQAConfig
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig
+from transbeam.serving import blocks
+from transbeam.serving.gate.answering import AnsweringJudge
+from transbeam.serving.gate.attention import attention_rows
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.predict import describe, predict
+from transbeam.serving.tasks.answering import NEVER, best_spans
+from transbeam.trainer.evaluation import questions
 
 CONTEXTS = [
     "the name of the list, a tensor of the shape",

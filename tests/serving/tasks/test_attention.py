@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from serving.gate.attention import attention_rows
-from serving.tasks import task_of
-from serving.tasks.attention import LONGEST
 from tests.serving.session import asking
 from tests.serving.untrained import untrained
+from transbeam.serving.gate.attention import attention_rows
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.attention import LONGEST
 
 WITH_MAPS = ("masked", "sentence_pairs", "causal", "seq2seq")
 # Their positions are no table that ends.

@@ -7,21 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from configs.evaluation import EvaluationConfig
-from configs.generation import BeamConfig, GenerationConfig
-from configs.model import Seq2SeqConfig
-from configs.objective import SpanCorruptionConfig
-from configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
-from model.generation.generate import generate
-from model.generation.ragged import unpad
-from model.generation.steps import seq2seq_steps
-from serving.gaps import tokenize_with_gaps
-from serving.gate.attention import attention_rows
-from serving.gate.gaps import GapsJudge
-from serving.gate.parity import require_passed
-from serving.predict import describe, predict
-from serving.tasks import task_of
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.session import AskingClient, asking, session_on
@@ -33,6 +18,21 @@ from tests.serving.tasks.writers import (
     rows_of,
     wishes,
 )
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.evaluation import EvaluationConfig
+from transbeam.configs.generation import BeamConfig, GenerationConfig
+from transbeam.configs.model import Seq2SeqConfig
+from transbeam.configs.objective import SpanCorruptionConfig
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig, WordPieceConfig
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import unpad
+from transbeam.model.generation.steps import seq2seq_steps
+from transbeam.serving.gaps import tokenize_with_gaps
+from transbeam.serving.gate.attention import attention_rows
+from transbeam.serving.gate.gaps import GapsJudge
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.predict import describe, predict
+from transbeam.serving.tasks import task_of
 
 TEXTS = [
     "a <extra_id_0> of the <extra_id_1> .",

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.model import EncoderConfig
-from serving.server.models.graph_errors import plain_message
-from serving.tasks.id_checks import check_ids
-from serving.tasks.interface import TEXT, Endpoint, ids_spec
+from transbeam.configs.model import EncoderConfig
+from transbeam.serving.server.models.graph_errors import plain_message
+from transbeam.serving.tasks.id_checks import check_ids
+from transbeam.serving.tasks.interface import TEXT, Endpoint, ids_spec
 
 MODEL = EncoderConfig(max_sequence_length=4, num_segments=2)
 VOCABULARY = 10

@@ -8,27 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError, DataError
-from configs.model import Patches, Pooler
-from configs.objective import ImageClassificationConfig
-from configs.run import RunConfig
-from pipeline.pixels import decode_image
-from serving.client.interface import ServerError
-from serving.export import export
-from serving.forms import ask_saved_model
-from serving.gate.images import ImageJudge
-from serving.gate.parity import require_passed
-from serving.gate.served import our_server
-from serving.golden import read_golden, write_golden
-from serving.images.samples import sample_images
-from serving.local import LocalClient
-from serving.looking import predict_images
-from serving.predict import describe, predict
-from serving.questions import golden_questions
-from serving.savedmodel import ops_of
-from serving.server.models.warming import read_warm_up
-from serving.tasks import task_of
-from serving.warmup import write_warm_up
 from tests.serving.conftest import TINY, invocation_of
 from tests.serving.images.making import file_of, held, picture
 from tests.serving.native import require_same
@@ -36,7 +15,28 @@ from tests.serving.session import session_on
 from tests.serving.tasks.scenes import Scene, judged_by_another, remembered, rows_of
 from tests.serving.untrained import write_signatures
 from tests.serving.written_records import write_records
-from trainer.evaluation.exported import outputs_by
+from transbeam.configs.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.model import Patches, Pooler
+from transbeam.configs.objective import ImageClassificationConfig
+from transbeam.configs.run import RunConfig
+from transbeam.pipeline.pixels import decode_image
+from transbeam.serving.client.interface import ServerError
+from transbeam.serving.export import export
+from transbeam.serving.forms import ask_saved_model
+from transbeam.serving.gate.images import ImageJudge
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.gate.served import our_server
+from transbeam.serving.golden import read_golden, write_golden
+from transbeam.serving.images.samples import sample_images
+from transbeam.serving.local import LocalClient
+from transbeam.serving.looking import predict_images
+from transbeam.serving.predict import describe, predict
+from transbeam.serving.questions import golden_questions
+from transbeam.serving.savedmodel import ops_of
+from transbeam.serving.server.models.warming import read_warm_up
+from transbeam.serving.tasks import task_of
+from transbeam.serving.warmup import write_warm_up
+from transbeam.trainer.evaluation.exported import outputs_by
 
 LABELS = ("cat", "dog", "bird")
 SIZE = 16

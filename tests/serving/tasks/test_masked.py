@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from serving.gate.masked import MaskedJudge
-from serving.tasks.masked import FillMask
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY
+from transbeam.serving.gate.masked import MaskedJudge
+from transbeam.serving.tasks.masked import FillMask
 
 TOP_K = TINY.export.top_k
 HIDDEN = TINY.model.hidden_dim

@@ -8,21 +8,6 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from configs.export import asked_texts
-from configs.objective import (
-    ClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SentencePairsConfig,
-)
-from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from serving.forms import ask_saved_model
-from serving.gate.attention import attention_rows
-from serving.gate.parity import require_passed
-from serving.savedmodel import write_saved_model
-from serving.tasks import task_of
-from serving.tasks.sentence_pairs import as_classifier
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.native import require_same
@@ -35,6 +20,21 @@ from tests.serving.tasks.scenes import (
     remembered,
     rows_of,
 )
+from transbeam.configs.export import asked_texts
+from transbeam.configs.objective import (
+    ClassificationConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig
+from transbeam.serving.forms import ask_saved_model
+from transbeam.serving.gate.attention import attention_rows
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.savedmodel import write_saved_model
+from transbeam.serving.tasks import task_of
+from transbeam.serving.tasks.sentence_pairs import as_classifier
 
 LABELS = ("bad", "so so", "good")
 TEXTS = ["a tensor of the same shape", "", "true , raise " * 9, "ünknown 漢字!"]

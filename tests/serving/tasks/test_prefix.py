@@ -7,19 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from configs.evaluation import EvaluationConfig
-from configs.generation import GenerationConfig
-from configs.model import DecoderConfig
-from configs.objective import PrefixConfig
-from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from model.generation.generate import generate
-from model.generation.ragged import left_pad, unpad
-from model.generation.steps import decoder_steps
-from serving.gate.attention import attention_rows
-from serving.gate.parity import require_passed
-from serving.gate.prefix import PrefixJudge
-from serving.predict import describe, predict
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.session import AskingClient, asking, session_on
@@ -31,6 +18,19 @@ from tests.serving.tasks.writers import (
     rows_of,
     wishes,
 )
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.evaluation import EvaluationConfig
+from transbeam.configs.generation import GenerationConfig
+from transbeam.configs.model import DecoderConfig
+from transbeam.configs.objective import PrefixConfig
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import left_pad, unpad
+from transbeam.model.generation.steps import decoder_steps
+from transbeam.serving.gate.attention import attention_rows
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.gate.prefix import PrefixJudge
+from transbeam.serving.predict import describe, predict
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
 TARGETS = [" shape as the input", "a list", " a list of", "of all the letters " * 9]

@@ -7,16 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.objective import TokenClassificationConfig
-from configs.tags import EntityTags
-from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from serving import blocks
-from serving.gate.attention import attention_rows
-from serving.gate.parity import require_passed
-from serving.predict import describe, predict
-from serving.tasks.tagging import entities
-from serving.words import Words
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY, exported_run
 from tests.serving.session import AskingClient
@@ -28,6 +18,16 @@ from tests.serving.tasks.scenes import (
     remembered,
     rows_of,
 )
+from transbeam.configs.objective import TokenClassificationConfig
+from transbeam.configs.tags import EntityTags
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from transbeam.serving import blocks
+from transbeam.serving.gate.attention import attention_rows
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.predict import describe, predict
+from transbeam.serving.tasks.tagging import entities
+from transbeam.serving.words import Words
 
 ENTITIES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 CASES = {

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from serving.tasks.logit_bias import MOST as MOST_BIASES
-from serving.tasks.logit_bias import parse_biases
-from serving.tasks.searching import MOST_BEAMS, SEARCH_SPECS, Search
-from serving.tasks.wishes import SPECS, Wishes
+from transbeam.serving.tasks.logit_bias import MOST as MOST_BIASES
+from transbeam.serving.tasks.logit_bias import parse_biases
+from transbeam.serving.tasks.searching import MOST_BEAMS, SEARCH_SPECS, Search
+from transbeam.serving.tasks.wishes import SPECS, Wishes
 
 VOCABULARY_SIZE = 9
 ASKED = {

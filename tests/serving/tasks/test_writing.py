@@ -8,25 +8,6 @@ import tensorflow as tf
 from grpc import StatusCode
 from tensorflow.core.protobuf import saved_model_pb2
 
-from configs.errors import ArtifactError
-from configs.evaluation import EvaluationConfig
-from configs.generation import BeamConfig, GenerationConfig
-from configs.model import DecoderConfig, Seq2SeqConfig
-from configs.objective import CausalConfig, TextToTextConfig
-from configs.objective import Seq2SeqConfig as TranslationConfig
-from configs.progress import SilentBar
-from configs.tokenizer import ByteBPEConfig, UnigramConfig
-from model.generation.generate import generate
-from model.generation.ragged import left_pad
-from model.generation.steps import decoder_steps
-from serving.gate.parity import require_passed
-from serving.gate.writing import WritingJudge
-from serving.predict import describe, predict
-from serving.server.failures import from_number
-from serving.server.models.signature import Signature
-from serving.server.streaming.requests import begin_signature, stream_request
-from serving.streamed import Whole
-from serving.trained import load_trained
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.model.generation.adjusting import by_numpy
 from tests.serving.conftest import LENGTH, TINY, exported_run
@@ -41,7 +22,26 @@ from tests.serving.tasks.writers import (
     rows_of,
     wishes,
 )
-from trainer.evaluation.writing import write_answers
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.evaluation import EvaluationConfig
+from transbeam.configs.generation import BeamConfig, GenerationConfig
+from transbeam.configs.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.objective import CausalConfig, TextToTextConfig
+from transbeam.configs.objective import Seq2SeqConfig as TranslationConfig
+from transbeam.configs.progress import SilentBar
+from transbeam.configs.tokenizer import ByteBPEConfig, UnigramConfig
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.ragged import left_pad
+from transbeam.model.generation.steps import decoder_steps
+from transbeam.serving.gate.parity import require_passed
+from transbeam.serving.gate.writing import WritingJudge
+from transbeam.serving.predict import describe, predict
+from transbeam.serving.server.failures import from_number
+from transbeam.serving.server.models.signature import Signature
+from transbeam.serving.server.streaming.requests import begin_signature, stream_request
+from transbeam.serving.streamed import Whole
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.evaluation.writing import write_answers
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
 SECOND = ["the name of the list", "a dog", "", "of all the letters " * 9]

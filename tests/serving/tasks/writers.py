@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
-from configs.attention import FullAttention
-from configs.sockets import DenseFeedForward, NormalInitializer
 from tests.serving.conftest import LENGTH
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.sockets import DenseFeedForward, NormalInitializer
 
 SMALL = {
     "num_layers": 1,

@@ -13,34 +13,34 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.adaptation import LoraWeights
-from configs.distillation import DistillationConfig
-from configs.distribution import (
+from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from transbeam.configs.adaptation import LoraWeights
+from transbeam.configs.distillation import DistillationConfig
+from transbeam.configs.distribution import (
     DataParallelConfig,
     Distribution,
     ModelParallelConfig,
 )
-from configs.errors import ConfigError
-from configs.optimizers import (
+from transbeam.configs.errors import ConfigError
+from transbeam.configs.optimizers import (
     AdafactorConfig,
     AdamWConfig,
     LionConfig,
     MuonConfig,
     Optimizer,
 )
-from configs.training import TrainingConfig
-from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.adaptation import adapt, finish_adaptation
-from trainer.asks import asks_of
-from trainer.distill import DistillationLoss, with_vectors
-from trainer.distribution.place import Place
-from trainer.distribution.workers import ALONE, Workers
-from trainer.losses import Loss
-from trainer.optimizers.build import build_optimizer
-from trainer.optimizers.schedules import Warmup
-from trainer.step.build import build_evaluation, build_step
-from trainer.step.state import TrainState, averaged
-from trainer.teacher import begin_as
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.adaptation import adapt, finish_adaptation
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.distill import DistillationLoss, with_vectors
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.workers import ALONE, Workers
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.optimizers.build import build_optimizer
+from transbeam.trainer.optimizers.schedules import Warmup
+from transbeam.trainer.step.build import build_evaluation, build_step
+from transbeam.trainer.step.state import TrainState, averaged
+from transbeam.trainer.teacher import begin_as
 
 ON_JAX = keras.backend.backend() == "jax"
 
@@ -50,10 +50,10 @@ def two_replicas() -> Workers:
     if ON_JAX:
         import jax
 
-        from trainer.distribution.on_jax import MeshWorkers
+        from transbeam.trainer.distribution.on_jax import MeshWorkers
 
         return MeshWorkers(Place(), jax.devices()[:2])
-    from trainer.distribution.on_tensorflow import StrategyWorkers
+    from transbeam.trainer.distribution.on_tensorflow import StrategyWorkers
 
     return StrategyWorkers(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), Place())
 
@@ -209,7 +209,7 @@ def dropout() -> None:
 
 def model_parallel() -> None:
     """Weights on two devices each, rows on two such pairs: as one device."""
-    from trainer.distribution.on_jax import MeshWorkers
+    from transbeam.trainer.distribution.on_jax import MeshWorkers
 
     workers = MeshWorkers(Place(), model_devices=2)
     assert workers.replicas == 2
@@ -233,7 +233,7 @@ def model_parallel() -> None:
 def devices() -> None:
     """All devices of this worker are taken; what cannot be shared out is refused."""
     if ON_JAX:
-        from trainer.distribution.on_jax import connect
+        from transbeam.trainer.distribution.on_jax import connect
 
         def connected(config: Distribution) -> Workers:
             return connect(Place(), config, "")
@@ -243,7 +243,7 @@ def devices() -> None:
         with pytest.raises(ConfigError, match="has 4 devices, which cannot be divided"):
             connected(ModelParallelConfig(model_devices=3))
         return
-    from trainer.distribution import on_tensorflow
+    from transbeam.trainer.distribution import on_tensorflow
 
     assert on_tensorflow.connect(Place(), DataParallelConfig()).replicas == 2
     with pytest.raises(ConfigError, match="on JAX alone"):

@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from trainer.distribution.native_log import NativeLog
+from transbeam.trainer.distribution.native_log import NativeLog
 log = NativeLog()
 os.write(2, b"E0000 00:00 ring.cc:1] connection lost\\n")
 print("error: ours", file=sys.stderr)

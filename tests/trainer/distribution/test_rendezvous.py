@@ -12,16 +12,16 @@ from contextlib import ExitStack
 
 import pytest
 
-from configs.errors import ArtifactError, ConfigError, DataError
-from configs.side_threads import begin_aside
 from tests.docs import ROOT
 from tests.e2e.test_workers import free_ports
-from trainer.distribution import rendezvous, rendezvous_member
-from trainer.distribution.connection import Connection, listen
-from trainer.distribution.place import Place
-from trainer.distribution.rendezvous import LostWorkerError, SeveralRendezvous
-from trainer.distribution.rendezvous_chief import ChiefRendezvous
-from trainer.distribution.rendezvous_member import MemberRendezvous
+from transbeam.configs.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.side_threads import begin_aside
+from transbeam.trainer.distribution import rendezvous, rendezvous_member
+from transbeam.trainer.distribution.connection import Connection, listen
+from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.rendezvous import LostWorkerError, SeveralRendezvous
+from transbeam.trainer.distribution.rendezvous_chief import ChiefRendezvous
+from transbeam.trainer.distribution.rendezvous_member import MemberRendezvous
 
 SOON = 10.0  # what is to happen at once has happened by then
 
@@ -262,7 +262,7 @@ def test_what_is_no_object_ends_a_connection() -> None:
     theirs.close()
 
 
-TRAIN = (sys.executable, "-m", "trainer", "train")
+TRAIN = (sys.executable, "-m", "transbeam.trainer", "train")
 ALONE = {
     "tensorflow": {
         "TF_CONFIG": '{"cluster": {"worker": ["127.0.0.1:%d", "127.0.0.1:%d"]}, '

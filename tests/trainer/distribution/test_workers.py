@@ -8,10 +8,10 @@ import sys
 import keras
 import pytest
 
-from configs.errors import ArtifactError, ConfigError
-from configs.training import TrainingConfig
-from trainer.distribution.place import Place, find_place
-from trainer.distribution.workers import ALONE, Workers
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.training import TrainingConfig
+from transbeam.trainer.distribution.place import Place, find_place
+from transbeam.trainer.distribution.workers import ALONE, Workers
 
 
 def tf_config(index: int, **cluster) -> dict[str, str]:

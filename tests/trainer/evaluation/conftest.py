@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.load import load_run
-from pipeline.stage import data
 from tests.harness.stages import copy_of, stage
 from tests.small_run import WORDS
-from trainer.run import train
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.load import load_run
+from transbeam.pipeline.stage import data
+from transbeam.trainer.run import train
 
 YAML = """
 name: translator

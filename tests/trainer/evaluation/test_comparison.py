@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from configs.files import write_json
-from trainer.evaluation.comparison import compare
+from transbeam.configs.files import write_json
+from transbeam.trainer.evaluation.comparison import compare
 
 MADE = {"records": "5" * 64, "training": "a1"}
 

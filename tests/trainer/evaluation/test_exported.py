@@ -10,18 +10,6 @@ import pytest
 import tensorflow as tf
 
 import transbeam
-from configs.attention import FullAttention
-from configs.command import Invocation
-from configs.console import Console
-from configs.errors import ArtifactError
-from configs.language_modelling import CausalConfig, PrefixConfig
-from configs.load import load_run
-from configs.model import DecoderConfig
-from configs.sockets import NormalInitializer
-from configs.tokenizer import ByteBPEConfig
-from model.build import build_model
-from serving.tflite import write_tflite
-from serving.trained import load_trained
 from tests.harness.stages import copy_of, stage
 from tests.model.conftest import without_jax
 from tests.serving.conftest import TINY, make_run
@@ -29,11 +17,23 @@ from tests.serving.untrained import write_signatures
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import write_bert
 from tests.trainer.evaluation.conftest import read_lines
-from trainer.evaluation.documents import Documents
-from trainer.evaluation.exported import build_exported, find_export
-from trainer.evaluation.run import evaluate_run
-from trainer.import_run import import_run
-from trainer.losses import loss_of
+from transbeam.configs.attention import FullAttention
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.language_modelling import CausalConfig, PrefixConfig
+from transbeam.configs.load import load_run
+from transbeam.configs.model import DecoderConfig
+from transbeam.configs.sockets import NormalInitializer
+from transbeam.configs.tokenizer import ByteBPEConfig
+from transbeam.model.build import build_model
+from transbeam.serving.tflite import write_tflite
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.evaluation.documents import Documents
+from transbeam.trainer.evaluation.exported import build_exported, find_export
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.import_run import import_run
+from transbeam.trainer.losses import loss_of
 
 pytestmark = without_jax
 

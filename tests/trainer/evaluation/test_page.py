@@ -5,15 +5,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.held_out import HeldOut
-from trainer.asks import Ask
-from trainer.evaluation.examples import Example
-from trainer.evaluation.findings import Findings
-from trainer.evaluation.page import report
-from trainer.evaluation.watchers import Confusions
-from trainer.metrics.intervals import Interval
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.held_out import HeldOut
+from transbeam.trainer.asks import Ask
+from transbeam.trainer.evaluation.examples import Example
+from transbeam.trainer.evaluation.findings import Findings
+from transbeam.trainer.evaluation.page import report
+from transbeam.trainer.evaluation.watchers import Confusions
+from transbeam.trainer.metrics.intervals import Interval
 
 EMPTY = {"meta", "img", "rect", "br"}
 SPIKED = "<script>alert('&')</script>"

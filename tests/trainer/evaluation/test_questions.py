@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.evaluation.questions import (
+from transbeam.trainer.evaluation.questions import (
     Windows,
     best_of_windows,
     best_spans,

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.command import Invocation
-from configs.errors import ConfigError, DataError
-from pipeline.held_out import make_evaluation_set, read_held_out
-from pipeline.manifest import read_manifest
-from pipeline.tokenizers import load_tokenizer
-from serving.trained import load_trained
 from tests.serving.untrained import write_signatures
 from tests.trainer.evaluation.conftest import lines, read_lines, write_pairs
-from trainer.evaluation.run import Examined, evaluate_run
-from trainer.metrics.text import BLEU
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ConfigError, DataError
+from transbeam.pipeline.held_out import make_evaluation_set, read_held_out
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.pipeline.tokenizers import load_tokenizer
+from transbeam.serving.trained import load_trained
+from transbeam.trainer.evaluation.run import Examined, evaluate_run
+from transbeam.trainer.metrics.text import BLEU
 
 
 def parallel(folder: Path, name: str = "test") -> str:

@@ -9,23 +9,23 @@ import keras
 import numpy as np
 import pytest
 
-from configs.command import Invocation
-from configs.console import Console
-from configs.errors import ArtifactError
-from configs.load import load_run
-from model.build import build_model
-from model.weights.store import begin_with
-from pipeline.stage import data
-from pipeline.tokenizers import load_tokenizer
-from pipeline.tokenizers.interface import Tokenizer
 from tests.model.conftest import without_jax
 from tests.model.weights.hugging_face import CASES
 from tests.small_run import paragraphs
 from tests.trainer.checkpoints import write_bert, write_gpt2
-from trainer.evaluation.run import evaluate_run
-from trainer.evaluation.run_model import find_run_model
-from trainer.import_run import import_run
-from trainer.stage import is_as_imported
+from transbeam.configs.command import Invocation
+from transbeam.configs.console import Console
+from transbeam.configs.errors import ArtifactError
+from transbeam.configs.load import load_run
+from transbeam.model.build import build_model
+from transbeam.model.weights.store import begin_with
+from transbeam.pipeline.stage import data
+from transbeam.pipeline.tokenizers import load_tokenizer
+from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.evaluation.run_model import find_run_model
+from transbeam.trainer.import_run import import_run
+from transbeam.trainer.stage import is_as_imported
 
 pytestmark = without_jax
 LABELS = ("bad", "so-so", "good")

@@ -7,22 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.language_modelling import CausalConfig, MaskedConfig
-from configs.tokenizer import UnigramConfig
-from pipeline.document_batch import DocumentBatch
-from pipeline.documents import Document
-from pipeline.objectives import causal
-from pipeline.objectives.answers import answer_tokens
-from pipeline.objectives.tokenized import tokenize_texts
-from pipeline.tokenizers import ByteBPETokenizer, WordPieceTokenizer
-from pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from pipeline.tokenizers.making import learn_model
 from tests.pipeline.objectives.word_tokenizer import run_of
 from tests.small_run import SENTENCE
-from trainer.evaluation import questions
-from trainer.evaluation.piece_bytes import added_bytes, bits_per_byte, piece_bytes
-from trainer.evaluation.questions import answer_texts
-from trainer.evaluation.token_spans import token_spans
+from transbeam.configs.language_modelling import CausalConfig, MaskedConfig
+from transbeam.configs.tokenizer import UnigramConfig
+from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents import Document
+from transbeam.pipeline.objectives import causal
+from transbeam.pipeline.objectives.answers import answer_tokens
+from transbeam.pipeline.objectives.tokenized import tokenize_texts
+from transbeam.pipeline.tokenizers import ByteBPETokenizer, WordPieceTokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.making import learn_model
+from transbeam.trainer.evaluation import questions
+from transbeam.trainer.evaluation.piece_bytes import (
+    added_bytes,
+    bits_per_byte,
+    piece_bytes,
+)
+from transbeam.trainer.evaluation.questions import answer_texts
+from transbeam.trainer.evaluation.token_spans import token_spans
 
 BYTES = ByteBPETokenizer(
     [*ALPHABET, "Ġa", "Ġan", "<|endoftext|>"], [("Ġ", "a"), ("Ġa", "n")]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from trainer.asks import Ask
-from trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
+from transbeam.trainer.asks import Ask
+from transbeam.trainer.evaluation.watchers import Confusions, CostsByDocument, WorstRows
 
 TOKENS = Ask("logits", "target_ids", "target_weights")
 LABEL = Ask("logits", "label")

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
-from configs.progress import SilentBar
-from model.build import build_model
-from model.generation.interface import Steps
-from pipeline.tokenizers import load_tokenizer
-from trainer.evaluation import writing
-from trainer.evaluation.text_scores import text_scores
-from trainer.evaluation.writing import grouped_by_length, write_answers
+from transbeam.configs.progress import SilentBar
+from transbeam.model.build import build_model
+from transbeam.model.generation.interface import Steps
+from transbeam.pipeline.tokenizers import load_tokenizer
+from transbeam.trainer.evaluation import writing
+from transbeam.trainer.evaluation.text_scores import text_scores
+from transbeam.trainer.evaluation.writing import grouped_by_length, write_answers
 
 TEXTS = [b"a batch", b"the model reads a batch of tokens", b"every weight", b"norm"] * 9
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from configs.language_modelling import MaskedConfig
-from pipeline.examples import encode_records
-from pipeline.manifest import Manifest
-from pipeline.objectives.masked import features
-from pipeline.shard_writer import write_shard
 from tests.pipeline.objectives.word_tokenizer import run_of
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.pipeline.examples import encode_records
+from transbeam.pipeline.manifest import Manifest
+from transbeam.pipeline.objectives.masked import features
+from transbeam.pipeline.shard_writer import write_shard
 
 Shards = Mapping[tuple[str, int], list[int]]
 

@@ -5,12 +5,16 @@ from dataclasses import replace
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError
-from pipeline.examples import parse_records
-from pipeline.features import check_arrays
-from pipeline.objectives.masked import masked_features
 from tests.trainer.input.record_folders import numbers, write_records
-from trainer.input.batches import check_contract, training_batches, validation_batches
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.examples import parse_records
+from transbeam.pipeline.features import check_arrays
+from transbeam.pipeline.objectives.masked import masked_features
+from transbeam.trainer.input.batches import (
+    check_contract,
+    training_batches,
+    validation_batches,
+)
 
 
 def keys(batches, count: int | None = None) -> list[bytes]:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from configs.command import Invocation
-from configs.errors import ArtifactError
-from pipeline.manifest import read_manifest
-from pipeline.stage import data
 from tests.harness.stages import copy_of, stage
 from tests.small_run import YAML, paragraphs
 from tests.trainer.conftest import _invocation, eagerly
-from trainer.input.data_sets import data_sets
-from trainer.run import train
-from trainer.stage import training_inputs, training_stage
+from transbeam.configs.command import Invocation
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.manifest import read_manifest
+from transbeam.pipeline.stage import data
+from transbeam.trainer.input.data_sets import data_sets
+from transbeam.trainer.run import train
+from transbeam.trainer.stage import training_inputs, training_stage
 
 PRETRAINED = "tokenizer={kind: pretrained, path: PATH/run/data/tokenizer}"
 

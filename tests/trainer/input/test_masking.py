@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.language_modelling import MaskedConfig
-from pipeline.examples import encode_records
-from pipeline.features import check_arrays
-from pipeline.manifest import Manifest
-from pipeline.objectives.choosing import join_words, word_ids
-from pipeline.objectives.masked import (
+from tests.pipeline.objectives.word_tokenizer import run_of
+from tests.pipeline.test_packing import packed_from
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.pipeline.examples import encode_records
+from transbeam.pipeline.features import check_arrays
+from transbeam.pipeline.manifest import Manifest
+from transbeam.pipeline.objectives.choosing import join_words, word_ids
+from transbeam.pipeline.objectives.masked import (
     Hiding,
     features,
     mask_records,
     masked_features,
 )
-from pipeline.packing import Chunks, Packed
-from pipeline.randomness import to_unit
-from pipeline.shards import Shard
-from tests.pipeline.objectives.word_tokenizer import run_of
-from tests.pipeline.test_packing import packed_from
-from trainer.input.batches import training_batches, validation_batches
-from trainer.input.masking import DynamicMasking, _join_words
+from transbeam.pipeline.packing import Chunks, Packed
+from transbeam.pipeline.randomness import to_unit
+from transbeam.pipeline.shards import Shard
+from transbeam.trainer.input.batches import training_batches, validation_batches
+from transbeam.trainer.input.masking import DynamicMasking, _join_words
 
 MASK = 4
 ORDINARY = np.arange(5, 1000, dtype=np.int32)

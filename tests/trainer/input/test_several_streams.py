@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.errors import ArtifactError, ConfigError
-from configs.language_modelling import MaskedConfig
-from pipeline.manifest import Manifest
-from pipeline.objectives.masked import Hiding
 from tests.trainer.input.record_folders import numbers, write_records
-from trainer.input.batches import (
+from transbeam.configs.errors import ArtifactError, ConfigError
+from transbeam.configs.language_modelling import MaskedConfig
+from transbeam.pipeline.manifest import Manifest
+from transbeam.pipeline.objectives.masked import Hiding
+from transbeam.trainer.input.batches import (
     rows_of_batches,
     training_batches,
     validation_batches,
     validation_order,
 )
-from trainer.input.masking import DynamicMasking
+from transbeam.trainer.input.masking import DynamicMasking
 
 MASKING = DynamicMasking(
     MaskedConfig(), Hiding(1, 4, np.arange(5, 1000, dtype="int32"))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from configs.errors import ConfigError
-from pipeline.manifest import Manifest
 from tests.trainer.input.record_folders import write_records
-from trainer.input.streams import Stream, streams_of
+from transbeam.configs.errors import ConfigError
+from transbeam.pipeline.manifest import Manifest
+from transbeam.trainer.input.streams import Stream, streams_of
 
 SHARDS = [5, 1, 17, 30, 2, 8, 4, 11, 3, 9]  # more files than are read at once
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.input.turns import Turns
+from transbeam.trainer.input.turns import Turns
 
 
 def order(turns: Turns, batch: int, count: int) -> list[int]:

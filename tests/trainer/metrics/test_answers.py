@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.metrics.answers import SpanAnswers, normalize_answer, token_f1
+from transbeam.trainer.metrics.answers import SpanAnswers, normalize_answer, token_f1
 
 
 @pytest.mark.parametrize(

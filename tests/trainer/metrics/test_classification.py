@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import DataError
-from trainer.metrics.classification import Classification, confusion
+from transbeam.configs.errors import DataError
+from transbeam.trainer.metrics.classification import Classification, confusion
 
 LABELS = ("cat", "dog", "fish", "owl")
 # Targets in rows: 3 cats of which one is taken for a dog, 2 dogs, 1 fish taken for a

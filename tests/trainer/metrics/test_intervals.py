@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import DataError
-from trainer.metrics.intervals import Interval, differences, intervals
-from trainer.metrics.language import Accuracy, Perplexity
+from transbeam.configs.errors import DataError
+from transbeam.trainer.metrics.intervals import Interval, differences, intervals
+from transbeam.trainer.metrics.language import Accuracy, Perplexity
 
 
 def right(hits: int, of: int) -> np.ndarray:

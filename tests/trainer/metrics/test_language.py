@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from trainer.metrics.language import Accuracy, BitsPerByte, Perplexity
+from transbeam.trainer.metrics.language import Accuracy, BitsPerByte, Perplexity
 
 
 def test_perplexity_weighs_tokens_and_not_records():

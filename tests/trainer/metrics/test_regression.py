@@ -8,8 +8,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.metrics.intervals import intervals, intervals_of_draws
-from trainer.metrics.regression import RankCorrelation, Regression
+from transbeam.trainer.metrics.intervals import intervals, intervals_of_draws
+from transbeam.trainer.metrics.regression import RankCorrelation, Regression
 
 # Few values, so that many are equal.
 numbers = st.sampled_from([-3.0, -0.5, 0.0, 0.25, 1.0, 2.0, 7.5])

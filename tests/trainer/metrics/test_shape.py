@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer.metrics.answers import SpanAnswers
-from trainer.metrics.classification import Classification
-from trainer.metrics.intervals import intervals
-from trainer.metrics.language import Accuracy, BitsPerByte, Perplexity
-from trainer.metrics.regression import Regression
-from trainer.metrics.tagging import Tagging
-from trainer.metrics.text import BLEU, ChrF, Rouge
+from transbeam.trainer.metrics.answers import SpanAnswers
+from transbeam.trainer.metrics.classification import Classification
+from transbeam.trainer.metrics.intervals import intervals
+from transbeam.trainer.metrics.language import Accuracy, BitsPerByte, Perplexity
+from transbeam.trainer.metrics.regression import Regression
+from transbeam.trainer.metrics.tagging import Tagging
+from transbeam.trainer.metrics.text import BLEU, ChrF, Rouge
 
 WORDS = ["the", "a", "dog", "runs", "on", "beach", "red", "small", "and", "sleeps"]
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -147,10 +147,8 @@ def test_intervals_of_four_times_as_many_units_are_half_as_wide(row: Row) -> Non
 def test_metrics_need_neither_keras_nor_libraries_that_are_not_used() -> None:
     program = (
         "import sys\n"
-        "import trainer.metrics.answers, trainer.metrics.classification\n"
-        "import trainer.metrics.intervals, trainer.metrics.language\n"
-        "import trainer.metrics.regression\n"
-        "import trainer.metrics.tagging, trainer.metrics.text\n"
+        "from transbeam.trainer.metrics import answers, classification, intervals\n"
+        "from transbeam.trainer.metrics import language, regression, tagging, text\n"
         "print(*sorted(sys.modules.keys() & {'keras', 'tensorflow', 'sacrebleu',\n"
         "    'rouge_score', 'nltk', 'sklearn'}))"
     )

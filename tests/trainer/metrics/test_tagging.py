@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError, DataError
-from configs.tags import marks_entities
-from trainer.metrics.tagging import Tagging
+from transbeam.configs.errors import ConfigError, DataError
+from transbeam.configs.tags import marks_entities
+from transbeam.trainer.metrics.tagging import Tagging
 
 IOB = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 IOBES = tuple(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.errors import ConfigError
-from trainer.metrics.text import BLEU, ChrF, Rouge
+from transbeam.configs.errors import ConfigError
+from transbeam.trainer.metrics.text import BLEU, ChrF, Rouge
 
 PREDICTIONS = ["A dog runs on the beach.", "Two men, talking!", "", "Ein Haus"]
 TARGETS = ["A dog runs along the beach.", "two men are talking!", "A cat.", "Ein Haus"]

@@ -7,16 +7,17 @@ import keras
 import numpy as np
 import pytest
 
-from configs.language_modelling import CausalConfig, SentencePairsConfig
-from configs.load import load_run
-from configs.model import DecoderConfig, EncoderConfig, Model, Pooler
-from configs.objective import (
+from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from transbeam.configs.language_modelling import CausalConfig, SentencePairsConfig
+from transbeam.configs.load import load_run
+from transbeam.configs.model import DecoderConfig, EncoderConfig, Model, Pooler
+from transbeam.configs.objective import (
     Objective,
     RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from configs.optimizers import (
+from transbeam.configs.optimizers import (
     NOT_DECAYED,
     AdafactorConfig,
     AdamWConfig,
@@ -24,16 +25,15 @@ from configs.optimizers import (
     MuonConfig,
     Optimizer,
 )
-from configs.training import TrainingConfig
-from model.build import build_model
-from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from trainer.asks import asks_of
-from trainer.losses import Loss
-from trainer.optimizers.adafactor import Adafactor
-from trainer.optimizers.build import build_optimizer, is_decayed
-from trainer.optimizers.schedules import Warmup
-from trainer.step.build import build_step
-from trainer.step.state import TrainState
+from transbeam.configs.training import TrainingConfig
+from transbeam.model.build import build_model
+from transbeam.trainer.asks import asks_of
+from transbeam.trainer.losses import Loss
+from transbeam.trainer.optimizers.adafactor import Adafactor
+from transbeam.trainer.optimizers.build import build_optimizer, is_decayed
+from transbeam.trainer.optimizers.schedules import Warmup
+from transbeam.trainer.step.build import build_step
+from transbeam.trainer.step.state import TrainState
 
 EVERY = [kind() for kind in get_args(Optimizer)]
 SMALL = {"num_layers": 1, "hidden_dim": 8}

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from configs.schedules import (
+from transbeam.configs.schedules import (
     ConstantSchedule,
     CosineSchedule,
     InverseSqrtSchedule,
@@ -16,7 +16,7 @@ from configs.schedules import (
     WsdSchedule,
     common_steps,
 )
-from trainer.optimizers.schedules import build_schedule
+from transbeam.trainer.optimizers.schedules import build_schedule
 
 EVERY = [kind(warmup_steps=3) for kind in get_args(Schedule)]
 

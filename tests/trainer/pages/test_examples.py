@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trainer.evaluation.examples import Example
-from trainer.pages.examples import examples
+from transbeam.trainer.evaluation.examples import Example
+from transbeam.trainer.pages.examples import examples
 
 HOSTILE = "</dd><script>alert(1)</script>' onload='x \x00\u202e&lt;"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from configs.sweep import Sweep
-from trainer.pages.curves import Line, curves
-from trainer.pages.sweep import sweep_page
+from transbeam.configs.sweep import Sweep
+from transbeam.trainer.pages.curves import Line, curves
+from transbeam.trainer.pages.sweep import sweep_page
 
 HOSTILE = """<script>alert("a" + 'b')</script> & &amp; </td>"""
 

@@ -5,11 +5,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from configs.load import load_run
-from trainer.pages.curves import Line, curves
-from trainer.pages.nearest import nearest_preset
-from trainer.pages.training import training_report
-from trainer.utilization import peak_flops, step_flops
+from transbeam.configs.load import load_run
+from transbeam.trainer.pages.curves import Line, curves
+from transbeam.trainer.pages.nearest import nearest_preset
+from transbeam.trainer.pages.training import training_report
+from transbeam.trainer.utilization import peak_flops, step_flops
 
 ROWS = [
     {"step": 10, "loss": 4.0, "gradient_norm": 2.0, "learning_rate": 1e-3}

@@ -22,11 +22,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from serving.server.deadlines import Deadline
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.batching.running import Run, Runner, Timing
-from serving.server.models.batching.waiting import Task, Told, Waiting, tell_nobody
-from serving.server.models.rows import Answer, Arrays, joined, row_lengths
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.running import Run, Runner, Timing
+from transbeam.serving.server.models.batching.waiting import (
+    Task,
+    Told,
+    Waiting,
+    tell_nobody,
+)
+from transbeam.serving.server.models.rows import Answer, Arrays, joined, row_lengths
 
 
 class Batcher:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from grpc import StatusCode
 
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.batching.waiting import Key, Task
-from serving.server.models.rows import Arrays, cut, in_rows
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.waiting import Key, Task
+from transbeam.serving.server.models.rows import Arrays, cut, in_rows
 
 Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from grpc import StatusCode
 
-from serving.server.deadlines import Deadline
-from serving.server.failures import Failure
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.rows import Answer, Arrays, group_of, longest_text
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.rows import Answer, Arrays, group_of, longest_text
 
 # Is told of a batch: seconds that the request waited, and that it ran.
 Told = Callable[[float, float], None]

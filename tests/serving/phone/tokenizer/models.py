@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from configs.tokenizer import ByteBPEConfig
-from pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
-from pipeline.tokenizers.artifact import save_tokenizer
-from pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from pipeline.tokenizers.making import learn_model, word_splitter
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece_model import WordPieceModel
-from serving.phone.tokenizer.data import data_of, write_data
-from serving.phone.tokenizer.golden import write_golden_ids
-from serving.phone.tokenizer.sources.tokenizer import Tokenizer
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.harness.stages import stage
 from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, SENTENCES, train
+from transbeam.configs.tokenizer import ByteBPEConfig
+from transbeam.pipeline.tokenizers.added_tokens import AddedToken, with_added_tokens
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer
+from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.making import learn_model, word_splitter
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.serving.phone.tokenizer.data import data_of, write_data
+from transbeam.serving.phone.tokenizer.golden import write_golden_ids
+from transbeam.serving.phone.tokenizer.sources.tokenizer import Tokenizer
 
 _T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
 _ALBERT = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}

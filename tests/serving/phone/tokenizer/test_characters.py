@@ -5,9 +5,6 @@ from itertools import product
 import pytest
 import tensorflow as tf
 
-from pipeline.tokenizers import normalization
-from serving.phone.tokenizer.characters import edges
-from serving.phone.tokenizer.sources.tokenizer import _ByteBPE, _WordPiece
 from tests.serving.phone.tokenizer.models import (
     NAMES,
     data,
@@ -15,6 +12,9 @@ from tests.serving.phone.tokenizer.models import (
     model,
     reference,
 )
+from transbeam.pipeline.tokenizers import normalization
+from transbeam.serving.phone.tokenizer.characters import edges
+from transbeam.serving.phone.tokenizer.sources.tokenizer import _ByteBPE, _WordPiece
 
 # All where Unicode has characters or plans any, and some of the rest.
 CODE_POINTS = [

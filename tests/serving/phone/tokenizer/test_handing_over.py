@@ -5,14 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from configs.errors import ArtifactError
-from pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
-from pipeline.tokenizers.sentence_piece_model import SentencePieceModel
-from serving.phone.tokenizer.data import data_of, write_data
-from serving.phone.tokenizer.golden import FILE as GOLDEN
-from serving.phone.tokenizer.golden import golden_ids
-from serving.phone.tokenizer.handing_over import SOURCES, write_tokenizer
-from serving.phone.tokenizer.sources.tokenizer import Tokenizer
 from tests.pipeline.tokenizers.sentence_pieces import train
 from tests.serving.phone.tokenizer.models import (
     NAMES,
@@ -23,6 +15,14 @@ from tests.serving.phone.tokenizer.models import (
     model,
     reference,
 )
+from transbeam.configs.errors import ArtifactError
+from transbeam.pipeline.tokenizers.artifact import save_tokenizer, tokenizer_fingerprint
+from transbeam.pipeline.tokenizers.sentence_piece_model import SentencePieceModel
+from transbeam.serving.phone.tokenizer.data import data_of, write_data
+from transbeam.serving.phone.tokenizer.golden import FILE as GOLDEN
+from transbeam.serving.phone.tokenizer.golden import golden_ids
+from transbeam.serving.phone.tokenizer.handing_over import SOURCES, write_tokenizer
+from transbeam.serving.phone.tokenizer.sources.tokenizer import Tokenizer
 
 NAME = "wordpiece (True, False)"
 

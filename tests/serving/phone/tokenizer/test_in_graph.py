@@ -9,14 +9,14 @@ from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow_text.core.pybinds import tflite_registrar
 
-from pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from pipeline.tokenizers.wordpiece import WordPieceTokenizer
-from serving.encoding import TextEncoder
-from serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
-from serving.phone.tokenizer.normalizer_file import double_array
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.sentence_pieces import SENTENCES
 from tests.serving.phone.tokenizer.models import NAMES, data, engine, random_texts
+from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.phone.tokenizer.in_graph import CUSTOM_OPS, GraphWordPiece
+from transbeam.serving.phone.tokenizer.normalizer_file import double_array
 
 LENGTH = 40
 # Its accents stay; one that loses them, too, is asked below.

@@ -9,10 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from configs.files import write_atomically
-from serving.phone.tokenizer.data import FILE
-from serving.phone.tokenizer.golden import FILE as GOLDEN
-from serving.phone.tokenizer.sources import tokenizer as source
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.harness.stages import copy_of
 from tests.pipeline.tokenizers.sentence_pieces import SENTENCES
@@ -26,6 +22,10 @@ from tests.serving.phone.tokenizer.models import (
     random_texts,
     reference,
 )
+from transbeam.configs.files import write_atomically
+from transbeam.serving.phone.tokenizer.data import FILE
+from transbeam.serving.phone.tokenizer.golden import FILE as GOLDEN
+from transbeam.serving.phone.tokenizer.sources import tokenizer as source
 
 HERE = Path(__file__).parent
 SOURCES = Path(source.__file__).parent

@@ -10,12 +10,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.encoding import TextEncoder
-from serving.masks import tokenize_with_masks
-from serving.phone.tokenizer.golden import golden_ids
-from serving.phone.tokenizer.sources import tokenizer as source
-from serving.phone.tokenizer.sources.tokenizer import LONGEST, BadDataError, Tokenizer
-from serving.prompts import as_utf8, without_special
 from tests.data.hostile_strings import HOSTILE_TEXTS
 from tests.pipeline.tokenizers.sentence_pieces import SENTENCES
 from tests.serving.phone.tokenizer.models import (
@@ -25,6 +19,16 @@ from tests.serving.phone.tokenizer.models import (
     random_texts,
     reference,
 )
+from transbeam.serving.encoding import TextEncoder
+from transbeam.serving.masks import tokenize_with_masks
+from transbeam.serving.phone.tokenizer.golden import golden_ids
+from transbeam.serving.phone.tokenizer.sources import tokenizer as source
+from transbeam.serving.phone.tokenizer.sources.tokenizer import (
+    LONGEST,
+    BadDataError,
+    Tokenizer,
+)
+from transbeam.serving.prompts import as_utf8, without_special
 
 LONG = ("wordpiece (True, False)", "albert")  # with a piece that hides a token
 TEXTS = [*HOSTILE_TEXTS, *SENTENCES]
@@ -207,8 +211,8 @@ def test_bad_data_are_refused(tmp_path, content, message):
 
 
 def test_it_needs_python_alone_and_says_what_disagrees(tmp_path):
-    from serving.phone.tokenizer.data import data_of
     from tests.serving.phone.tokenizer.models import model
+    from transbeam.serving.phone.tokenizer.data import data_of
 
     name = "wordpiece (True, False)"
     data, golden = tmp_path / "data.json", tmp_path / "golden.json"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.phone.tokenizer.sources import tokenizer as source
+from transbeam.serving.phone.tokenizer.sources import tokenizer as source
 
 FOLDER = Path(source.__file__).parent
 # Ways to read JSON, bytes and heaps, which each language has of its own.

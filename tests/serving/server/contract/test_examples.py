@@ -11,8 +11,11 @@ import tensorflow as tf
 from tensorflow.core.example import example_pb2
 from tensorflow_serving.apis import input_pb2
 
-from serving.server.contract.examples import read_examples, serialized_examples
-from serving.server.failures import Failure
+from transbeam.serving.server.contract.examples import (
+    read_examples,
+    serialized_examples,
+)
+from transbeam.serving.server.failures import Failure
 
 LARGEST = "1.7976931348623157e308"
 

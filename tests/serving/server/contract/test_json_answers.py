@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
-from serving.server.contract import json_answers as module
-from serving.server.contract.json_answers import (
+from transbeam.serving.server.contract import json_answers as module
+from transbeam.serving.server.contract.json_answers import (
     classification_pieces,
     predict_pieces,
     regression_pieces,
 )
-from serving.server.contract.json_text import error_text
-from serving.server.failures import Failure
+from transbeam.serving.server.contract.json_text import error_text
+from transbeam.serving.server.failures import Failure
 
 BOX = np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], np.int32)
 BRAIN = tf.bfloat16.as_numpy_dtype

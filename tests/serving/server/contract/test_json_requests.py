@@ -11,8 +11,8 @@ import pytest
 from grpc import StatusCode
 from tensorflow.core.framework import types_pb2 as t
 
-from serving.server.contract.json_requests import Taken, read_predict
-from serving.server.failures import Failure
+from transbeam.serving.server.contract.json_requests import Taken, read_predict
+from transbeam.serving.server.failures import Failure
 
 INT = {"x": t.DT_INT32}
 FLOAT = {"x": t.DT_FLOAT}

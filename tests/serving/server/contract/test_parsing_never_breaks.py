@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.framework import types_pb2 as t
 
-from serving.server.contract.examples import read_examples, serialized_examples
-from serving.server.contract.json_requests import Taken, read_predict
-from serving.server.contract.paths import parse
-from serving.server.contract.tensors import to_array
-from serving.server.failures import Failure
+from transbeam.serving.server.contract.examples import (
+    read_examples,
+    serialized_examples,
+)
+from transbeam.serving.server.contract.json_requests import Taken, read_predict
+from transbeam.serving.server.contract.paths import parse
+from transbeam.serving.server.contract.tensors import to_array
+from transbeam.serving.server.failures import Failure
 
 SIGNATURES = [
     {"x": dtype, **more}

@@ -2,8 +2,14 @@
 
 import pytest
 
-from serving.server.contract.paths import Look, Question, Target, malformed, parse
-from serving.server.failures import Failure
+from transbeam.serving.server.contract.paths import (
+    Look,
+    Question,
+    Target,
+    malformed,
+    parse,
+)
+from transbeam.serving.server.failures import Failure
 
 LARGEST = 2**63 - 1
 

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from tensorflow.core.framework import types_pb2 as t
 
-from serving.server.contract.json_requests import Taken, read_predict
-from serving.server.contract.logit_biases import json_of_object
-from serving.server.contract.stop_lists import json_of_list, list_of, rows_of_lists
-from serving.server.failures import Failure
-from serving.server.stop_limits import StopLimits
+from transbeam.serving.server.contract.json_requests import Taken, read_predict
+from transbeam.serving.server.contract.logit_biases import json_of_object
+from transbeam.serving.server.contract.stop_lists import (
+    json_of_list,
+    list_of,
+    rows_of_lists,
+)
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.stop_limits import StopLimits
 
 DTYPES = {"text": t.DT_STRING, "max_new_tokens": t.DT_INT32, "stop": t.DT_STRING}
 FORMS = {"stop": json_of_list, "logit_bias": json_of_object}

@@ -9,8 +9,8 @@ from hypothesis.extra import numpy as arrays
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.framework import types_pb2 as t
 
-from serving.server.contract.tensors import to_array, to_proto
-from serving.server.failures import Failure
+from transbeam.serving.server.contract.tensors import to_array, to_proto
+from transbeam.serving.server.failures import Failure
 
 FIELDS = {
     "float32": "float_val",

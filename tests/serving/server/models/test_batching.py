@@ -14,10 +14,10 @@ from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.server.deadlines import Deadline
-from serving.server.failures import Failure
-from serving.server.models.batching.batcher import Batcher
-from serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.batching.batcher import Batcher
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 PATIENCE = 60
 HOUR = 3_600_000_000

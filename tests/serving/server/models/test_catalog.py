@@ -6,14 +6,14 @@ from contextlib import ExitStack, closing
 import pytest
 from grpc import StatusCode
 
-from configs.side_threads import begin_aside
-from serving.server.contract.paths import Target
-from serving.server.failures import Failure, invalid
-from serving.server.models import catalog as module
-from serving.server.models.catalog import Catalog, ModelSettings
-from serving.server.models.versions import Policy
 from tests.serving.server.models.test_versions import PATIENCE, StandIn, write
 from tests.serving.server.test_faults import until
+from transbeam.configs.side_threads import begin_aside
+from transbeam.serving.server.contract.paths import Target
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.models import catalog as module
+from transbeam.serving.server.models.catalog import Catalog, ModelSettings
+from transbeam.serving.server.models.versions import Policy
 
 
 class Loads:

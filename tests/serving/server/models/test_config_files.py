@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import ConfigError
-from serving.server.failures import Failure
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.config_files import (
+from transbeam.configs.errors import ConfigError
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.config_files import (
     batching_of,
     read_batching,
     read_models,
 )
-from serving.server.models.versions import Policy
-from serving.server.recording.settings import LogSettings
+from transbeam.serving.server.models.versions import Policy
+from transbeam.serving.server.recording.settings import LogSettings
 
 MODELS = """
 # Two of them.

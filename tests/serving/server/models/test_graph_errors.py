@@ -2,7 +2,7 @@
 
 import pytest
 
-from serving.server.models.graph_errors import plain_message
+from transbeam.serving.server.models.graph_errors import plain_message
 
 RESHAPE = "Input to reshape is a tensor with 2 values, but the requested shape has 7"
 GRAPH = "Graph execution error:\n\n"

@@ -11,14 +11,14 @@ import tensorflow as tf
 from grpc import StatusCode
 from tensorflow_serving.apis import prediction_log_pb2
 
-from serving.server.deadlines import Deadline
-from serving.server.failures import Failure
-from serving.server.models.batching.parameters import BatchingParameters
-from serving.server.models.loaded import Loaded
-from serving.server.models.servable import Servable
-from serving.server.models.warming import FILE
 from tests.serving.server.counting import save_counting, warm_up
 from tests.serving.server.half_plus import save_of_tensorflow_1
+from transbeam.serving.server.deadlines import Deadline
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.loaded import Loaded
+from transbeam.serving.server.models.servable import Servable
+from transbeam.serving.server.models.warming import FILE
 
 PATIENCE = 60
 SECONDS = 60.0

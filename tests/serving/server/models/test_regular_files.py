@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from serving.server.failures import Failure
-from serving.server.models.regular_files import check_regular_files
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.regular_files import check_regular_files
 
 PLACES = (
     "saved_model.pb",

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 from grpc import StatusCode
 
-from serving.server.failures import Failure
-from serving.server.models import servable as servable_module
-from serving.server.models.servable import Servable
 from tests.harness.stages import copy_of
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models import servable as servable_module
+from transbeam.serving.server.models.servable import Servable
 
 PATIENCE = 60
 

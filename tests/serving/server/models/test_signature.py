@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2 as t
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.failures import Failure
-from serving.server.models.signature import Signature
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.signature import Signature
 
 
 def tensor(*sizes, dtype=t.DT_FLOAT):

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from grpc import StatusCode
 
-from serving.server.failures import Failure, invalid
-from serving.server.models import versions
-from serving.server.models.versions import Model, Policy, State
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.models import versions
+from transbeam.serving.server.models.versions import Model, Policy, State
 
 PATIENCE = 60
 

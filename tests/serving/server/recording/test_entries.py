@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2
 
-from serving.server.contract.paths import Target
-from serving.server.contract.specs import asked_spec, model_spec
-from serving.server.contract.tensors import to_array
-from serving.server.recording.entries import (
+from transbeam.serving.server.contract.paths import Target
+from transbeam.serving.server.contract.specs import asked_spec, model_spec
+from transbeam.serving.server.contract.tensors import to_array
+from transbeam.serving.server.recording.entries import (
     examples_entry,
     multi_inference_entry,
     predict_entry,

@@ -12,8 +12,8 @@ from contextlib import suppress
 import pytest
 import tensorflow as tf
 
-from serving.server.recording import files
-from serving.server.recording.files import RecordFiles, framed
+from transbeam.serving.server.recording import files
+from transbeam.serving.server.recording.files import RecordFiles, framed
 
 NAME = r"demo-\d{8}T\d{6}\.\d{6}Z-[\w.-]+-%d\.tfrecord"
 
@@ -114,7 +114,7 @@ def test_two_servers_never_write_the_same_file(logs):
 def test_a_killed_process_leaves_whole_records(logs):
     program = (
         "import sys, time\n"
-        "from serving.server.recording.files import RecordFiles\n"
+        "from transbeam.serving.server.recording.files import RecordFiles\n"
         "kept = RecordFiles(sys.argv[1] + '/', 'demo', 2**40)\n"
         "for number in range(20_000):\n"
         "    kept.write(b'%d ' % number * 1000)\n"

@@ -11,16 +11,16 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from configs.errors import ArtifactError
-from serving.server.contract.paths import Target
-from serving.server.contract.specs import asked_spec, model_spec
-from serving.server.metrics import Metrics
-from serving.server.recording import request_log
-from serving.server.recording.entries import predict_entry
-from serving.server.recording.files import RecordFiles
-from serving.server.recording.request_log import RequestLog
-from serving.server.recording.settings import LogSettings
 from tests.serving.server.test_faults import until
+from transbeam.configs.errors import ArtifactError
+from transbeam.serving.server.contract.paths import Target
+from transbeam.serving.server.contract.specs import asked_spec, model_spec
+from transbeam.serving.server.metrics import Metrics
+from transbeam.serving.server.recording import request_log
+from transbeam.serving.server.recording.entries import predict_entry
+from transbeam.serving.server.recording.files import RecordFiles
+from transbeam.serving.server.recording.request_log import RequestLog
+from transbeam.serving.server.recording.settings import LogSettings
 
 DEMO = "demo"
 

@@ -3,10 +3,10 @@
 import threading
 from contextlib import contextmanager
 
-from serving.server.failures import Failure
-from serving.server.streaming.batch import ContinuousBatch, Stream
-from serving.server.streaming.requests import STEP
-from serving.streamed import Part
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.streaming.batch import ContinuousBatch, Stream
+from transbeam.serving.server.streaming.requests import STEP
+from transbeam.serving.streamed import Part
 
 PATIENCE = 60
 

@@ -13,17 +13,17 @@ from grpc import StatusCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.server.failures import Failure, invalid
-from serving.server.streaming.batch import Stream, go_round
-from serving.server.streaming.requests import (
+from tests.serving.server.streaming.held import PATIENCE, Gate, Told, writing, written
+from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.streaming.batch import Stream, go_round
+from transbeam.serving.server.streaming.requests import (
     BEGIN,
     JOIN,
     KEEP,
     STEP,
     StreamRequest,
 )
-from serving.streamed import Part, Whole
-from tests.serving.server.streaming.held import PATIENCE, Gate, Told, writing, written
+from transbeam.serving.streamed import Part, Whole
 
 PIECES = [b"a", b"b", b"ab", b"\xc3", b"\xa9", b"END", b" ", "é".encode()]
 REFUSED, BROKEN = 1000, 2001

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from tensorflow.core.framework import types_pb2 as t
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from serving.server.failures import Failure
-from serving.server.models.signature import Signature
-from serving.server.streaming.requests import (
+from tests.serving.server.contract.test_parsing_never_breaks import (
+    VALUES,
+    read_or_refused,
+)
+from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.models.signature import Signature
+from transbeam.serving.server.streaming.requests import (
     BEGIN,
     JOIN,
     KEEP,
@@ -22,10 +26,6 @@ from serving.server.streaming.requests import (
     can_stream,
     read_stream,
     stream_request,
-)
-from tests.serving.server.contract.test_parsing_never_breaks import (
-    VALUES,
-    read_or_refused,
 )
 
 WISHES = {

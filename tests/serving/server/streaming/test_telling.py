@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from serving.server.streaming.telling import Telling
+from transbeam.serving.server.streaming.telling import Telling
 
 # Letters of the strings below, halves of characters, and the stand-in itself.
 PARTS = [

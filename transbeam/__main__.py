@@ -1,7 +1,7 @@
 """The `transbeam` command: it maps a sub-command to a room, and nothing else.
 
-`transbeam train ...` is `python -m trainer train ...`; only `run` is put together here.
-Nothing heavy is imported before a room is entered.
+`transbeam train ...` is `python -m transbeam.trainer train ...`; only `run` is put
+together here. Nothing heavy is imported before a room is entered.
 """
 
 import argparse
@@ -16,25 +16,25 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from configs.abilities import check_export
-from configs.backend import backend_for, chosen_backend
-from configs.command import (
+from transbeam.configs.abilities import check_export
+from transbeam.configs.backend import backend_for, chosen_backend
+from transbeam.configs.command import (
     Invocation,
     add_common_arguments,
     read_invocation,
     run_main,
 )
-from configs.errors import UserError
-from configs.export import asked_texts
-from configs.files import os_problem
-from configs.needs import check_needs
-from configs.progress import duration
-from configs.run_folder import lock
-from configs.schedules import ENDLESS
-from configs.schema import did_you_mean
-from configs.side_threads import begin_aside
-from configs.version import VERSION
-from trainer.distribution.place import one_process_only
+from transbeam.configs.errors import UserError
+from transbeam.configs.export import asked_texts
+from transbeam.configs.files import os_problem
+from transbeam.configs.needs import check_needs
+from transbeam.configs.progress import duration
+from transbeam.configs.run_folder import lock
+from transbeam.configs.schedules import ENDLESS
+from transbeam.configs.schema import did_you_mean
+from transbeam.configs.side_threads import begin_aside
+from transbeam.configs.version import VERSION
+from transbeam.trainer.distribution.place import one_process_only
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -166,7 +166,7 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 
 def _room(command: str) -> Any:
-    return importlib.import_module(f"{ROOMS[command]}.__main__")
+    return importlib.import_module(f"transbeam.{ROOMS[command]}.__main__")
 
 
 def _run(argv: Sequence[str]) -> int:

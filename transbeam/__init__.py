@@ -1,0 +1,25 @@
+"""Transbeam: from your own corpus to a served Transformer, on the TensorFlow stack.
+
+The rooms stand at the top of the repository and are imported as `transbeam.configs`,
+`transbeam.pipeline`, `transbeam.model`, `transbeam.trainer` and `transbeam.serving`.
+"""
+
+from collections.abc import Sequence
+
+from transbeam.configs.version import VERSION as __version__
+
+__all__ = ["__version__", "main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the `transbeam` command.
+
+    Args:
+        argv: Its arguments; those of the process if left out.
+
+    Returns:
+        The exit status: 0, or 2 for an error of the user's.
+    """
+    from transbeam.__main__ import main
+
+    return main(argv)
