@@ -45,12 +45,12 @@ class Part:
 
 PARTS = {
     "foundation": Part(
-        ("tests/configs", "tests/architecture", "tests/harness", "configs")
+        ("tests/configs", "tests/architecture", "tests/harness", "transbeam/configs")
     ),
-    "pipeline": Part(("tests/pipeline", "pipeline")),
-    "model": Part(("tests/model", "tests/contracts", "model")),
-    "trainer": Part(("tests/trainer", "trainer")),
-    "serving": Part(("tests/serving", "serving")),
+    "pipeline": Part(("tests/pipeline", "transbeam/pipeline")),
+    "model": Part(("tests/model", "tests/contracts", "transbeam/model")),
+    "trainer": Part(("tests/trainer", "transbeam/trainer")),
+    "serving": Part(("tests/serving", "transbeam/serving")),
     "tasks": Part(("tests/serving/tasks", "tests/serving/gate")),
     "phone": Part(
         (
@@ -70,7 +70,7 @@ PARTS = {
             "tests/trainer/test_distill.py",
             "tests/trainer/distribution/test_workers.py",
             "tests/trainer/optimizers",
-            "model",
+            "transbeam/model",
         ),
         JAX,
         suite="jax",
