@@ -35,14 +35,14 @@ test-jax: export XLA_FLAGS := --xla_backend_optimization_level=0 \
 	--xla_llvm_disable_expensive_passes=true
 test-jax: $(VENV)/.test-installed
 	$(BIN)/python -m pytest $(PARALLEL) -m "not thorough" \
-		tests/model tests/contracts tests/trainer/test_step.py \
-		tests/trainer/test_adaptation.py tests/trainer/test_distill.py \
+		tests/model tests/contracts tests/trainer/step/test_step.py \
+		tests/trainer/base/test_adaptation.py tests/trainer/distillation/test_distillation_loss.py \
 		tests/trainer/distribution/test_workers.py tests/trainer/optimizers transbeam/model
 
 # Of what phones run only the programs, without Transbeam: they are asked as an app asks.
 test-phone: $(VENV)/.test-installed $(PHONE)/.installed
 	TRANSBEAM_PHONE_PYTHON=$(PHONE)/bin/python $(BIN)/python -m pytest -n auto \
-		tests/serving/phone/test_mediapipe.py tests/serving/phone/test_litert_lm.py
+		tests/serving/phone/mediapipe/test_mediapipe_models.py tests/serving/phone/conversion/test_litert_lm_bundle.py
 
 # Everything, in parts of at most 40 minutes: make test-all PART=serving
 PART ?=

@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION: dict[str, str] = {}
-exec((HERE / "transbeam/configs/version.py").read_text("utf-8"), VERSION)
+exec((HERE / "transbeam/configs/base/version.py").read_text("utf-8"), VERSION)
 
 LANGUAGES = ["py3langid>=0.4,<0.5"]
 EVALUATION = ["rouge-score>=0.1.2", "sacrebleu>=2.6,<3"]
@@ -23,7 +23,7 @@ setup(
     package_data={
         "transbeam.configs": ["*.yaml", "*/*.yaml"],
         "transbeam.serving.deploy": ["templates/*", "templates/*/*"],
-        "transbeam.serving.phone": ["templates/*", "templates/*/*"],
+        "transbeam.serving.phone.readme": ["templates/*", "templates/*/*"],
         "transbeam.serving.phone.tokenizer": ["sources/*"],
     },
     entry_points={"console_scripts": ["transbeam = transbeam.__main__:main"]},

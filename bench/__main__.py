@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench.corpus import whole_process
-from transbeam.configs.command import usable_cores
+from transbeam.configs.cli.arguments import usable_cores
 
 MEASUREMENTS = ("tokenizing",)
 PACKAGES = ("tensorflow", "keras", "keras-hub", "tensorflow-text", "tokenizers")

@@ -10,7 +10,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text")
 

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 THREADS = 2
 
@@ -37,8 +37,8 @@ def main(text: str, data: str) -> None:
         quiet_import("tensorflow", "tensorflow_text")
     import tensorflow as tf
 
-    from transbeam.pipeline.objectives.tokenized import blocks
-    from transbeam.pipeline.tokenizers import load_tokenizer
+    from transbeam.pipeline.records.token_rows import blocks
+    from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 
     with timed("tokenizer"):
         tokenizer = load_tokenizer(Path(data, "tokenizer"))

@@ -25,7 +25,7 @@ from bench.bert_classifier import write_versions
 from bench.classifying import PEER
 from bench.pairs import heading, row, spread
 from bench.serving_batches import CLIENTS, TEXTS
-from transbeam.serving.loadtest.load import Sample, closed_loop
+from transbeam.serving.loadtest.load_loops import Sample, closed_loop
 
 PORTS = {"transbeam serve": 18700, "FastAPI and PyTorch": 18701}
 SERVER = Path(__file__).parent / "peers/fastapi_classifier.py"

@@ -13,25 +13,25 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
 import numpy as np  # noqa: E402
 
-from transbeam.configs.load import load_run  # noqa: E402
-from transbeam.configs.tokenizer import PretrainedConfig  # noqa: E402
+from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
+from transbeam.configs.schema.tokenizer import PretrainedConfig  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
 from transbeam.model.weights.assign import assign, shapes_of  # noqa: E402
-from transbeam.model.weights.reading import read_checkpoint  # noqa: E402
-from transbeam.pipeline.tokenizers.artifact import load_tokenizer  # noqa: E402
-from transbeam.pipeline.tokenizers.making import make_tokenizer  # noqa: E402
-from transbeam.serving.dtypes import in_dtype  # noqa: E402
-from transbeam.serving.savedmodel import write_saved_model  # noqa: E402
-from transbeam.serving.server.models.servable import Servable  # noqa: E402
-from transbeam.serving.tasks import task_of  # noqa: E402
-from transbeam.serving.trained import Trained  # noqa: E402
-from transbeam.serving.warmup import write_warm_up  # noqa: E402
+from transbeam.model.weights.checkpoint_import import read_checkpoint  # noqa: E402
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402
+from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenizer  # noqa: E402
+from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.export.export_dtype import in_dtype  # noqa: E402
+from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
+from transbeam.serving.export.warmup_inputs import write_warm_up  # noqa: E402
+from transbeam.serving.server.inference.servable import Servable  # noqa: E402
+from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
 
 VOCABULARY = 30522
 

@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from bench.pairs import heading, row, spread
-from transbeam.configs.generation import GenerationConfig
-from transbeam.configs.load import load_run
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.decoder import build_decoder
 from transbeam.model.generation.generate import generate
-from transbeam.model.generation.steps import decoder_steps
+from transbeam.model.generation.keras_decode_functions import decoder_steps
 
 LENGTHS = (64, 128, 256, 512, 1024)
 NEW, VOCABULARY = 32, 50_257

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from bench.answering import Answering
-from transbeam.configs.attention import FullAttention
-from transbeam.configs.model import Attention, DenseFeedForward, EncoderConfig
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.model import Attention, DenseFeedForward, EncoderConfig
 from transbeam.model.build import build_encoder
 
 VOCABULARY = 8192

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bench.pairs import heading, row
-from transbeam.pipeline.readers.encoding_detection import detect
+from transbeam.pipeline.sources.decoding.encoding_detection import detect
 
 SIZES = (200, 600, 2_000, 6_000, 20_000)
 TEXTS = 3  # of each size

@@ -19,12 +19,12 @@ import pytest
 
 from bench.pairs import heading, row
 
-STEP = "tests/trainer/test_step.py::"
+STEP = "tests/trainer/step/test_step.py::"
 # What is promised, and the tests that hold it.
 PROMISES = {
     "accumulated = whole batch, ragged padding": STEP
     + "test_accumulated_is_the_whole_batch",
-    "the same with a teacher": "tests/trainer/test_distill.py::"
+    "the same with a teacher": "tests/trainer/distillation/test_distillation_loss.py::"
     "test_accumulated_is_the_whole_batch",
     "clipped after accumulation": STEP + "test_clipped_after_it_is_added_up",
     "what stands in padding has no say, smoothing and z-loss on": STEP
@@ -43,13 +43,13 @@ PROMISES = {
     "test_entering_in_the_middle",
     "the same, of several lengths": "tests/trainer/input/test_several_streams.py::"
     "test_entering_in_the_middle",
-    "masks in the graph = NumPy's": "tests/trainer/input/test_masking.py::"
+    "masks in the graph = NumPy's": "tests/trainer/input/test_dynamic_masking.py::"
     "test_the_graph_hides_what_numpy_hides",
-    "masks after a stop": "tests/trainer/input/test_masking.py::"
+    "masks after a stop": "tests/trainer/input/test_dynamic_masking.py::"
     "test_a_training_that_stopped_goes_on_with_the_same_masks",
     "packed = alone, with gradients": "tests/model/test_packing_does_not_leak.py::"
     "test_packed_is_alone",
-    "adapters merged = beside": "tests/trainer/test_adaptation.py::"
+    "adapters merged = beside": "tests/trainer/base/test_adaptation.py::"
     "test_merged_answers_as_adapted_with_the_averages_in_place",
 }
 

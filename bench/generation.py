@@ -19,11 +19,11 @@ import tensorflow as tf
 
 from bench.answering import Answering
 from bench.pairs import Pair, heading, spread
-from transbeam.configs.generation import GenerationConfig
-from transbeam.configs.load import load_run
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.decoder import build_decoder
 from transbeam.model.generation.generate import generate
-from transbeam.model.generation.steps import decoder_steps
+from transbeam.model.generation.keras_decode_functions import decoder_steps
 
 PROMPT, NEW, VOCABULARY = 32, 64, 50_257
 PEER = Path(__file__).parent / "peers" / "hf_generation.py"

@@ -23,10 +23,10 @@ import yaml
 
 from bench.corpus import DataJob
 from bench.pairs import heading, row, spread
-from transbeam.configs.load import load_run
-from transbeam.pipeline.manifest import read_manifest
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.input.batches import training_batches
-from transbeam.trainer.input.masking import dynamic_masking
+from transbeam.trainer.input.dynamic_masking import dynamic_masking
 
 LENGTH = 128
 WORDPIECE = {"kind": "wordpiece", "vocabulary_size": 8192}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.pairs import heading, row
 from transbeam import main as transbeam
-from transbeam.configs.load import load_run
+from transbeam.configs.loader.yaml_config import load_run
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.run:
-        from transbeam.model.kernels import (
+        from transbeam.model.kernels.dispatch import (
             plain,  # loads TensorFlow, after it is made quiet
         )
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.pipeline.damaged_corpora import LEVELS, DamagedCorpus, corpora
+from tests.pipeline.accounting.damaged_corpora.all_corpora import corpora
+from tests.pipeline.accounting.damaged_corpora.corpus import LEVELS, DamagedCorpus
 from transbeam.pipeline.__main__ import main as transbeam
 
 HEADER = """\

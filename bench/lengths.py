@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.answering import Answering
 from bench.encoders import Run, Shape, hugging_face_bert, keras_hub_bert, ours
 from bench.pairs import heading, row, spread
-from transbeam.configs.attention import (
+from transbeam.configs.schema.attention import (
     FullAttention,
     KernelAttention,
     LowRankAttention,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.pairs import heading, row
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
@@ -30,29 +30,32 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from transbeam.configs import model as models  # noqa: E402
-from transbeam.configs import objective as objectives  # noqa: E402
-from transbeam.configs.attention import FullAttention  # noqa: E402
-from transbeam.configs.data import DataConfig  # noqa: E402
-from transbeam.configs.fitting import WITH_SEGMENTS  # noqa: E402
-from transbeam.configs.memory import give_back_memory, peak_memory  # noqa: E402
-from transbeam.configs.run import RunConfig  # noqa: E402
-from transbeam.configs.sockets import DenseFeedForward  # noqa: E402
-from transbeam.configs.sources import TextSource  # noqa: E402
-from transbeam.configs.tokenizer import (  # noqa: E402
+from transbeam.configs.loader.compatibility import WITH_SEGMENTS  # noqa: E402
+from transbeam.configs.schema import model as models  # noqa: E402
+from transbeam.configs.schema.attention import FullAttention  # noqa: E402
+from transbeam.configs.schema.block import DenseFeedForward  # noqa: E402
+from transbeam.configs.schema.data import DataConfig  # noqa: E402
+from transbeam.configs.schema.objectives import objective as objectives  # noqa: E402
+from transbeam.configs.schema.run import RunConfig  # noqa: E402
+from transbeam.configs.schema.sources import TextSource  # noqa: E402
+from transbeam.configs.schema.tokenizer import (  # noqa: E402
     ByteBPEConfig,
     UnigramConfig,
     WordPieceConfig,
 )
-from transbeam.configs.training import TrainingConfig  # noqa: E402
+from transbeam.configs.schema.training import TrainingConfig  # noqa: E402
+from transbeam.configs.system.memory import give_back_memory, peak_memory  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
-from transbeam.pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer  # noqa: E402
-from transbeam.pipeline.tokenizers.making import learn_model  # noqa: E402
-from transbeam.serving.savedmodel import write_endpoints  # noqa: E402
-from transbeam.serving.server.failures import Failure  # noqa: E402
-from transbeam.serving.server.models.servable import Servable  # noqa: E402
-from transbeam.serving.tasks import task_of  # noqa: E402
-from transbeam.serving.trained import Trained  # noqa: E402
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (  # noqa: E402
+    load_tokenizer,
+    save_tokenizer,
+)
+from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model  # noqa: E402
+from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.export.saved_model_writer import write_endpoints  # noqa: E402
+from transbeam.serving.server.base.status import Failure  # noqa: E402
+from transbeam.serving.server.inference.servable import Servable  # noqa: E402
+from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
 
 LENGTH, LABELS = 56, ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 SIZES = [1_000, 10_000, 100_000, 1_000_000, 4_000_000]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.pairs import heading, row
-from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.trainer.evaluation.text_scores import text_scores
 
 NAME = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")

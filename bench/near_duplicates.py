@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 
-from transbeam.configs.deduplication import NearDuplicates
-from transbeam.configs.sources import PythonDocsSource
-from transbeam.pipeline.deduplication import banding, minhash, verdicts
-from transbeam.pipeline.documents import Document, document_hash
-from transbeam.pipeline.readers import python_docs
-from transbeam.pipeline.spans import Span
+from transbeam.configs.schema.deduplication import NearDuplicates
+from transbeam.configs.schema.sources import PythonDocsSource
+from transbeam.pipeline.deduplication import duplicate_clusters, lsh, minhash
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, document_hash
+from transbeam.pipeline.sources.readers import python_docs
 
 CONFIG = NearDuplicates()
 VALIDATION_FRACTION = 0.05
@@ -60,10 +60,10 @@ def brute_force(
 
 def linked_pairs(signatures: np.ndarray, config: NearDuplicates) -> np.ndarray:
     """The pairs that meet in any band and are similar, int64 `(P, 2)`, each once."""
-    bands = banding.choose_bands(config.similarity, config.num_hashes)
+    bands = lsh.choose_bands(config.similarity, config.num_hashes)
     pairs = [
-        banding.similar_pairs(row, signatures.__getitem__, config.similarity)
-        for row in banding.buckets(signatures, bands)
+        lsh.similar_pairs(row, signatures.__getitem__, config.similarity)
+        for row in lsh.buckets(signatures, bands)
     ]
     return np.unique(np.concatenate(pairs), axis=0)
 
@@ -72,7 +72,7 @@ def against_brute_force(texts: list[str]) -> str:
     """A table of what is found and missed among real documents."""
     keys = np.array([document_hash(text) for text in texts], np.uint64)
     held_out = keys < VALIDATION_FRACTION * 2.0**64
-    first = verdicts.distinct(keys, held_out)
+    first = duplicate_clusters.distinct(keys, held_out)
     minhash.signatures(texts[:1], CONFIG)  # makes its tables
     began = time.process_time()
     signatures = minhash.signatures(texts, CONFIG)[first]
@@ -86,8 +86,8 @@ def against_brute_force(texts: list[str]) -> str:
     true_pairs = all_pairs[similarity >= CONFIG.similarity]
     codes, true_codes = (p[:, 0] * count + p[:, 1] for p in (pairs, true_pairs))
     near_codes = all_pairs[similarity >= CONFIG.similarity - 0.1] @ [count, 1]
-    groups = verdicts.clusters(pairs, count)
-    true_groups = verdicts.clusters(true_pairs, count)
+    groups = duplicate_clusters.clusters(pairs, count)
+    true_groups = duplicate_clusters.clusters(true_pairs, count)
     dropped, to_drop = (g != np.arange(count) for g in (groups, true_groups))
     missed = similarity[similarity >= CONFIG.similarity][~np.isin(true_codes, codes)]
     together = groups[true_pairs[:, 0]] == groups[true_pairs[:, 1]]
@@ -115,7 +115,7 @@ def against_brute_force(texts: list[str]) -> str:
         (
             "... with a near duplicate in training",
             f"{_direct(true_pairs, validation, ~validation):,} by brute force, "
-            f"{verdicts.leaked(groups, ~validation, validation).sum():,} by groups",
+            f"{_leaked(groups, validation):,} by groups",
         ),
         (
             "... after dropping",
@@ -139,13 +139,19 @@ def _direct(pairs: np.ndarray, evaluation: np.ndarray, training: np.ndarray) -> 
 
 
 def _found_again(signatures: np.ndarray, validation: np.ndarray) -> int:
-    groups = verdicts.clusters(linked_pairs(signatures, CONFIG), len(signatures))
-    return int(verdicts.leaked(groups, ~validation, validation).sum())
+    groups = duplicate_clusters.clusters(
+        linked_pairs(signatures, CONFIG), len(signatures)
+    )
+    return _leaked(groups, validation)
+
+
+def _leaked(groups: np.ndarray, validation: np.ndarray) -> int:
+    return int(duplicate_clusters.leaked(groups, ~validation, validation).sum())
 
 
 def along_the_curve(trials: int) -> str:
     """A table of how many pairs of a known similarity meet and are linked."""
-    bands = banding.choose_bands(CONFIG.similarity, CONFIG.num_hashes)
+    bands = lsh.choose_bands(CONFIG.similarity, CONFIG.num_hashes)
     lines = [
         f"{bands.count} bands of {bands.rows} values, {trials:,} pairs each",
         "",
@@ -155,7 +161,7 @@ def along_the_curve(trials: int) -> str:
     for wanted in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95):
         texts, similarity = pairs_of_similarity(wanted, trials, CONFIG.shingle_words)
         signatures = minhash.signatures(texts, CONFIG)
-        cut = banding.buckets(signatures, bands)
+        cut = lsh.buckets(signatures, bands)
         meet = (cut[:, ::2] == cut[:, 1::2]).any(axis=0)
         equal = np.mean(signatures[::2] == signatures[1::2], axis=1)
         linked = meet & (equal >= CONFIG.similarity)

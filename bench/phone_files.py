@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras", "keras_hub")
 
@@ -21,17 +21,20 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from bench.phones import MODELS  # noqa: E402
-from transbeam.configs.attention import FullAttention  # noqa: E402
-from transbeam.configs.held_back import output_held_back  # noqa: E402
-from transbeam.configs.load import load_run  # noqa: E402
-from transbeam.configs.objective import CausalConfig, ClassificationConfig  # noqa: E402
-from transbeam.configs.sockets import DenseFeedForward, GatedFeedForward  # noqa: E402
+from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
+from transbeam.configs.schema.attention import FullAttention  # noqa: E402
+from transbeam.configs.schema.block import DenseFeedForward, GatedFeedForward  # noqa: E402
+from transbeam.configs.schema.objectives.objective import (  # noqa: E402
+    CausalConfig,
+    ClassificationConfig,
+)
+from transbeam.configs.system.native_output import output_held_back  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
-from transbeam.model.generation.calls import Calls  # noqa: E402
-from transbeam.serving.phone.quantization import quantized  # noqa: E402
-from transbeam.serving.tasks.interface import Endpoint, ids_spec  # noqa: E402
-from transbeam.serving.tasks.on_phones import decoder_endpoints  # noqa: E402
-from transbeam.serving.tflite import convert  # noqa: E402
+from transbeam.model.generation.external_kv_cache import Calls  # noqa: E402
+from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
+from transbeam.serving.phone.quantization.quantizer import quantized  # noqa: E402
+from transbeam.serving.signatures.base.interface import Endpoint, ids_spec  # noqa: E402
+from transbeam.serving.signatures.generation.tflite_signatures import decoder_endpoints  # noqa: E402
 
 # Layers, width, heads, pieces and most tokens: those of the peer's `SIZES`.
 SIZES = {

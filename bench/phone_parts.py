@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
@@ -24,9 +24,9 @@ import tensorflow as tf  # noqa: E402
 
 from bench.pairs import heading, row, spread  # noqa: E402
 from bench.phone_files import ours  # noqa: E402
-from transbeam.serving.forms import PhoneModel  # noqa: E402
-from transbeam.serving.tasks.interface import Endpoint  # noqa: E402
-from transbeam.serving.tflite import convert  # noqa: E402
+from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel  # noqa: E402
+from transbeam.serving.signatures.base.interface import Endpoint  # noqa: E402
 
 LAYERS, WIDTH, HEADS, INSIDE, LENGTH = 12, 768, 12, 3072, 128
 CALLS = 12

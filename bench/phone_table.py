@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
@@ -25,16 +25,18 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
-from transbeam.configs.abilities import MEDIAPIPE_CLIENTS  # noqa: E402
-from transbeam.serving.forms import PhoneModel  # noqa: E402
-from transbeam.serving.gate.texts import labelled_texts, written_texts  # noqa: E402
-from transbeam.serving.phone.litert_lm import bundle_name  # noqa: E402
-from transbeam.serving.phone.mediapipe import file_name as mediapipe_name  # noqa: E402
-from transbeam.serving.phone.timing import latencies  # noqa: E402
-from transbeam.serving.phone_writing import PhoneWriter  # noqa: E402
-from transbeam.serving.tasks import task_of  # noqa: E402
-from transbeam.serving.tasks.on_phones import DECODE  # noqa: E402
-from transbeam.serving.trained import Trained, load_trained  # noqa: E402
+from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS  # noqa: E402
+from transbeam.serving.base.trained_run import Trained, load_trained  # noqa: E402
+from transbeam.serving.parity.base.parity_texts import labelled_texts, written_texts  # noqa: E402
+from transbeam.serving.phone.conversion.litert_lm_bundle import bundle_name  # noqa: E402
+from transbeam.serving.phone.mediapipe.mediapipe_models import (  # noqa: E402
+    file_name as mediapipe_name,
+)
+from transbeam.serving.phone.report.latency import latencies  # noqa: E402
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel  # noqa: E402
+from transbeam.serving.runtimes.tflite_generator import PhoneWriter  # noqa: E402
+from transbeam.serving.signatures.generation.tflite_signatures import DECODE  # noqa: E402
+from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
 
 CLIENTS = Path(__file__).parents[1] / "tests/serving/phone"
 TEXTS, NEW = 200, 16

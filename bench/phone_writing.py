@@ -20,8 +20,8 @@ import numpy as np
 
 from bench.answering import Answering
 from bench.pairs import heading, row, spread
-from transbeam.serving.forms import PhoneModel
-from transbeam.serving.phone_writing import PhoneWriter
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
 PEER = Path(__file__).parent / "peers/hf_writer.py"
 PROMPT, NEW, EDGE = 64, 64, 16

@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.answering import Answering
 from bench.pairs import heading, row, spread
-from transbeam.serving.forms import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
 
 PEER = Path(__file__).parent / "peers/hf_classifier.py"
 MODELS = ("bert_base", "minilm", "phone_classifier")

@@ -23,15 +23,15 @@ import tensorflow as tf
 
 from bench.answering import Answering
 from bench.pairs import Pair, heading
-from transbeam.configs.load import load_run
-from transbeam.configs.model import DecoderConfig, Seq2SeqConfig
-from transbeam.configs.run import RunConfig
-from transbeam.pipeline.manifest import read_manifest
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.records.manifest import read_manifest
+from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.input.batches import training_batches
-from transbeam.trainer.losses import loss_of
+from transbeam.trainer.objectives.losses import loss_of
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import build_schedule
-from transbeam.trainer.stage import build_trainable
 from transbeam.trainer.step.batch import tokens_in
 from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState

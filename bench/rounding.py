@@ -10,20 +10,23 @@ import tempfile
 import time
 from pathlib import Path
 
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
 from bench.pairs import heading, row  # noqa: E402
-from transbeam.configs.console import Console  # noqa: E402
-from transbeam.serving.forms import PhoneModel  # noqa: E402
-from transbeam.serving.gate.metrics import Metric, metric_of  # noqa: E402
-from transbeam.serving.phone.calibration import calibration_of  # noqa: E402
-from transbeam.serving.phone.quantization import IN_4_BITS, quantized  # noqa: E402
-from transbeam.serving.phone.rounded import NONE_ROUNDED, round_weights  # noqa: E402
-from transbeam.serving.tasks import task_of  # noqa: E402
-from transbeam.serving.tflite import convert  # noqa: E402
-from transbeam.serving.trained import load_trained  # noqa: E402
+from transbeam.configs.cli.console import Console  # noqa: E402
+from transbeam.serving.base.trained_run import load_trained  # noqa: E402
+from transbeam.serving.parity.metrics.task_metrics import Metric, metric_of  # noqa: E402
+from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
+from transbeam.serving.phone.quantization.calibration import calibration_of  # noqa: E402
+from transbeam.serving.phone.quantization.int4_weights import (  # noqa: E402
+    NONE_ROUNDED,
+    round_weights,
+)
+from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized  # noqa: E402
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel  # noqa: E402
+from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
 
 HEADS = ("run", "variant", "tables", "nearest: lost", "ours: lost", "of float32's size")
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.pairs import heading, row, spread
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
@@ -28,18 +28,19 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from transbeam.configs.load import load_run  # noqa: E402
-from transbeam.configs.objective import ClassificationConfig  # noqa: E402
-from transbeam.configs.tokenizer import PretrainedConfig  # noqa: E402
+from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
+from transbeam.configs.schema.objectives.objective import ClassificationConfig  # noqa: E402
+from transbeam.configs.schema.tokenizer import PretrainedConfig  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
-from transbeam.pipeline.tokenizers.artifact import load_tokenizer  # noqa: E402
-from transbeam.pipeline.tokenizers.making import make_tokenizer  # noqa: E402
-from transbeam.serving.client import RemoteClient, connect  # noqa: E402
-from transbeam.serving.loadtest.load import Sample, closed_loop  # noqa: E402
-from transbeam.serving.savedmodel import write_saved_model  # noqa: E402
-from transbeam.serving.tasks import task_of  # noqa: E402
-from transbeam.serving.trained import Trained  # noqa: E402
-from transbeam.serving.warmup import write_warm_up  # noqa: E402
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402
+from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenizer  # noqa: E402
+from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.client.connect import connect  # noqa: E402
+from transbeam.serving.client.interface import RemoteClient  # noqa: E402
+from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
+from transbeam.serving.export.warmup_inputs import write_warm_up  # noqa: E402
+from transbeam.serving.loadtest.load_loops import Sample, closed_loop  # noqa: E402
+from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
 
 NAME, CLIENTS = "bert", 32
 WORDS = ["film", "good", "bad", "story", "the", "of", "and", "long", "short", "quiet"]

@@ -2,10 +2,10 @@
 
 The same request to the session that holds the model, in this process; to a server in a
 process of its own, over REST and over gRPC, as bytes that are ready to be sent and
-whose answer nobody reads; over gRPC also by `transbeam.serving.client`, which makes and
-reads them; and, for what no server of Python's can go below, an empty call of grpc.aio
-and of Starlette on uvicorn. All in turns, round after round, one request at a time.
-MODEL is the folder above a SavedModel's versions, and is asked TEXT by its
+whose answer nobody reads; over gRPC also by `transbeam.serving.client.connect`, which
+makes and reads them; and, for what no server of Python's can go below, an empty call of
+grpc.aio and of Starlette on uvicorn. All in turns, round after round, one request at a
+time. MODEL is the folder above a SavedModel's versions, and is asked TEXT by its
 `serving_default`. Without it the model counts bytes: what is above the session is then
 the server alone, without what it costs TensorFlow that its threads have fallen asleep
 between requests.
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.pairs import heading, row, spread
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text")
 
@@ -37,8 +37,8 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from tensorflow_serving.apis import predict_pb2  # noqa: E402
 
-from transbeam.serving.client import connect  # noqa: E402
-from transbeam.serving.server.models.servable import Servable  # noqa: E402
+from transbeam.serving.client.connect import connect  # noqa: E402
+from transbeam.serving.server.inference.servable import Servable  # noqa: E402
 
 Call = Callable[[], object]
 PORTS = (18600, 18601)
@@ -118,7 +118,7 @@ def calls_of(model: Path, text: str) -> Iterator[dict[str, Call]]:
                     ),
                     "REST": lambda: posted(connection, path, body),
                     "gRPC": lambda: predict(message),
-                    "gRPC, `transbeam.serving.client`": lambda: client.ask(
+                    "gRPC, `transbeam.serving.client.connect`": lambda: client.ask(
                         "serving_default", {"text": [text]}
                     ),
                     "an empty answer of uvicorn": lambda: posted(bare, "/", body),

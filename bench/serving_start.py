@@ -2,7 +2,7 @@
 
 A SavedModel is loaded and gets warm as in `transbeam serve`, in turns with the options
 that TensorFlow's sessions have by themselves and with ours, which leave out optimizers
-(`transbeam.serving.server.models.servable`). Then both, in turns, are asked the last
+(`transbeam.serving.server.inference.servable`). Then both, in turns, are asked the last
 request for each of SIGNATURES that the model brings along, and their answers are
 compared. MODEL is the folder of a version.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 from bench.pairs import heading, row, spread
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text")
 
@@ -23,10 +23,10 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from tensorflow.core.protobuf.config_pb2 import ConfigProto  # noqa: E402
 
-from transbeam.serving.server.models import servable  # noqa: E402
+from transbeam.serving.server.inference import servable  # noqa: E402
 from transbeam.serving.server.models.batching.parameters import BatchingParameters  # noqa: E402
-from transbeam.serving.server.models.loaded import Loaded  # noqa: E402
-from transbeam.serving.server.models.warming import read_warm_up  # noqa: E402
+from transbeam.serving.server.models.loaded_version import Loaded  # noqa: E402
+from transbeam.serving.server.models.warmup_requests import read_warm_up  # noqa: E402
 
 OPTIONS: dict[str, Callable[[], ConfigProto]] = {
     "TensorFlow's": ConfigProto,

@@ -15,7 +15,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from bench.pairs import heading, row
-from transbeam.serving.words import split_words
+from transbeam.serving.text_ops.word_split import split_words
 
 Spans = set[tuple[int, int]]
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.pairs import heading, row, spread
-from transbeam.configs.quiet import quiet_import
+from transbeam.configs.system.quiet_imports import quiet_import
 
 quiet_import("tensorflow", "tensorflow_text", "keras")
 
@@ -27,18 +27,19 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from transbeam.configs.load import load_run  # noqa: E402
-from transbeam.configs.tokenizer import PretrainedConfig  # noqa: E402
+from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
+from transbeam.configs.schema.tokenizer import PretrainedConfig  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
-from transbeam.pipeline.tokenizers.artifact import load_tokenizer  # noqa: E402
-from transbeam.pipeline.tokenizers.making import make_tokenizer  # noqa: E402
-from transbeam.serving.client import RemoteClient, connect  # noqa: E402
-from transbeam.serving.savedmodel import write_saved_model  # noqa: E402
-from transbeam.serving.server.background import in_background  # noqa: E402
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402
+from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenizer  # noqa: E402
+from transbeam.serving.base.stream_events import Part  # noqa: E402
+from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.client.connect import connect  # noqa: E402
+from transbeam.serving.client.interface import RemoteClient  # noqa: E402
+from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
+from transbeam.serving.server.background_server import in_background  # noqa: E402
+from transbeam.serving.server.configuration.settings import Limits, Settings  # noqa: E402
 from transbeam.serving.server.models.catalog import ModelSettings  # noqa: E402
-from transbeam.serving.server.settings import Limits, Settings  # noqa: E402
-from transbeam.serving.streamed import Part  # noqa: E402
-from transbeam.serving.trained import Trained  # noqa: E402
 
 CLIENTS, NEW = 16, 64
 ALONE = 3  # of the requests, for what comes one after another

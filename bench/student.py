@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from bench.pairs import Pair, heading, in_turns
-from transbeam.pipeline.manifest import read_manifest
-from transbeam.serving.trained import load_trained
+from transbeam.pipeline.records.manifest import read_manifest
+from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.input.batches import validation_batches
 
 Batch = Mapping[str, Any]

@@ -14,21 +14,29 @@ import importlib  # noqa: E402 (the clock runs before anything else is imported)
 import json  # noqa: E402
 from typing import Any  # noqa: E402
 
-from transbeam.configs import quiet  # noqa: E402
+from transbeam.configs.system import quiet_imports as quiet  # noqa: E402
 
 STEPS = (
-    ("transbeam.pipeline.prepare", "prepare_unit", "reading and cleaning"),
-    ("transbeam.pipeline.deduplication.steps", "drop_duplicates", "exact duplicates"),
+    (
+        "transbeam.pipeline.steps.clean_documents",
+        "prepare_unit",
+        "reading and cleaning",
+    ),
+    (
+        "transbeam.pipeline.steps.deduplicate_documents",
+        "drop_duplicates",
+        "exact duplicates",
+    ),
     ("transbeam.pipeline.stage", "write_results", "manifest and card"),
 )
 # Modules that import TensorFlow: looked at when the job has imported it.
 LATE_STEPS = (
     (
-        "transbeam.pipeline.tokenizers.sharing",
+        "transbeam.pipeline.beam.tokenizer_cache",
         "shared_tokenizer",
         "building the tokenizer",
     ),
-    ("transbeam.pipeline.build", "build_part", "making records"),
+    ("transbeam.pipeline.steps.build_records", "build_part", "making records"),
 )
 _seen: dict[str, tuple[float, float]] = {}
 

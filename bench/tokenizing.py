@@ -15,12 +15,12 @@ from tokenizers import Encoding, Tokenizer
 
 from bench.corpus import tokenizer_json
 from bench.pairs import Pair, in_turns
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.sources import PythonDocsSource
-from transbeam.configs.tokenizer import ByteBPEConfig, WordPieceConfig
-from transbeam.pipeline.corpus import list_files
-from transbeam.pipeline.documents import Document
-from transbeam.pipeline.sources import plan_units, read_unit
+from transbeam.configs.schema.sources import PythonDocsSource
+from transbeam.configs.schema.tokenizer import ByteBPEConfig, WordPieceConfig
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.sources.corpus_files import list_files
+from transbeam.pipeline.sources.work_units import plan_units, read_unit
 
 MEGABYTES = 8
 BLOCK = 1_000_000
@@ -42,9 +42,12 @@ def main() -> None:
 
 
 def _measured(config: WordPieceConfig | ByteBPEConfig, texts: list[str]) -> Pair:
-    from transbeam.pipeline.count import count_words
-    from transbeam.pipeline.tokenizers.artifact import save_tokenizer
-    from transbeam.pipeline.tokenizers.making import learn_model, word_splitter
+    from transbeam.pipeline.steps.count_words import count_words
+    from transbeam.pipeline.tokenizers.files.tokenizer_folder import save_tokenizer
+    from transbeam.pipeline.tokenizers.training.train_tokenizer import (
+        learn_model,
+        word_splitter,
+    )
 
     encoded = np.array([text.encode() for text in texts], object)
     model = learn_model(count_words(encoded, word_splitter(config)), config)

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.answering import Answering
 from bench.pairs import heading, row
 from bench.training_step import MASKED, WORK, Work, hugging_face_words, ours
-from transbeam.model.kernels import plain
+from transbeam.model.kernels.dispatch import plain
 
 STEPS = 3
 OURS = {

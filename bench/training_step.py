@@ -19,16 +19,19 @@ import tensorflow as tf
 
 from bench.answering import Answering
 from bench.pairs import Pair, heading
-from transbeam.configs.attention import FullAttention
-from transbeam.configs.language_modelling import CausalConfig, MaskedConfig
-from transbeam.configs.model import DecoderConfig, EncoderConfig
-from transbeam.configs.optimizers import AdamWConfig
-from transbeam.configs.sockets import DenseFeedForward
-from transbeam.configs.training import TrainingConfig
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    MaskedConfig,
+)
+from transbeam.configs.schema.optimizers import AdamWConfig
+from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
 from transbeam.model.layers.block import TransformerBlock
-from transbeam.trainer.asks import asks_of
-from transbeam.trainer.losses import Loss
+from transbeam.trainer.objectives.losses import Loss
+from transbeam.trainer.objectives.targets import asks_of
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import build_schedule
 from transbeam.trainer.step.build import build_step

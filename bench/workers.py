@@ -15,11 +15,11 @@ from safetensors.numpy import load_file
 
 from bench.pairs import heading, row
 from tests.e2e.test_workers import Job, ends
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.load import load_run
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.stage import data
-from transbeam.trainer.log import read_metrics
+from transbeam.trainer.loop.metrics_log import read_metrics
 
 CONFIG = Path(__file__).parents[1] / "configs/tiny/causal.yaml"
 KEYS = (

@@ -4,8 +4,8 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from transbeam.configs.command import run_main
-from transbeam.configs.explain import explain, explain_json
+from transbeam.configs.cli.arguments import run_main
+from transbeam.configs.loader.explain import explain, explain_json
 
 
 def main(argv: Sequence[str] | None = None) -> int:

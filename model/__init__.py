@@ -1,5 +1,6 @@
 """The Transformer: a config goes in, a functional `keras.Model` comes out.
 
-Read `build.py` first, then `encoder.py`, `sockets.py` and `layers/block.py`.
+Read `build.py` first, then `encoder.py`, `stack/layer_factory.py` and
+`layers/block.py`.
 Everything is written in `keras.ops`, so it runs on any Keras backend.
 """

@@ -7,23 +7,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transbeam.configs.abilities import check_export, check_tokenizer
-from transbeam.configs.command import add_config_arguments, at_least_one, run_main
-from transbeam.configs.console import Console
-from transbeam.configs.errors import ConfigError, UserError
-from transbeam.configs.load import flatten, load_run
-from transbeam.configs.local_paths import local_path
-from transbeam.configs.memory import RUNTIME, find_memory
-from transbeam.configs.needs import check_needs
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.run import RunConfig
-from transbeam.configs.run_file import run_file
-from transbeam.configs.run_folder import differences
-from transbeam.configs.schema import plain
-from transbeam.configs.summary import summary
-from transbeam.model.cost.advice import advice, gigabytes, training_need
+from transbeam.configs.base.errors import ConfigError, UserError
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.base.reflection import plain
+from transbeam.configs.cli.arguments import add_config_arguments, at_least_one, run_main
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.export_support import check_export, check_tokenizer
+from transbeam.configs.loader.objective_requirements import check_needs
+from transbeam.configs.loader.run_file import run_file
+from transbeam.configs.loader.run_folder import differences
+from transbeam.configs.loader.summary import summary
+from transbeam.configs.loader.yaml_config import flatten, load_run
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.memory import RUNTIME, find_memory
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.model.cost.memory_advice import advice, gigabytes, training_need
 from transbeam.model.cost.report import count_cost, vocabulary_of
-from transbeam.model.cost.text import describe
+from transbeam.model.cost.report_text import describe
 
 if TYPE_CHECKING:
     from transbeam.model.kernels.matmul_dtype import MatmulChoice

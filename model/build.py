@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import keras
 
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.model import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
     Pooler,
     Seq2SeqConfig,
 )
-from transbeam.configs.objective import (
+from transbeam.configs.schema.objectives.objective import (
     CausalConfig,
     ClassificationConfig,
     ImageClassificationConfig,
@@ -28,14 +28,16 @@ from transbeam.configs.objective import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from transbeam.configs.objective import Seq2SeqConfig as TranslationConfig
-from transbeam.model.blueprint import Blueprint
-from transbeam.model.checked import CheckedModel
+from transbeam.configs.schema.objectives.objective import (
+    Seq2SeqConfig as TranslationConfig,
+)
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
-from transbeam.model.heads import classify, estimate, predict_masked
-from transbeam.model.inputs import ids
+from transbeam.model.functional.input_validation import CheckedModel
+from transbeam.model.functional.inputs import ids
 from transbeam.model.seq2seq import build_seq2seq
+from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.task_heads import classify, estimate, predict_masked
 
 __all__ = [
     "build_decoder",
@@ -86,7 +88,7 @@ def build_model(
         ConfigError: The objective is not one of this family, or None.
 
     Example:
-    >>> from transbeam.configs.language_modelling import MaskedConfig
+    >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
     >>> model = build_model(
     ...     EncoderConfig(num_layers=1, hidden_dim=8), MaskedConfig(), 10
     ... )

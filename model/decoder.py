@@ -3,20 +3,20 @@
 import keras
 from keras import ops
 
-from transbeam.configs.model import DecoderConfig, Seq2SeqConfig
-from transbeam.model.blueprint import Blueprint
-from transbeam.model.checked import CheckedModel
-from transbeam.model.initializers import seeded
-from transbeam.model.inputs import ids, places_of, token_inputs
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.model.base.initializers import seeded
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.functional.input_validation import CheckedModel
+from transbeam.model.functional.inputs import ids, places_of, token_inputs
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.embeddings import TokenEmbedding
-from transbeam.model.layers.heads import VocabularyProjection
-from transbeam.model.seeds import derive_seed
-from transbeam.model.stack import (
+from transbeam.model.layers.lm_head import VocabularyProjection
+from transbeam.model.stack.layer_stack import (
     LayerStack,
     build_embedding_projection,
     build_token_embedding,
 )
+from transbeam.model.stack.stack_spec import Blueprint
 
 
 def build_decoder(

@@ -3,18 +3,18 @@
 import keras
 from keras import ops
 
-from transbeam.configs.model import EncoderConfig, Patches
-from transbeam.model.blueprint import Blueprint
-from transbeam.model.checked import CheckedModel
-from transbeam.model.heads import pool
-from transbeam.model.inputs import ids, places_of, token_inputs
+from transbeam.configs.schema.model import EncoderConfig, Patches
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.functional.input_validation import CheckedModel
+from transbeam.model.functional.inputs import ids, places_of, token_inputs
 from transbeam.model.layers.patches import ClassToken, PatchEmbedding
-from transbeam.model.seeds import derive_seed
-from transbeam.model.stack import (
+from transbeam.model.stack.layer_stack import (
     LayerStack,
     build_embedding_projection,
     build_token_embedding,
 )
+from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.task_heads import pool
 
 
 def build_encoder(

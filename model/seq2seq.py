@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import keras
 
-from transbeam.configs.model import Seq2SeqConfig
-from transbeam.model.blueprint import Blueprint
-from transbeam.model.checked import CheckedModel
+from transbeam.configs.schema.model import Seq2SeqConfig
 from transbeam.model.decoder import score_tokens
-from transbeam.model.inputs import places_of, token_inputs
-from transbeam.model.stack import (
+from transbeam.model.functional.input_validation import CheckedModel
+from transbeam.model.functional.inputs import places_of, token_inputs
+from transbeam.model.stack.layer_stack import (
     LayerStack,
     build_embedding_projection,
     build_token_embedding,
 )
+from transbeam.model.stack.stack_spec import Blueprint
 
 
 def build_seq2seq(

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from transbeam.configs.command import (
+from transbeam.configs.base.errors import UserError
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.arguments import (
     Invocation,
     add_common_arguments,
     at_least_one,
     read_invocation,
     run_main,
 )
-from transbeam.configs.errors import UserError
-from transbeam.configs.local_paths import local_path
-from transbeam.configs.needs import check_needs
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.run_folder import lock
-from transbeam.pipeline.documents import SPLITS
+from transbeam.configs.loader.objective_requirements import check_needs
+from transbeam.configs.loader.run_folder import lock
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.pipeline.documents.document import SPLITS
 from transbeam.pipeline.tokenize_arguments import add_tokenize_arguments
 
 
@@ -82,9 +82,9 @@ def _data(arguments: argparse.Namespace) -> int:
 
 def _inspect(invocation: Invocation, count: int, split: str) -> None:
     quiet_import("tensorflow")
-    from transbeam.pipeline.inspection import inspect_records
-    from transbeam.pipeline.manifest import read_manifest
-    from transbeam.pipeline.tokenizers.artifact import read_tokenizer
+    from transbeam.pipeline.records.manifest import read_manifest
+    from transbeam.pipeline.records.record_inspection import inspect_records
+    from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 
     folder = invocation.run_folder / "data"
     pieces = read_tokenizer(folder / "tokenizer").vocabulary
@@ -96,7 +96,7 @@ def _inspect(invocation: Invocation, count: int, split: str) -> None:
 
 def _tokenize(arguments: argparse.Namespace) -> int:
     quiet_import("tensorflow", "tensorflow_text")
-    from transbeam.pipeline.tokenizing import Request, tokenize
+    from transbeam.pipeline.tokenize_command import Request, tokenize
 
     request = Request(
         decode=arguments.decode,
@@ -112,7 +112,7 @@ def _tokenize(arguments: argparse.Namespace) -> int:
 def _score(arguments: argparse.Namespace) -> int:
     invocation = _invocation(arguments)
     quiet_import("tensorflow", "tensorflow_text", "apache_beam")
-    from transbeam.pipeline.scoring.score import Request, score
+    from transbeam.pipeline.batch_inference.score_command import Request, score
 
     request = Request(
         output=arguments.output,

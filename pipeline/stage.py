@@ -4,22 +4,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.command import Invocation
-from transbeam.configs.files import writing
-from transbeam.configs.load import flatten
-from transbeam.configs.memory import peak_memory
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.run import RunConfig
-from transbeam.configs.run_folder import Stage, save_config
-from transbeam.pipeline.cleaning.languages import require_identifier
-from transbeam.pipeline.corpus import corpus_fingerprint, list_files
-from transbeam.pipeline.losses import warn_of_losses
-from transbeam.pipeline.objectives.special import check_special
-from transbeam.pipeline.readers.remote import use_options
-from transbeam.pipeline.results import describe, write_results
-from transbeam.pipeline.sources import Unit, plan_units
-from transbeam.pipeline.states import all_parts, state_path, unit_name
-from transbeam.pipeline.tokenizers.making import brought_along
+from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.run_folder import Stage, save_config
+from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.memory import peak_memory
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.pipeline.accounting.job_warnings import warn_of_losses
+from transbeam.pipeline.cleaning.language_identification import require_identifier
+from transbeam.pipeline.documents.step_markers import all_parts, state_path, unit_name
+from transbeam.pipeline.manifest_writer import describe, write_results
+from transbeam.pipeline.objectives.base.special_tokens import check_special
+from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
+from transbeam.pipeline.sources.files.remote_files import use_options
+from transbeam.pipeline.sources.work_units import Unit, plan_units
+from transbeam.pipeline.tokenizers.training.train_tokenizer import brought_along
 
 MEGABYTE = 1_000_000
 
@@ -116,8 +116,8 @@ def data(invocation: Invocation) -> dict[str, Any]:
 def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
     console = invocation.console
     quiet_import("apache_beam")
-    from transbeam.pipeline.job import Job, run_job
-    from transbeam.pipeline.running import (
+    from transbeam.pipeline.beam.job import Job, run_job
+    from transbeam.pipeline.beam.runner import (
         LOCAL_RUNNER,
         amount,
         beam_options,

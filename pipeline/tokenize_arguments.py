@@ -2,7 +2,7 @@
 
 import argparse
 
-from transbeam.configs.local_paths import local_path
+from transbeam.configs.base.local_paths import local_path
 
 
 def add_tokenize_arguments(

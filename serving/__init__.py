@@ -1,4 +1,6 @@
-"""The trained model, out of the house: SavedModel, TFLite, and proof that they agree.
+"""Export, proof of parity and serving of trained models.
 
-Read `export.py` first, then `signatures.py` and `parity.py`.
+`export_stage` is the stage; `signatures/` says what can be asked, `parity/` compares
+each exported form with Keras, `server/` is the model server, and `phone/` the export
+for phones.
 """

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.abilities import check_export
-from transbeam.configs.command import (
+from transbeam.configs.cli.arguments import (
     Invocation,
     add_common_arguments,
     read_invocation,
     run_main,
 )
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.run_folder import lock
-from transbeam.serving.asking import DESCRIPTION as ABOUT_PREDICT
-from transbeam.serving.asking import (
+from transbeam.configs.loader.export_support import check_export
+from transbeam.configs.loader.run_folder import lock
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.serving.deploy.command import DESCRIPTION as ABOUT_DEPLOY
+from transbeam.serving.deploy.command import add_deploy_arguments, deploy
+from transbeam.serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
+from transbeam.serving.loadtest.command import add_loadtest_arguments, loadtest
+from transbeam.serving.predict.command import DESCRIPTION as ABOUT_PREDICT
+from transbeam.serving.predict.command import (
     add_predict_arguments,
     answer,
     exported_model,
@@ -24,10 +28,6 @@ from transbeam.serving.asking import (
     predict_command,
     texts_of,
 )
-from transbeam.serving.deploy.command import DESCRIPTION as ABOUT_DEPLOY
-from transbeam.serving.deploy.command import add_deploy_arguments, deploy
-from transbeam.serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
-from transbeam.serving.loadtest.command import add_loadtest_arguments, loadtest
 from transbeam.serving.server.arguments import DESCRIPTION as ABOUT_SERVE
 from transbeam.serving.server.arguments import add_serve_arguments
 from transbeam.serving.server.command import serve
@@ -50,17 +50,17 @@ def export(invocation: Invocation, target: str = "all") -> dict[str, Any]:
 
     Args:
         invocation: The run.
-        target: `all`, see `transbeam.serving.export.export`; or `phone`, see
-            `transbeam.serving.phone.export.export_for_phones`.
+        target: `all`, see `transbeam.serving.export_stage.export`; or `phone`, see
+            `transbeam.serving.phone.export_stage.export_for_phones`.
     """
     quiet_import("tensorflow", "tensorflow_text", "keras")
     if target == "phone":
-        from transbeam.serving.phone.export import export_for_phones
+        from transbeam.serving.phone.export_stage import export_for_phones
 
         return export_for_phones(invocation)
-    from transbeam.serving import export
+    from transbeam.serving import export_stage
 
-    return export.export(invocation)
+    return export_stage.export(invocation)
 
 
 def predict(
@@ -79,7 +79,8 @@ def predict(
         second_texts: The other halves of pairs.
 
     Returns:
-        `predictions`, one for each text; see `transbeam.serving.predict.predict`.
+        `predictions`, one for each text; see
+        `transbeam.serving.predict.prediction.predict`.
 
     Raises:
         UserError: Nothing is exported, or the model cannot be asked about a text.

@@ -11,10 +11,10 @@ from types import ModuleType
 import hypothesis
 import pytest
 
-from transbeam.configs import quiet
+from transbeam.configs.system import quiet_imports
 
 # Once for all, for what is imported here and for the processes that tests start.
-quiet.quiet_import()
+quiet_imports.quiet_import()
 # And for what they compute, on whatever machine: nothing is measured unasked.
 os.environ.setdefault("TRANSBEAM_BFLOAT16_MATMUL", "float32")
 
@@ -62,10 +62,10 @@ class Quietly(MetaPathFinder, Loader):
         if library is None or library in self.begun:
             return None  # of no concern, or it is asked for by what is said below
         self.begun.add(library)
-        if quiet._IMPORTING.locked():
+        if quiet_imports._IMPORTING.locked():
             return None  # a command's own `quiet_import` is at it
         # Without that lock: who waits for it here holds Python's lock of the module.
-        quiet._import_quietly([library])
+        quiet_imports._import_quietly([library])
         module = sys.modules.get(name)
         if module is None:
             return None

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.load import load_run
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
 
 SENTENCE = (
     "the model reads a batch of tokens and returns the loss of each layer while the "

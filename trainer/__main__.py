@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.command import (
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.arguments import (
     Invocation,
     add_common_arguments,
     add_run_arguments,
@@ -18,13 +19,12 @@ from transbeam.configs.command import (
     read_invocation,
     run_main,
 )
-from transbeam.configs.console import Console
-from transbeam.configs.local_paths import local_path
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.run_folder import lock
-from transbeam.trainer.distribution.meeting import met
-from transbeam.trainer.distribution.place import find_place, one_process_only
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.run_folder import lock
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.trainer.distribution.process_info import find_place, one_process_only
 from transbeam.trainer.distribution.rendezvous import SECONDS
+from transbeam.trainer.distribution.rendezvous_setup import met
 
 
 def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
@@ -44,17 +44,17 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
 def evaluate(
     invocation: Invocation, *, on_test: bool = False, model: Path | None = None
 ) -> dict[str, Any]:
-    """Evaluates a run or an export; see `transbeam.trainer.evaluation.run`."""
+    """Evaluates a run or an export; see `trainer.evaluation.evaluate_command`."""
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from transbeam.trainer.evaluation import run
+    from transbeam.trainer.evaluation import evaluate_command
 
-    return run.evaluate_run(invocation, on_test=on_test, model=model)
+    return evaluate_command.evaluate_run(invocation, on_test=on_test, model=model)
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> int:
-    """Makes a run's folder of a checkpoint; see `transbeam.trainer.import_run`."""
+    """Makes a run of a checkpoint; see `trainer.importing.import_command`."""
     quiet_import("tensorflow", "keras")
-    from transbeam.trainer.import_run import import_run
+    from transbeam.trainer.importing.import_command import import_run
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     overrides = tuple(arguments.overrides)
@@ -64,9 +64,9 @@ def import_checkpoint(arguments: argparse.Namespace) -> int:
 
 
 def trim_vocabulary(arguments: argparse.Namespace) -> int:
-    """Makes a run's folder with a smaller vocabulary; see `transbeam.trainer.trim`."""
+    """Trims the vocabulary of a run; see `trainer.derived_runs.trim_command`."""
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from transbeam.trainer.trim import trim_run
+    from transbeam.trainer.derived_runs.trim_command import trim_run
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     result = trim_run(
@@ -82,9 +82,9 @@ def trim_vocabulary(arguments: argparse.Namespace) -> int:
 
 
 def prune_model(arguments: argparse.Namespace) -> int:
-    """Makes a smaller run by pruning; see `transbeam.trainer.prune`."""
+    """Prunes the model of a run; see `trainer.derived_runs.prune_command`."""
     quiet_import("tensorflow", "tensorflow_text", "keras")
-    from transbeam.trainer.prune import prune_run
+    from transbeam.trainer.derived_runs.prune_command import prune_run
 
     console = Console(quiet=arguments.quiet, json=arguments.json)
     result = prune_run(

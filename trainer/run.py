@@ -9,52 +9,18 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from transbeam.configs.command import Invocation
-from transbeam.configs.distribution import ModelParallelConfig
-from transbeam.configs.errors import ArtifactError
-from transbeam.configs.memory import peak_memory
-from transbeam.configs.run_folder import Stage, fingerprint, save_config
-from transbeam.configs.warmup import STEPS, WARMUP_STEPS
-from transbeam.pipeline.held_out import read_held_out
-from transbeam.pipeline.manifest import read_manifest
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
+from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
+from transbeam.configs.schema.distribution import ModelParallelConfig
+from transbeam.configs.system.memory import peak_memory
+from transbeam.pipeline.evaluation_set import read_held_out
+from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.stage import finished_data
-from transbeam.pipeline.tokenizers import load_tokenizer
-from transbeam.trainer.adaptation import ADAPTERS, finish_adaptation
-from transbeam.trainer.asks import asks_of
-from transbeam.trainer.checkpoint import (
-    Checkpoints,
-    best_checkpoint,
-    list_checkpoints,
-    restore_checkpoint,
-)
-from transbeam.trainer.distribution.joining import joined
-from transbeam.trainer.distribution.meeting import met
-from transbeam.trainer.distribution.rendezvous import Rendezvous
-from transbeam.trainer.distribution.workers import Workers
-from transbeam.trainer.evaluate import (
-    Means,
-    describe,
-    means,
-    on_host,
-    sums_over,
-)
-from transbeam.trainer.evaluation.samples import FirstRows, samples
-from transbeam.trainer.evaluation.split import evaluate_split
-from transbeam.trainer.evaluation.subject import Subject
-from transbeam.trainer.evaluation.watchers import Row
-from transbeam.trainer.input.batches import training_batches, validation_batches
-from transbeam.trainer.input.data_sets import data_sets
-from transbeam.trainer.input.masking import dynamic_masking
-from transbeam.trainer.log import TrainingLog, read_metrics, time_and_tokens
-from transbeam.trainer.loop import run_steps, stop_on_signals
-from transbeam.trainer.losses import loss_of
-from transbeam.trainer.memory import memory_advice
-from transbeam.trainer.more_steps import can_go_on
-from transbeam.trainer.origin import check_origin
-from transbeam.trainer.pages.examples import examples
-from transbeam.trainer.prepare import Prepared, prepare
-from transbeam.trainer.report import write_report
-from transbeam.trainer.stage import (
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
+from transbeam.trainer.base.adaptation import ADAPTERS, finish_adaptation
+from transbeam.trainer.base.training_stage import (
     TOKENIZER,
     WEIGHTS,
     build_trainable,
@@ -62,10 +28,48 @@ from transbeam.trainer.stage import (
     training_inputs,
     training_stage,
 )
+from transbeam.trainer.base.warm_start import check_origin
+from transbeam.trainer.base.weight_files import numbers_of, save_weights
+from transbeam.trainer.distribution.initialize import joined
+from transbeam.trainer.distribution.rendezvous import Rendezvous
+from transbeam.trainer.distribution.rendezvous_setup import met
+from transbeam.trainer.distribution.workers import Workers
+from transbeam.trainer.evaluation.collectors import Row
+from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.evaluation_loop import (
+    Means,
+    describe,
+    means,
+    on_host,
+    sums_over,
+)
+from transbeam.trainer.evaluation.html_examples import examples
+from transbeam.trainer.evaluation.sample_predictions import FirstRows, samples
+from transbeam.trainer.evaluation.split_evaluation import evaluate_split
+from transbeam.trainer.input.batches import training_batches, validation_batches
+from transbeam.trainer.input.datasets import data_sets
+from transbeam.trainer.input.dynamic_masking import dynamic_masking
+from transbeam.trainer.loop.checkpoint import (
+    Checkpoints,
+    best_checkpoint,
+    list_checkpoints,
+    restore_checkpoint,
+)
+from transbeam.trainer.loop.metrics_log import (
+    TrainingLog,
+    read_metrics,
+    time_and_tokens,
+)
+from transbeam.trainer.loop.mfu import least_step_seconds
+from transbeam.trainer.loop.more_steps import can_go_on
+from transbeam.trainer.loop.out_of_memory import memory_advice
+from transbeam.trainer.loop.training_loop import run_steps, stop_on_signals
+from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.pages.report_files import write_report
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import averaged
-from transbeam.trainer.utilization import least_step_seconds
-from transbeam.trainer.weights import numbers_of, save_weights
+from transbeam.trainer.training_setup import Prepared, prepare
 
 
 def train(
@@ -75,8 +79,9 @@ def train(
 
     Args:
         invocation: The command.
-        rendezvous: Of all workers, from `transbeam.trainer.distribution.meeting.met`;
-            left out, they meet here.
+        rendezvous: Of all workers, from
+            `transbeam.trainer.distribution.rendezvous_setup.met`; left out, they meet
+            here.
 
     Returns:
         The stage's result: steps, seconds, and the evaluation.

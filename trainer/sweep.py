@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import Any
 
 import transbeam
-from transbeam.configs.console import Console
-from transbeam.configs.errors import UserError
-from transbeam.configs.files import write_atomically, write_json, writing
-from transbeam.configs.load import load_run
-from transbeam.configs.run import RunConfig
-from transbeam.configs.run_folder import fingerprint, lock, save_config
-from transbeam.configs.sweep import Sweep, load_sweep
+from transbeam.configs.base.atomic_files import write_atomically, write_json, writing
+from transbeam.configs.base.errors import UserError
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.run_folder import fingerprint, lock, save_config
+from transbeam.configs.loader.sweep import Sweep, load_sweep
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.stage import data_inputs, data_stage, finished_data
-from transbeam.trainer.pages.sweep import sweep_page
-from transbeam.trainer.stage import training_inputs, training_stage
+from transbeam.trainer.base.training_stage import training_inputs, training_stage
+from transbeam.trainer.pages.sweep_page import sweep_page
 
 _INTERRUPTED = 130
 _MOST_LISTED = 10  # failed runs

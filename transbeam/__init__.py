@@ -6,7 +6,7 @@ The rooms stand at the top of the repository and are imported as `transbeam.conf
 
 from collections.abc import Sequence
 
-from transbeam.configs.version import VERSION as __version__
+from transbeam.configs.base.version import VERSION as __version__
 
 __all__ = ["__version__", "main"]
 

@@ -16,25 +16,25 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from transbeam.configs.abilities import check_export
-from transbeam.configs.backend import backend_for, chosen_backend
-from transbeam.configs.command import (
+from transbeam.configs.base.atomic_files import os_problem
+from transbeam.configs.base.errors import UserError
+from transbeam.configs.base.reflection import did_you_mean
+from transbeam.configs.base.version import VERSION
+from transbeam.configs.cli.arguments import (
     Invocation,
     add_common_arguments,
     read_invocation,
     run_main,
 )
-from transbeam.configs.errors import UserError
-from transbeam.configs.export import asked_texts
-from transbeam.configs.files import os_problem
-from transbeam.configs.needs import check_needs
-from transbeam.configs.progress import duration
-from transbeam.configs.run_folder import lock
-from transbeam.configs.schedules import ENDLESS
-from transbeam.configs.schema import did_you_mean
-from transbeam.configs.side_threads import begin_aside
-from transbeam.configs.version import VERSION
-from transbeam.trainer.distribution.place import one_process_only
+from transbeam.configs.cli.progress import duration
+from transbeam.configs.loader.export_support import check_export
+from transbeam.configs.loader.objective_requirements import check_needs
+from transbeam.configs.loader.run_folder import lock
+from transbeam.configs.schema.export import asked_texts
+from transbeam.configs.schema.schedules import ENDLESS
+from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.keras_backend import backend_for, chosen_backend
+from transbeam.trainer.distribution.process_info import one_process_only
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

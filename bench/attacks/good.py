@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.serving.client import RemoteClient, connect
-from transbeam.serving.loadtest.load import Sample, open_loop
+from transbeam.serving.client.connect import connect
+from transbeam.serving.client.interface import RemoteClient
+from transbeam.serving.loadtest.load_loops import Sample, open_loop
 
 TEXT = "The name of the list is in the file."
 STREAMS = 10  # questions to one stream

@@ -33,27 +33,30 @@ LOADED_BY_NAME = 4
 # Files of each promise, as patterns below the root.
 PROMISES = {
     "records are a function": (
-        "pipeline/build.py",
-        "pipeline/examples.py",
-        "pipeline/randomness.py",
-        "pipeline/shard*.py",
-        "pipeline/spans.py",
+        "pipeline/steps/build_records.py",
+        "pipeline/records/tf_example.py",
+        "pipeline/documents/randomness.py",
+        "pipeline/records/shard*.py",
+        "pipeline/documents/byte_range.py",
     ),
-    "ledger": ("pipeline/accounts.py", "pipeline/failures.py", "pipeline/kept.py"),
+    "ledger": (
+        "pipeline/accounting/document_accounting.py",
+        "pipeline/beam/worker_failures.py",
+        "pipeline/documents/document_selection.py",
+    ),
     "update rules": ("trainer/step/*.py", "trainer/optimizers/*.py"),
-    "resume": ("trainer/checkpoint.py", "trainer/loop.py"),
+    "resume": ("trainer/loop/checkpoint.py", "trainer/loop/training_loop.py"),
     "parity": ("serving/gate/*.py",),
     "tokenizers' ids": (
-        "pipeline/tokenizers/byte_bpe*.py",
-        "pipeline/tokenizers/normalization.py",
-        "pipeline/tokenizers/sentence_piece*.py",
-        "pipeline/tokenizers/wordpiece*.py",
+        "pipeline/tokenizers/byte_bpe/*.py",
+        "pipeline/tokenizers/sentencepiece/*.py",
+        "pipeline/tokenizers/wordpiece/*.py",
     ),
     "packing": (
         "model/layers/masks.py",
-        "pipeline/filling.py",
-        "pipeline/objectives/pair_packing.py",
-        "pipeline/packing.py",
+        "pipeline/records/packing/bin_packing.py",
+        "pipeline/records/packing/pair_packing.py",
+        "pipeline/records/packing/sequence_packing.py",
     ),
 }
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import urllib3
 
-from transbeam.serving.client import RemoteClient, connect
-from transbeam.serving.streamed import Whole
+from transbeam.serving.base.stream_events import Whole
+from transbeam.serving.client.connect import connect
+from transbeam.serving.client.interface import RemoteClient
 
 # A mask in each, so that no neighbour in a batch adds a column to an answer.
 TEXTS = (

@@ -6,9 +6,9 @@ from math import prod
 
 import keras
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.adaptation.parts import forget_training
-from transbeam.model.paths import matching
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.adaptation.dense_layers import forget_training
+from transbeam.model.base.weight_paths import matching
 
 
 @dataclass(frozen=True)

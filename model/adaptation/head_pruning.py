@@ -8,8 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.layers.attention.base import Attention
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
 
 # Which axis of a weight the heads lie along: those of queries, or those of keys.
@@ -37,7 +37,7 @@ class SomeHeads(keras.layers.Layer):
         `(..., len(heads), Q, S)`.
 
     Example:
-    >>> from transbeam.model.layers.positions.linear_bias import LinearBias
+    >>> from transbeam.model.layers.positions.alibi import LinearBias
     >>> places = ops.arange(3)
     >>> bias = LinearBias(4)
     >>> last = SomeHeads(bias, heads=[3])(places, places)
@@ -103,7 +103,7 @@ def prune_heads(
             block sparse.
 
     Example:
-    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
     >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> pruned = prune_heads(encoder, {"encoder_layer_0/self_attention": [0, 2]})

@@ -10,12 +10,12 @@ from keras import ops
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from transbeam.configs.errors import ArtifactError, ConfigError
-from transbeam.configs.files import write_atomically
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.model.adaptation.dense_layers import dense_layers, forget_training
 from transbeam.model.adaptation.freezing import ParameterCount, count_parameters, freeze
-from transbeam.model.adaptation.parts import dense_layers, forget_training
-from transbeam.model.paths import matching
-from transbeam.model.seeds import derive_seed
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.weight_paths import matching
 
 # What the paper adapts when it may choose two of the four projections (table 5).
 QUERY_AND_VALUE = ("*/query", "*/value")
@@ -34,7 +34,7 @@ def enable_lora(
 
     A layer's kernel `W` becomes `W + alpha / rank * A B`, with `A` `(in, rank)` drawn
     at random and `B` `(rank, out)` zero: the model answers as before until it is
-    trained. The kernels may be quantised (`transbeam.model.adaptation.quantisation`):
+    trained. The kernels may be quantised (`transbeam.model.adaptation.quantization`):
     the adapters are float32.
 
     Compile after it. Only adapters are trained; a new head is put back into the
@@ -55,7 +55,7 @@ def enable_lora(
             the rank is no whole number between 1 and the smaller side of a kernel.
 
     Example:
-    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
     >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> enable_lora(encoder, rank=2).trainable
@@ -102,7 +102,7 @@ def merge_lora(model: keras.Model) -> None:
             lose most of what a small adapter has learned.
 
     Example:
-    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
     >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> _ = enable_lora(encoder, rank=2)
@@ -148,7 +148,7 @@ def save_adapters(model: keras.Model, path: str | Path) -> None:
 
     Example:
     >>> import tempfile
-    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
     >>> from transbeam.model.encoder import build_encoder
     >>> config = EncoderConfig(num_layers=1, hidden_dim=8)
     >>> encoder = build_encoder(config, 10)

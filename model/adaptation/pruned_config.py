@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import assert_never
 
-from transbeam.configs.attention import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.attention import (
     Attention,
     BlockSparseAttention,
     FullAttention,
@@ -12,9 +13,13 @@ from transbeam.configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.model import DecoderConfig, EncoderConfig, Model, Seq2SeqConfig
-from transbeam.configs.sockets import AlibiPosition, DirectedAlibiPosition
+from transbeam.configs.schema.block import AlibiPosition, DirectedAlibiPosition
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    Seq2SeqConfig,
+)
 
 _UNITS_ALONE = "Leave heads out, and prune the units in between alone (intermediate)"
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from transbeam.configs.model import Model
-from transbeam.configs.sockets import RelativeBiasPosition
+from transbeam.configs.schema.block import RelativeBiasPosition
+from transbeam.configs.schema.model import Model
 from transbeam.model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_parts
 from transbeam.model.adaptation.pruned_config import attention_of
 
@@ -68,7 +68,7 @@ def part_widths(weights: Mapping[str, Any], model: Model) -> dict[str, int]:
         output's kernel belong to a part.
 
     Example:
-    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
     >>> weights = {"encoder_layer_0/self_attention/output/kernel": np.ones((64, 64))}
     >>> part_widths(weights, EncoderConfig(hidden_dim=64))
     {'encoder_layer_0/self_attention': 16}
@@ -105,7 +105,7 @@ def choose(
         What stays, from 0 and in order, of each sub-layer that becomes smaller.
 
     Example:
-    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
     >>> from transbeam.model.adaptation.pruned_config import pruned_config
     >>> old = DecoderConfig()
     >>> worth = {"decoder_layer_0/self_attention": np.array([3.0, 1.0, 2.0, 4.0])}
@@ -141,7 +141,7 @@ def of_some_parts(
         Pairs of path and values.
 
     Example:
-    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
     >>> weights = {"encoder_layer_0/feedforward/gate/bias": np.array([1.0, 2.0, 3.0])}
     >>> kept = {"encoder_layer_0/feedforward": [0, 2]}
     >>> ((_, bias),) = of_some_parts(weights, kept, EncoderConfig())

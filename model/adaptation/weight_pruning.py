@@ -8,9 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.adaptation.parts import forget_traces
-from transbeam.model.paths import matching
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.adaptation.dense_layers import forget_traces
+from transbeam.model.base.weight_paths import matching
 
 KERNELS = ("*/kernel",)
 

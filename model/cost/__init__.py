@@ -1,5 +1,5 @@
 """What a model costs, counted from its config: weights, work and memory.
 
 Nothing is built and neither Keras nor numpy is imported, so `transbeam cost` answers
-at once, for models of any size. Read `weights.py` first.
+at once, for models of any size. Read `weight_shapes.py` first.
 """

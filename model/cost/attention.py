@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import assert_never
 
-from transbeam.configs.attention import (
+from transbeam.configs.schema.attention import (
     Attention,
     BlockSparseAttention,
     FullAttention,
@@ -20,7 +20,8 @@ from transbeam.configs.attention import (
     SlidingWindowAttention,
 )
 
-# As in `sliding_window.py` and `carried.py` there, which to import would import Keras.
+# As in `sliding_window.py` and `chunked_linear_attention.py` there, which to import
+# would import Keras.
 BLOCKS_IN_WINDOW, SMALLEST_BLOCK = 8, 32
 CHUNK = 128
 

@@ -7,11 +7,8 @@ exponentials, tangents and roots are none. What is done once for a whole batch (
 optimizer, sums of a shared table's gradients) is not counted, nor is the loss.
 """
 
-from transbeam.configs.attention import GlobalWindowAttention
-from transbeam.configs.language_modelling import MaskedConfig, SentencePairsConfig
-from transbeam.configs.model import EncoderConfig, Model, Stack
-from transbeam.configs.objective import Objective
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.attention import GlobalWindowAttention
+from transbeam.configs.schema.block import (
     AlibiPosition,
     DirectedAlibiPosition,
     GatedFeedForward,
@@ -20,13 +17,22 @@ from transbeam.configs.sockets import (
     RopePosition,
     SinusoidalPosition,
 )
-from transbeam.configs.supervised import SpanQAConfig, TokenClassificationConfig
+from transbeam.configs.schema.model import EncoderConfig, Model, Stack
+from transbeam.configs.schema.objectives.language_modeling import (
+    MaskedConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
 from transbeam.model.cost.attention import reach
-from transbeam.model.cost.lengths import Lengths
+from transbeam.model.cost.flop_count import Work, elementwise, products
 from transbeam.model.cost.parameters import as_trained, scored_dim, scored_rows
-from transbeam.model.cost.sides import Side, sides_of
-from transbeam.model.cost.weights import Classification, Regression
-from transbeam.model.cost.work import Work, elementwise, products
+from transbeam.model.cost.sequence_lengths import Lengths
+from transbeam.model.cost.stacks import Side, sides_of
+from transbeam.model.cost.weight_shapes import Classification, Regression
 
 # FLOPs for each number that are no products of matrices, forward and backward.
 BIAS = (1, 1)
@@ -54,8 +60,8 @@ def count_work(
         lengths: Tokens of the sequence.
 
     Example:
-    >>> from transbeam.configs.language_modelling import CausalConfig
-    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
     >>> tiny = DecoderConfig(num_layers=1, hidden_dim=8)
     >>> work = count_work(tiny, CausalConfig(), 100, Lengths(tokens=10))
     >>> work.forward["logits"] == 2 * 10 * 8 * 100
@@ -112,7 +118,7 @@ def self_attention(side: Side) -> Work:
     """Work of one self-attention on one sequence.
 
     Example:
-    >>> from transbeam.configs.attention import FullAttention
+    >>> from transbeam.configs.schema.attention import FullAttention
     >>> bert = EncoderConfig(hidden_dim=768, attention=FullAttention(num_heads=12))
     >>> (side,) = sides_of(bert, Lengths(tokens=512))
     >>> self_attention(side).forward["attention"] == 2 * 2 * 512 * 512 * 768
@@ -173,7 +179,7 @@ def feedforward(config: Stack, length: int) -> Work:
     """Work of one feed-forward on one sequence.
 
     Example:
-    >>> from transbeam.configs.sockets import DenseFeedForward
+    >>> from transbeam.configs.schema.block import DenseFeedForward
     >>> wide = EncoderConfig(
     ...     hidden_dim=8, feedforward=DenseFeedForward(intermediate_dim=32)
     ... )

@@ -28,16 +28,19 @@ References:
       (weights, gradients and moments)
 """
 
-from transbeam.configs.attention import FullAttention, KernelAttention
-from transbeam.configs.language_modelling import MaskedConfig, SentencePairsConfig
-from transbeam.configs.model import EncoderConfig, Model, Stack
-from transbeam.configs.objective import Objective
-from transbeam.configs.sockets import GatedFeedForward, LayerNorm, ReZeroResidual
-from transbeam.configs.training import TrainingConfig
+from transbeam.configs.schema.attention import FullAttention, KernelAttention
+from transbeam.configs.schema.block import GatedFeedForward, LayerNorm, ReZeroResidual
+from transbeam.configs.schema.model import EncoderConfig, Model, Stack
+from transbeam.configs.schema.objectives.language_modeling import (
+    MaskedConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.cost.attention import kernel_features, reach
-from transbeam.model.cost.lengths import Lengths
 from transbeam.model.cost.parameters import scored_dim
-from transbeam.model.cost.sides import Side, sides_of
+from transbeam.model.cost.sequence_lengths import Lengths
+from transbeam.model.cost.stacks import Side, sides_of
 
 FLOAT32, BFLOAT16 = 4, 2
 # Numbers for each weight. Muon keeps the second for what it leaves to Adam: at most
@@ -139,8 +142,8 @@ def kept_activations(
         Bytes by part.
 
     Example:
-    >>> from transbeam.configs.language_modelling import CausalConfig
-    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
     >>> tiny = DecoderConfig(num_layers=1, hidden_dim=8, dropout=0.0)
     >>> kept = kept_activations(tiny, CausalConfig(), Lengths(tokens=10))
     >>> kept["logits"]
@@ -263,7 +266,7 @@ def cache_bytes(config: Model, number: int) -> dict[str, int]:
         at `max_sequence_length`.
 
     Example:
-    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
     >>> gpt2 = DecoderConfig(
     ...     num_layers=12, hidden_dim=768, max_sequence_length=1024,
     ...     attention=FullAttention(num_heads=12),

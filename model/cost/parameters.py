@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import assert_never
 
-from transbeam.configs.adaptation import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.adaptation import (
     Adaptation,
     AllWeights,
     FrozenWeights,
     LoraWeights,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.language_modelling import SentencePairsConfig
-from transbeam.configs.model import EncoderConfig, Model
-from transbeam.configs.objective import Objective
-from transbeam.model.cost.weights import (
+from transbeam.configs.schema.model import EncoderConfig, Model
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.model.base.weight_paths import is_head, matching
+from transbeam.model.cost.weight_shapes import (
     Classification,
     Regression,
     Shapes,
@@ -29,7 +30,6 @@ from transbeam.model.cost.weights import (
     shapes_by_part,
     table_rows,
 )
-from transbeam.model.paths import is_head, matching
 
 # Have a kernel, and are layers of our own, which get no adapter.
 _NO_DENSE_LAYERS = ("patch_embedding/", "logits/")
@@ -63,9 +63,9 @@ def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
         Weights by part; parts without weights are left out.
 
     Example:
-    >>> from transbeam.configs.attention import FullAttention
-    >>> from transbeam.configs.model import Pooler
-    >>> from transbeam.configs.sockets import DenseFeedForward
+    >>> from transbeam.configs.schema.attention import FullAttention
+    >>> from transbeam.configs.schema.model import Pooler
+    >>> from transbeam.configs.schema.block import DenseFeedForward
     >>> bert = EncoderConfig(
     ...     num_layers=12, hidden_dim=768, num_segments=2,
     ...     attention=FullAttention(num_heads=12),
@@ -99,7 +99,7 @@ def count_head(
         Weights by part; empty for a model that scores tokens by itself.
 
     Example:
-    >>> from transbeam.configs.language_modelling import MaskedConfig
+    >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
     >>> count_head(EncoderConfig(hidden_dim=8), MaskedConfig(), 100)
     {'head_dense': 72, 'head_norm': 16, 'head_bias': 100}
     """
@@ -113,8 +113,8 @@ def as_trained(config: Model, objective: Objective) -> Model:
     """The config of what a run trains: without a pooler that its objective leaves out.
 
     Example:
-    >>> from transbeam.configs.language_modelling import MaskedConfig
-    >>> from transbeam.configs.model import Pooler
+    >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+    >>> from transbeam.configs.schema.model import Pooler
     >>> as_trained(EncoderConfig(pooler=Pooler()), MaskedConfig()).pooler is None
     True
     """
@@ -129,7 +129,7 @@ def scored_rows(config: Model, vocabulary_size: int) -> int:
     """How many tokens are scored: a tied table's padding is scored, then cut off.
 
     Example:
-    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
     >>> scored_rows(DecoderConfig(vocabulary_multiple=128), 32_100)
     32128
     >>> scored_rows(
@@ -146,7 +146,7 @@ def scored_dim(config: Model) -> int:
     """Width of the vectors that tokens are scored by: a tied table's own.
 
     Example:
-    >>> from transbeam.configs.model import DecoderConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
     >>> scored_dim(DecoderConfig(hidden_dim=256, embedding_dim=64))
     64
     >>> scored_dim(

@@ -4,15 +4,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.adaptation import AllWeights
-from transbeam.configs.attention import Attention, FullAttention
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.load import load_run
-from transbeam.configs.model import EncoderConfig
-from transbeam.configs.run import RunConfig
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.adaptation import AllWeights
+from transbeam.configs.schema.attention import Attention, FullAttention
+from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.run import RunConfig
 from transbeam.model.cost.attention import reach
+from transbeam.model.cost.flop_count import PARTS, Work
 from transbeam.model.cost.flops import count_work
-from transbeam.model.cost.lengths import Lengths, lengths_of
 from transbeam.model.cost.memory import (
     BFLOAT16,
     FLOAT32,
@@ -30,10 +30,10 @@ from transbeam.model.cost.parameters import (
     count_trained,
     scored_rows,
 )
-from transbeam.model.cost.sides import Side, sides_of
-from transbeam.model.cost.vocabulary import count_pieces
-from transbeam.model.cost.weights import Shapes, backbone_shapes, head_shapes
-from transbeam.model.cost.work import PARTS, Work
+from transbeam.model.cost.sequence_lengths import Lengths, lengths_of
+from transbeam.model.cost.stacks import Side, sides_of
+from transbeam.model.cost.vocabulary_size import count_pieces
+from transbeam.model.cost.weight_shapes import Shapes, backbone_shapes, head_shapes
 
 LENGTHS = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384)
 

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from transbeam.configs.generation import BeamConfig, GenerationConfig
-from transbeam.model.generation.caches import repeat_rows, take_rows
-from transbeam.model.generation.history import History
-from transbeam.model.generation.interface import Steps
-from transbeam.model.generation.processors import NEVER, Rules
+from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
+from transbeam.model.generation.cache_rows import repeat_rows, take_rows
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.logits_processors import NEVER, Rules
+from transbeam.model.generation.token_buffer import History
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.configs.generation import ContrastiveConfig, GenerationConfig
+from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
 from transbeam.model.generation.beam import flat_rows, pick
-from transbeam.model.generation.caches import repeat_rows, take_rows
-from transbeam.model.generation.history import History
-from transbeam.model.generation.interface import Steps
-from transbeam.model.generation.processors import Rules
+from transbeam.model.generation.cache_rows import repeat_rows, take_rows
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.logits_processors import Rules
 from transbeam.model.generation.sampling import highest
+from transbeam.model.generation.token_buffer import History
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.configs.generation import (
+from transbeam.configs.schema.generation import (
     BeamConfig,
     ContrastiveConfig,
     GenerationConfig,
@@ -14,14 +14,18 @@ from transbeam.configs.generation import (
     SpeculativeConfig,
 )
 from transbeam.model.generation.beam import search_beams
-from transbeam.model.generation.checks import check_prompts, check_room, check_seeds
 from transbeam.model.generation.contrastive import search_contrastively
-from transbeam.model.generation.history import History
-from transbeam.model.generation.interface import Steps
-from transbeam.model.generation.processors import Rules
-from transbeam.model.generation.random import CHOICE
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.logits_processors import Rules
+from transbeam.model.generation.prompt_checks import (
+    check_prompts,
+    check_room,
+    check_seeds,
+)
+from transbeam.model.generation.request_rng import CHOICE
 from transbeam.model.generation.sampling import draw, highest, shape_scores
 from transbeam.model.generation.speculative import write_ahead
+from transbeam.model.generation.token_buffer import History
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 
@@ -43,7 +47,7 @@ def generate(
     Shapes: `B` batch, `P` length of the prompts, `N` `max_new_tokens`, `R` results.
 
     Args:
-        steps: The model; see `transbeam.model.generation.steps`.
+        steps: The model; see `transbeam.model.generation.keras_decode_functions`.
         token_ids: int `(B, P)`, the prompts, padded on the left.
         padding_mask: int `(B, P)`, 0 for padding; None when there is none.
         config: How to write.

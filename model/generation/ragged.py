@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from transbeam.configs.errors import DataError
+from transbeam.configs.base.errors import DataError
 
 
 def left_pad(

@@ -8,9 +8,9 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.configs.generation import Sampling
-from transbeam.model.generation.processors import NEVER
-from transbeam.model.generation.random import random_gumbel
+from transbeam.configs.schema.generation import Sampling
+from transbeam.model.generation.logits_processors import NEVER
+from transbeam.model.generation.request_rng import random_gumbel
 
 # To sort a vocabulary takes five times as long as to find so many of its highest, among
 # which the likeliest nearly always are.
@@ -155,7 +155,7 @@ def draw(scores: Any, seeds: Any, position: Any, purpose: int) -> Any:
         scores: float32 `(B, V)`.
         seeds: int `(B,)`.
         position: int32 scalar, which new token it is.
-        purpose: See `transbeam.model.generation.random`.
+        purpose: See `transbeam.model.generation.request_rng`.
     """
     noise = random_gumbel(seeds, position, purpose, scores.shape[-1])
     return highest(scores + noise)

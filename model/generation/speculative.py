@@ -4,11 +4,10 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.configs.generation import GenerationConfig, SpeculativeConfig
-from transbeam.model.generation.history import History
-from transbeam.model.generation.interface import Steps
-from transbeam.model.generation.processors import Rules
-from transbeam.model.generation.random import (
+from transbeam.configs.schema.generation import GenerationConfig, SpeculativeConfig
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.logits_processors import Rules
+from transbeam.model.generation.request_rng import (
     ACCEPTANCE,
     CHOICE,
     CORRECTION,
@@ -16,6 +15,7 @@ from transbeam.model.generation.random import (
     random_uniform,
 )
 from transbeam.model.generation.sampling import draw, highest, shape_scores
+from transbeam.model.generation.token_buffer import History
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 

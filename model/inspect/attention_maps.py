@@ -41,7 +41,7 @@ def attention_probabilities(
 
     Example:
     >>> import numpy as np
-    >>> from transbeam.configs.model import EncoderConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
     >>> from transbeam.model.encoder import build_encoder
     >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
     >>> ones = np.ones((1, 3), "int32")

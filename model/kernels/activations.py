@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.model.kernels import has_many_tokens, is_plain, on_tensorflow
+from transbeam.model.kernels.dispatch import has_many_tokens, is_plain, on_tensorflow
 
 
 def gelu(x: Any, approximate: bool = False) -> Any:
@@ -32,9 +32,9 @@ def gelu(x: Any, approximate: bool = False) -> Any:
         - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
     """
     if on_tensorflow() and not is_plain() and has_many_tokens(x):
-        from transbeam.model.kernels import islands_tensorflow
+        from transbeam.model.kernels import xla_fusion
 
-        return islands_tensorflow.gelu(x, approximate)
+        return xla_fusion.gelu(x, approximate)
     return plain_gelu(x, approximate)
 
 

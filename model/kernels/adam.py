@@ -2,11 +2,8 @@
 
 from typing import Any
 
-from keras import ops
-
-from transbeam.model.kernels import on_tensorflow
-
-Three = tuple[Any, Any, Any]
+from transbeam.model.kernels.dispatch import on_tensorflow
+from transbeam.model.kernels.elementwise_reference import Three, plain_adam_update
 
 
 def adam_update(
@@ -41,18 +38,7 @@ def adam_update(
         - [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101), algorithm 2
     """
     if on_tensorflow():
-        from transbeam.model.kernels import islands_tensorflow
+        from transbeam.model.kernels import xla_fusion
 
-        return islands_tensorflow.adam_update(values, gradient, rates, betas)
+        return xla_fusion.adam_update(values, gradient, rates, betas)
     return plain_adam_update(values, gradient, rates, betas)
-
-
-def plain_adam_update(
-    values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
-) -> Three:
-    """As `adam_update`, in `keras.ops`: the reference."""
-    (weight, mean, square), (rate, decay, epsilon) = values, rates
-    mean = mean + (gradient - mean) * (1.0 - betas[0])
-    square = square + (ops.square(gradient) - square) * (1.0 - betas[1])
-    step = rate * mean / (ops.sqrt(square) + epsilon)
-    return weight - weight * decay - step, mean, square

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from transbeam.model.kernels import on_tensorflow
+from transbeam.model.kernels.dispatch import on_tensorflow
 
 RowBias = Callable[..., Any]
 

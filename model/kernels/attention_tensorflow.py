@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.model.kernels import is_for_phones, is_plain
+from transbeam.model.kernels.dispatch import is_for_phones, is_plain
 
 # How many scores are made at once: 16 MB in float32. Larger blocks of memory go back
 # to the system after each use and come again as pages to be zeroed; with much smaller

@@ -14,7 +14,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.model.kernels import (
+from transbeam.model.kernels.dispatch import (
     in_tensorflow_graph,
     is_for_phones,
     is_plain,

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.model.kernels import is_plain, on_tensorflow
+from transbeam.model.kernels.dispatch import is_plain, on_tensorflow
 
 
 def cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:

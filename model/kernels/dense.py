@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.model.kernels import is_plain, on_tensorflow
+from transbeam.model.kernels.dispatch import is_plain, on_tensorflow
 from transbeam.model.kernels.matmul_dtype import matmul_dtype
 from transbeam.model.kernels.shapes import reshape
 

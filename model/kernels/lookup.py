@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.model.kernels import is_for_phones, on_tensorflow
+from transbeam.model.kernels.dispatch import is_for_phones, on_tensorflow
 from transbeam.model.kernels.shapes import reshape
 
 

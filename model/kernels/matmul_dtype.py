@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import keras
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.kernels import on_tensorflow
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.kernels.dispatch import on_tensorflow
 from transbeam.model.kernels.matmul_measurement import (
     DTYPES,
     MeasurementError,

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.errors import ArtifactError
-from transbeam.configs.files import write_json
-from transbeam.configs.processor import identify_processor
-from transbeam.configs.quiet import quiet_environment
+from transbeam.configs.base.atomic_files import write_json
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.system.cpu_features import identify_processor
+from transbeam.configs.system.quiet_imports import quiet_environment
 
 PROGRAM = Path(__file__).with_name("matmul_program.py")
 DTYPES = ("float32", "bfloat16")

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.model.kernels import has_many_tokens, is_plain, on_tensorflow
+from transbeam.model.kernels.dispatch import has_many_tokens, is_plain, on_tensorflow
 
 
 def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
@@ -32,9 +32,9 @@ def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
         - [Ba et al., 2016](https://arxiv.org/abs/1607.06450), equation 3
     """
     if on_tensorflow() and not is_plain() and has_many_tokens(x):
-        from transbeam.model.kernels import islands_tensorflow
+        from transbeam.model.kernels import xla_fusion
 
-        return islands_tensorflow.layer_normalization(x, gamma, beta, epsilon)
+        return xla_fusion.layer_normalization(x, gamma, beta, epsilon)
     return plain_layer_normalization(x, gamma, beta, epsilon)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from transbeam.model.kernels import on_tensorflow
+from transbeam.model.kernels.dispatch import on_tensorflow
 
 
 def rematerialize(function: Callable[..., Any], *inputs: Any) -> Any:

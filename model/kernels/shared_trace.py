@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from transbeam.model.kernels import in_tensorflow_graph, is_plain
+from transbeam.model.kernels.dispatch import in_tensorflow_graph, is_plain
 
 
 def share_trace(

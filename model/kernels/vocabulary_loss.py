@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from transbeam.model.kernels import on_tensorflow
 from transbeam.model.kernels.cross_entropy import pick, softmax_and_log_sum
 from transbeam.model.kernels.dense import should_widen
+from transbeam.model.kernels.dispatch import on_tensorflow
 
 # Scores there are at a time: in float32 they fill 64 MB, and their softmax as much.
 MOST_SCORES = 2**24
@@ -51,8 +51,8 @@ def vocabulary_loss(
         bias: float32 `(V,)`, or None.
         targets: int32 `(N,)` in `[0, V)`.
         weights: float32 `(N,)`: how often each target counts. It has no gradient.
-        label_smoothing: See `transbeam.trainer.losses.Loss`.
-        z_loss: See `transbeam.trainer.losses.Loss`.
+        label_smoothing: See `transbeam.trainer.objectives.losses.Loss`.
+        z_loss: See `transbeam.trainer.objectives.losses.Loss`.
         most_scores: Scores there may be at a time; at least one token's are.
 
     Returns:

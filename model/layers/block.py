@@ -4,7 +4,7 @@ from typing import Literal
 
 import keras
 
-from transbeam.configs.errors import ConfigError
+from transbeam.configs.base.errors import ConfigError
 from transbeam.model.kernels.rematerialize import rematerialize
 from transbeam.model.layers.dropout import Seeds
 
@@ -47,7 +47,7 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         inputs: float `(B, T, D)`.
         places: dict of int `(B, T)` tensors: where the tokens stand; see
-            `transbeam.model.layers.places`.
+            `transbeam.model.layers.sequence_info`.
         context: float `(B, S, D)`, what an encoder made; None without one.
         context_places: as `places`, of the context.
 

@@ -3,16 +3,20 @@
 import keras
 from keras import ops
 
-from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
-from transbeam.model.kernels.dense import dense
-from transbeam.model.kernels.lookup import look_up
-from transbeam.model.layers.checks import (
+from transbeam.model.base.initializers import (
+    InitializerLike,
+    initializer_or_normal,
+    seeded,
+)
+from transbeam.model.base.tensor_checks import (
     check_integers,
     check_range,
     check_rank,
     check_rows,
 )
-from transbeam.model.layers.int8_table import Int8Table
+from transbeam.model.kernels.dense import dense
+from transbeam.model.kernels.lookup import look_up
+from transbeam.model.layers.quantized_embedding import Int8Table
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

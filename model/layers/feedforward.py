@@ -2,12 +2,16 @@
 
 import keras
 
-from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
+from transbeam.model.base.initializers import (
+    InitializerLike,
+    initializer_or_normal,
+    seeded,
+)
+from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.activations import ACTIVATIONS
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.policies import part_options, policy_config
-from transbeam.model.seeds import derive_seed
+from transbeam.model.layers.dtype_policies import part_options, policy_config
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -5,8 +5,8 @@ A mask stays boolean until the softmax needs a number.
 
 from keras import ops
 
-from transbeam.model.kernels import is_in_int8
-from transbeam.model.layers.places import packed
+from transbeam.model.kernels.dispatch import is_in_int8
+from transbeam.model.layers.sequence_info import packed
 
 # What a forbidden score loses. A trained model's scores lie apart by a hundred and
 # more, so a key that is 60 below by decree can still be the best of its row: it must
@@ -28,7 +28,7 @@ def attention_mask(places, *, causal: bool = False, start=0, size=None):
     `size`; the keys are always those of the whole row.
 
     Args:
-        places: See `transbeam.model.layers.places`.
+        places: See `transbeam.model.layers.sequence_info`.
         causal: Whether a query is kept from keys after it, those of a prefix aside.
         start: int or scalar tensor, the first query's place in the row.
         size: int or scalar tensor, how many queries; None for the whole row.

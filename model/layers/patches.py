@@ -3,8 +3,12 @@
 import keras
 from keras import ops
 
-from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
-from transbeam.model.layers.checks import check_rank, fits
+from transbeam.model.base.initializers import (
+    InitializerLike,
+    initializer_or_normal,
+    seeded,
+)
+from transbeam.model.base.tensor_checks import check_rank, fits
 
 IMAGE_AXES = "(batch, height, width, channels)"
 

@@ -5,9 +5,13 @@ from typing import Literal
 import keras
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
-from transbeam.model.layers.checks import check_rank, check_rows
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.initializers import (
+    InitializerLike,
+    initializer_or_normal,
+    seeded,
+)
+from transbeam.model.base.tensor_checks import check_rank, check_rows
 from transbeam.model.layers.masks import forbidden
 
 KINDS = ("first", "mean", "max", "attention")

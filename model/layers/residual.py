@@ -5,8 +5,8 @@ import math
 import keras
 from keras import ops
 
+from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.seeds import derive_seed
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from transbeam.configs.errors import ArtifactError
-from transbeam.model.weights.transforms import Shape
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 
 
 def variables_of(model: keras.Model) -> dict[str, Any]:

@@ -5,14 +5,18 @@ from pathlib import Path
 
 import numpy as np
 
-from transbeam.configs.errors import ArtifactError
-from transbeam.configs.files import refuse_lfs_pointer
-from transbeam.configs.objective import SentencePairsConfig
-from transbeam.model.weights import bert
-from transbeam.model.weights.checkpoint import Checkpoint
-from transbeam.model.weights.names import Part, Row
-from transbeam.model.weights.settings import Settings
-from transbeam.model.weights.transforms import TRANSPOSE, VOCABULARY, Shape
+from transbeam.configs.base.atomic_files import refuse_lfs_pointer
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.schema.objectives.objective import SentencePairsConfig
+from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
+from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.tensor_transforms import (
+    TRANSPOSE,
+    VOCABULARY,
+    Shape,
+)
+from transbeam.model.weights.checkpoints.weight_mapping import Part, Row
+from transbeam.model.weights.hugging_face import bert
 
 _OUR_BLOCK = "encoder_layer_{i}"
 _BLOCK = "bert/encoder/layer_{i}"

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.configs.deduplication import NearDuplicates
-from transbeam.pipeline.documents import document_hash
-from transbeam.pipeline.randomness import mix
+from transbeam.configs.schema.deduplication import NearDuplicates
+from transbeam.pipeline.documents.document import document_hash
+from transbeam.pipeline.documents.randomness import mix
 
 BLOCK_CHARACTERS = 1 << 17  # worked on at once: its arrays fit into the cache
 

@@ -6,18 +6,18 @@ The record says what to predict at each token, so nobody downstream has to shift
 
 import numpy as np
 
-from transbeam.configs.run import RunConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.documents import lay_streams
-from transbeam.pipeline.objectives.labelled import token_counts
-from transbeam.pipeline.objectives.layout import token_features
-from transbeam.pipeline.objectives.special import needed
-from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_column
-from transbeam.pipeline.packing import Packed
-from transbeam.pipeline.records import Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import token_counts
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.packing.document_packing import lay_streams
+from transbeam.pipeline.records.packing.sequence_packing import Packed
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.token_arrays import token_features
+from transbeam.pipeline.records.token_rows import TokenRows, tokenize_column
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from transbeam.configs.run import RunConfig
-from transbeam.configs.supervised import ImageClassificationConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.labelled import (
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import (
     label_feature,
     label_ids,
     one_each,
@@ -15,8 +14,9 @@ from transbeam.pipeline.objectives.labelled import (
     rejected_rows,
     usable_rows,
 )
-from transbeam.pipeline.records import Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def image_shape(config: ImageClassificationConfig) -> tuple[int, int, int]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.configs.language_modelling import MaskedConfig, Masking
-from transbeam.configs.run import RunConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.choosing import (
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig, Masking
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.documents.randomness import stage_key, to_unit
+from transbeam.pipeline.objectives.base.labels import token_counts
+from transbeam.pipeline.objectives.base.mask_selection import (
     TokenBits,
     choose,
     first_columns,
@@ -23,15 +24,14 @@ from transbeam.pipeline.objectives.choosing import (
     wanted_tokens,
     word_ids,
 )
-from transbeam.pipeline.objectives.documents import lay_documents
-from transbeam.pipeline.objectives.labelled import token_counts
-from transbeam.pipeline.objectives.layout import token_features
-from transbeam.pipeline.objectives.special import needed
-from transbeam.pipeline.objectives.tokenized import tokenize_column
-from transbeam.pipeline.packing import Packed, row_blocks
-from transbeam.pipeline.randomness import stage_key, to_unit
-from transbeam.pipeline.records import Placement, Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.packing.document_packing import lay_documents
+from transbeam.pipeline.records.packing.sequence_packing import Packed, row_blocks
+from transbeam.pipeline.records.record_set import Placement, Records
+from transbeam.pipeline.records.token_arrays import token_features
+from transbeam.pipeline.records.token_rows import tokenize_column
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
@@ -213,7 +213,7 @@ class _Choosing:
         self._join = TokenBits(packed, hiding.key("ngram"))
 
     def columns(self, rows: slice) -> np.ndarray:
-        """int64 (rows, slots). As `choosing.choose`."""
+        """int64 (rows, slots). As `mask_selection.choose`."""
         packed, config = self._packed, self._config
         content = np.count_nonzero(packed.is_content[rows], axis=1)
         wanted = wanted_tokens(content, config.masking_fraction, self._slots)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from transbeam.configs.run import RunConfig
-from transbeam.configs.supervised import PairClassificationConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.labelled import (
+from transbeam.configs.schema.objectives.supervised import PairClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import (
     label_feature,
     label_ids,
     one_each,
@@ -24,7 +23,10 @@ from transbeam.pipeline.objectives.labelled import (
     token_counts,
     usable_rows,
 )
-from transbeam.pipeline.objectives.layout import (
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.token_arrays import (
     Grid,
     beside,
     ranges,
@@ -32,10 +34,8 @@ from transbeam.pipeline.objectives.layout import (
     stretches,
     token_features,
 )
-from transbeam.pipeline.objectives.special import needed
-from transbeam.pipeline.objectives.tokenized import tokenize_column
-from transbeam.pipeline.records import Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records.token_rows import tokenize_column
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -3,19 +3,19 @@
 A pair that is too long is cut as for classification.
 """
 
-from transbeam.configs.run import RunConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.labelled import (
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import (
     label_numbers,
     number_feature,
     reasons_against_numbers,
 )
-from transbeam.pipeline.objectives.layout import segment_feature, token_features
 from transbeam.pipeline.objectives.pair_classification import pair_records
-from transbeam.pipeline.records import Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.token_arrays import segment_feature, token_features
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

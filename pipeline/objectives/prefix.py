@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from transbeam.configs.run import RunConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.documents.randomness import stage_key, uniform
 from transbeam.pipeline.objectives import causal
-from transbeam.pipeline.packing import Packed
-from transbeam.pipeline.randomness import stage_key, uniform
-from transbeam.pipeline.records import Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.packing.sequence_packing import Packed
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -14,26 +14,29 @@ are taken.
 
 import numpy as np
 
-from transbeam.configs.language_modelling import SentencePairsConfig
-from transbeam.configs.run import RunConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split, input_key
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.labelled import token_counts
-from transbeam.pipeline.objectives.layout import (
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split, input_key
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import token_counts
+from transbeam.pipeline.objectives.base.sentence_pair_sampling import (
+    Pairs,
+    choose_pairs,
+)
+from transbeam.pipeline.objectives.base.sentences import Sentences, tokenize_sentences
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.objectives.masked import Hiding, mask_records, masked_features
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed
+from transbeam.pipeline.records.record_set import Placement, Records
+from transbeam.pipeline.records.token_arrays import (
     Grid,
     beside,
     rows_of,
     segment_feature,
     stretches,
 )
-from transbeam.pipeline.objectives.masked import Hiding, mask_records, masked_features
-from transbeam.pipeline.objectives.pairing import Pairs, choose_pairs
-from transbeam.pipeline.objectives.sentences import Sentences, tokenize_sentences
-from transbeam.pipeline.objectives.special import needed
-from transbeam.pipeline.packing import Chunks, Packed
-from transbeam.pipeline.records import Placement, Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 _FRAME = 3  # one piece before and two after the segments
 _LABELS = {

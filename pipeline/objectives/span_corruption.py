@@ -13,27 +13,27 @@ from itertools import pairwise
 
 import numpy as np
 
-from transbeam.configs.language_modelling import SpanCorruptionConfig
-from transbeam.configs.run import RunConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.filling import fill_pairs
-from transbeam.pipeline.objectives.labelled import token_counts
-from transbeam.pipeline.objectives.layout import Grid, beside, rows_of, stretches
-from transbeam.pipeline.objectives.noise import noise_mask
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import token_counts
+from transbeam.pipeline.objectives.base.span_noise import noise_mask
+from transbeam.pipeline.objectives.base.special_tokens import needed, needed_sentinels
 from transbeam.pipeline.objectives.seq2seq import pair_features
-from transbeam.pipeline.objectives.special import needed, needed_sentinels
-from transbeam.pipeline.objectives.tokenized import TokenRows, tokenize_column
-from transbeam.pipeline.packing import (
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.packing.bin_packing import fill_pairs
+from transbeam.pipeline.records.packing.sequence_packing import (
     BLOCK_TOKENS,
     Chunks,
     by_content,
     cut_documents,
     in_records,
 )
-from transbeam.pipeline.records import Placement, Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records.record_set import Placement, Records
+from transbeam.pipeline.records.token_arrays import Grid, beside, rows_of, stretches
+from transbeam.pipeline.records.token_rows import TokenRows, tokenize_column
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -12,19 +12,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.configs.run import RunConfig
-from transbeam.configs.supervised import SpanQAConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.answers import answer_characters, answer_tokens
-from transbeam.pipeline.objectives.labelled import (
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.answer_spans import (
+    answer_characters,
+    answer_tokens,
+)
+from transbeam.pipeline.objectives.base.labels import (
     reasons_against,
     rejected_rows,
     token_counts,
     usable_rows,
 )
-from transbeam.pipeline.objectives.layout import (
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Placement, Records
+from transbeam.pipeline.records.token_arrays import (
     Grid,
     beside,
     ranges,
@@ -32,14 +37,12 @@ from transbeam.pipeline.objectives.layout import (
     stretches,
     token_features,
 )
-from transbeam.pipeline.objectives.special import needed
-from transbeam.pipeline.objectives.tokenized import (
+from transbeam.pipeline.records.token_rows import (
     TokenRows,
     tokenize_column,
     tokenize_texts,
 )
-from transbeam.pipeline.records import Placement, Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -6,17 +6,17 @@
 
 from itertools import repeat
 
-from transbeam.configs.run import RunConfig
-from transbeam.configs.supervised import TextToTextConfig
-from transbeam.configs.templates import template_parts
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.labelled import reasons_against, usable_rows
+from transbeam.configs.base.templates import template_parts
+from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import reasons_against, usable_rows
 from transbeam.pipeline.objectives.seq2seq import Pairs, pair_features, pair_records
-from transbeam.pipeline.objectives.tokenized import tokenize_texts
-from transbeam.pipeline.records import Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.token_rows import tokenize_texts
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
@@ -47,7 +47,7 @@ def usable_texts(batch: DocumentBatch, config: TextToTextConfig) -> list[list[by
     """What is read and what is answered, of every document that can be used.
 
     Example:
-    >>> from transbeam.pipeline.documents import Document
+    >>> from transbeam.pipeline.documents.document import Document
     >>> batch = DocumentBatch.of(
     ...     [Document("so", "a.txt", 0, label="good"), Document("no label", "a.txt", 9)]
     ... )
@@ -69,7 +69,7 @@ def filled(batch: DocumentBatch, template: str) -> list[bytes]:
     """The template with the fields of each document, UTF-8.
 
     Example:
-    >>> from transbeam.pipeline.documents import Document
+    >>> from transbeam.pipeline.documents.document import Document
     >>> batch = DocumentBatch.of([Document("a text", "a.txt", 0, label="good")])
     >>> filled(batch, "{text} is {label}")
     [b'a text is good']

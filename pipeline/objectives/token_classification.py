@@ -13,18 +13,20 @@ from itertools import pairwise
 
 import numpy as np
 
-from transbeam.configs.run import RunConfig
-from transbeam.configs.supervised import TokenClassificationConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Split
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.objectives.labelled import (
+from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import (
     reasons_against,
     rejected_rows,
     token_counts,
     usable_rows,
 )
-from transbeam.pipeline.objectives.layout import (
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Placement, Records
+from transbeam.pipeline.records.token_arrays import (
     Grid,
     beside,
     ranges,
@@ -32,10 +34,8 @@ from transbeam.pipeline.objectives.layout import (
     stretches,
     token_features,
 )
-from transbeam.pipeline.objectives.special import needed
-from transbeam.pipeline.objectives.words import tokenize_words
-from transbeam.pipeline.records import Placement, Records
-from transbeam.pipeline.tokenizers.interface import Tokenizer
+from transbeam.pipeline.records.word_rows import tokenize_words
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:

@@ -7,8 +7,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from transbeam.configs.errors import UserError
-from transbeam.serving.streamed import Part, Whole
+from transbeam.configs.base.errors import UserError
+from transbeam.serving.base.stream_events import Part, Whole
 
 Inputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 
@@ -65,7 +65,7 @@ class Signature:
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Which model is asked, where and how; see `transbeam.serving.client.connect`."""
+    """The address of a model; see `transbeam.serving.client.connect`."""
 
     address: str
     model: str

@@ -3,12 +3,12 @@
 import argparse
 import re
 
-from transbeam.configs.command import add_common_arguments, read_invocation
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.local_paths import local_path
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.run import FOLDER_NAME
-from transbeam.serving.asking import exported_model
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.arguments import add_common_arguments, read_invocation
+from transbeam.configs.schema.run import FOLDER_NAME
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.serving.predict.command import exported_model
 
 # TF Serving's image; no newer one was out when this was written.
 IMAGE = "tensorflow/serving:2.20.0"
@@ -75,9 +75,9 @@ def deploy(arguments: argparse.Namespace) -> None:
         )
     folder = exported_model(invocation)
     quiet_import("tensorflow")
-    from transbeam.serving.deploy.facts import first_request, read_exported
-    from transbeam.serving.deploy.files import deployment_files
-    from transbeam.serving.deploy.writing import write_files
+    from transbeam.serving.deploy.exported_model import first_request, read_exported
+    from transbeam.serving.deploy.output_files import write_files
+    from transbeam.serving.deploy.template_rendering import deployment_files
 
     to = arguments.to or invocation.run_folder / "deploy"
     files = deployment_files(

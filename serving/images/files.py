@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from transbeam.configs.errors import DataError
+from transbeam.configs.base.errors import DataError
 
 
 def read_image(file: str | Path) -> bytes:

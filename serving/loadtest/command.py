@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transbeam.configs.command import at_least_one
-from transbeam.configs.console import Console
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.files import write_atomically, write_json
-from transbeam.configs.local_paths import local_path
-from transbeam.configs.quiet import quiet_import
-from transbeam.serving.secrets import read_token
+from transbeam.configs.base.atomic_files import write_atomically, write_json
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.arguments import at_least_one
+from transbeam.configs.cli.console import Console
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.serving.base.credentials import read_token
 
 if TYPE_CHECKING:  # they bring numpy, which `--help` can do without
-    from transbeam.serving.loadtest.load import Ask, Sample
+    from transbeam.serving.loadtest.load_loops import Ask, Sample
     from transbeam.serving.loadtest.summary import Stage
 
 DESCRIPTION = """\
@@ -134,8 +134,8 @@ def loadtest(arguments: argparse.Namespace) -> None:
     token = read_token(arguments.token_file)
     if arguments.server.startswith("grpc"):
         quiet_import("tensorflow")
-    from transbeam.serving.client import connect
-    from transbeam.serving.loadtest.questions import asking
+    from transbeam.serving.client.connect import connect
+    from transbeam.serving.loadtest.request_source import asking
     from transbeam.serving.loadtest.summary import table
 
     with connect(
@@ -160,8 +160,8 @@ def loadtest(arguments: argparse.Namespace) -> None:
 def _stages(
     arguments: argparse.Namespace, ask: "Ask", token: str | None, console: Console
 ) -> "tuple[list[Stage], dict[str, list[Sample]]]":
-    from transbeam.serving.loadtest.load import closed_loop, open_loop
-    from transbeam.serving.loadtest.server_side import read_counts
+    from transbeam.serving.loadtest.load_loops import closed_loop, open_loop
+    from transbeam.serving.loadtest.server_metrics import read_counts
     from transbeam.serving.loadtest.summary import summarize
 
     loads: list[tuple[str, Callable[[float], list[Sample]]]]
@@ -193,7 +193,7 @@ def _stages(
 def _texts(arguments: argparse.Namespace) -> list[str]:
     texts = list(arguments.texts)
     if arguments.input:
-        from transbeam.serving.files import read_texts
+        from transbeam.serving.predict.batch_prediction import read_texts
 
         texts += [text for text, _ in read_texts(arguments.input)]
     if not texts:

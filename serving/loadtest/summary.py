@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.serving.loadtest.load import Sample
-from transbeam.serving.loadtest.server_side import Counts
+from transbeam.serving.loadtest.load_loops import Sample
+from transbeam.serving.loadtest.server_metrics import Counts
 
 PERCENTILES = (50, 90, 99, 99.9)
 _HEADER = ("load", "asked", "errors", "answers/s", "p50", "p90", "p99", "p99.9")

@@ -1,1 +1,1 @@
-"""Models and tokenizers for phones."""
+"""TFLite files, tokenizer and README for phones: `transbeam export --target phone`."""

@@ -1,6 +1,7 @@
-"""A model server of our own, with TF Serving's contract over REST and gRPC.
+"""A model server with TF Serving's REST and gRPC APIs.
 
-`contract/` knows what requests and answers look like, `models/` which versions there
-are and how they are run, `streaming/` how texts are sent token by token, `recording/`
-keeps requests in files, `rest` and `rpc` are the two doors, `run` the process.
+`protocol/` reads and writes requests and responses, `inference/` runs signatures,
+`models/` loads and batches model versions, `streaming/` generates texts token by token,
+`request_handling/` serves both APIs, `rest_api/` and `grpc_api/` expose them, and `run`
+is the process.
 """

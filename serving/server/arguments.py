@@ -4,11 +4,13 @@ import argparse
 import math
 from typing import Any
 
-from transbeam.configs.command import CONFIG_HELP, add_run_arguments, at_least_one
-from transbeam.configs.local_paths import local_path
-from transbeam.serving.server.connection_limits import add_connection_arguments
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.arguments import CONFIG_HELP, add_run_arguments, at_least_one
+from transbeam.serving.server.connections.connection_limits import (
+    add_connection_arguments,
+)
 
-# Rights of a token; `transbeam.serving.server.tokens` costs the help half a second.
+# Rights of a token; `transbeam.serving.server.base.auth` costs the help half a second.
 RIGHTS = ("predict", "metrics", "reload")
 
 DESCRIPTION = """\

@@ -7,22 +7,24 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transbeam.configs.command import Invocation, read_invocation
-from transbeam.configs.console import Console
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.quiet import quiet_import
-from transbeam.configs.run_folder import Stage
-from transbeam.serving.secrets import check_pair, read_tokens
-from transbeam.serving.server.addresses import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.cli.arguments import Invocation, read_invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.serving.base.credentials import check_pair, read_tokens
+from transbeam.serving.server.arguments import RIGHTS
+from transbeam.serving.server.connections.addresses import (
     Addresses,
     check_free_for_rpc,
     listen_for_rest,
 )
-from transbeam.serving.server.arguments import RIGHTS
-from transbeam.serving.server.connection_limits import read_connection_limits
+from transbeam.serving.server.connections.connection_limits import (
+    read_connection_limits,
+)
 
 if TYPE_CHECKING:  # its types are TensorFlow's, which takes seconds
-    from transbeam.serving.server.settings import Settings
+    from transbeam.serving.server.configuration.settings import Settings
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -54,7 +56,7 @@ def serve(arguments: argparse.Namespace) -> None:
 
 
 def _try_out(settings: "Settings", console: Console) -> None:
-    from transbeam.serving.server.bringing_up import try_out
+    from transbeam.serving.server.startup import try_out
 
     _log_to(console)
     found = try_out(settings)
@@ -107,12 +109,15 @@ def _settings(
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
+    from transbeam.serving.server.base.auth import Right, Tokens
+    from transbeam.serving.server.configuration.settings import Limits, Settings
+    from transbeam.serving.server.configuration.stop_string_limits import StopLimits
+    from transbeam.serving.server.configuration.tf_serving_files import (
+        read_batching,
+        read_models,
+    )
     from transbeam.serving.server.models.batching.parameters import BatchingParameters
     from transbeam.serving.server.models.catalog import ModelSettings
-    from transbeam.serving.server.models.config_files import read_batching, read_models
-    from transbeam.serving.server.settings import Limits, Settings
-    from transbeam.serving.server.stop_limits import StopLimits
-    from transbeam.serving.server.tokens import Right, Tokens
 
     if arguments.model_config_file:
         models = tuple(read_models(arguments.model_config_file))
@@ -202,7 +207,7 @@ def _folders(given: list[Path]) -> list[Path]:
 
 
 def _log_settings(arguments: argparse.Namespace) -> Any:
-    from transbeam.serving.server.recording.settings import LogSettings
+    from transbeam.serving.server.models.logging_config import LogSettings
 
     if arguments.log_requests is None:
         return None

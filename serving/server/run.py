@@ -11,27 +11,27 @@ from typing import NamedTuple
 
 import grpc
 
-from transbeam.configs.memory import settle
-from transbeam.configs.side_threads import begin_aside
-from transbeam.serving.server.access_log import AccessLog
-from transbeam.serving.server.addresses import (
+from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.memory import settle
+from transbeam.serving.server.base.periodic import Repeated
+from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.connections.addresses import (
     Addresses,
     address_of,
     listen_for_rest,
     taken,
 )
-from transbeam.serving.server.bringing_up import bring_up, catalog_for
-from transbeam.serving.server.calls import Call, IdentifiedApp, Over
-from transbeam.serving.server.http_server import HttpServer
-from transbeam.serving.server.metrics import Metrics
-from transbeam.serving.server.recording.request_log import RequestLog
-from transbeam.serving.server.reloading import FollowedFile
-from transbeam.serving.server.repeating import Repeated
-from transbeam.serving.server.rest import rest_app
-from transbeam.serving.server.rpc import start_rpc
-from transbeam.serving.server.service import Service
-from transbeam.serving.server.settings import Settings
-from transbeam.serving.server.unix_sockets import check_socket_path
+from transbeam.serving.server.connections.unix_sockets import check_socket_path
+from transbeam.serving.server.grpc_api.services import start_rpc
+from transbeam.serving.server.http_server.uvicorn_server import HttpServer
+from transbeam.serving.server.monitoring.access_log import AccessLog
+from transbeam.serving.server.monitoring.metrics import Metrics
+from transbeam.serving.server.monitoring.request_ids import Call, IdentifiedApp, Over
+from transbeam.serving.server.request_handling.reload_config import FollowedFile
+from transbeam.serving.server.request_handling.service import Service
+from transbeam.serving.server.request_logging.request_log import RequestLog
+from transbeam.serving.server.rest_api.app import rest_app
+from transbeam.serving.server.startup import bring_up, catalog_for
 
 # After which a Python thread lets another one work. A short question goes through
 # several; at Python's 5 ms it waits as long at each for one that reads or writes a

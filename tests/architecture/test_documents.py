@@ -7,7 +7,7 @@ import pytest
 
 from tests.docs import ROOT, commands
 from transbeam.__main__ import ROOMS
-from transbeam.configs.load import load_run
+from transbeam.configs.loader.yaml_config import load_run
 
 DOCUMENTS = [
     ROOT / "README.md",

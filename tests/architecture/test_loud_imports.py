@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.conftest import Quietly
-from transbeam.configs import quiet
+from transbeam.configs.system import quiet_imports
 
 
 @pytest.fixture
@@ -39,5 +39,5 @@ def test_imported_once_and_quietly(loud, capfd, first):
 
 
 def test_does_not_wait_for_a_command_that_imports(loud):
-    quiet.quiet_import("a_loud_one")
+    quiet_imports.quiet_import("a_loud_one")
     assert sys.executed == 1

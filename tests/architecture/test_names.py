@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.configs.explain import explain
-from transbeam.configs.load import flatten, load_run
+from transbeam.configs.loader.explain import explain
+from transbeam.configs.loader.yaml_config import flatten, load_run
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transbeam.configs.load import flatten, load_run
+from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.model.cost.parameters import count_parameters
-from transbeam.model.cost.vocabulary import count_pieces
+from transbeam.model.cost.vocabulary_size import count_pieces
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TWINS = sorted(path.stem for path in (CONFIGS / "tiny").glob("*.yaml"))

@@ -21,7 +21,7 @@ from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
 from transbeam.model.layers.attention.cross import CrossAttention
 from transbeam.model.layers.attention.full import MultiHeadAttention
 from transbeam.model.layers.attention.global_window import GlobalWindowAttention
-from transbeam.model.layers.attention.kernel import KernelAttention
+from transbeam.model.layers.attention.kernel_attention import KernelAttention
 from transbeam.model.layers.attention.low_rank import LowRankAttention
 from transbeam.model.layers.attention.probabilities import Probabilities
 from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
@@ -30,7 +30,7 @@ from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.dropout import Dropout
 from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward
-from transbeam.model.layers.heads import (
+from transbeam.model.layers.lm_head import (
     GatherTokens,
     VocabularyBias,
     VocabularyProjection,
@@ -38,8 +38,8 @@ from transbeam.model.layers.heads import (
 from transbeam.model.layers.norms import LayerNormalization, RMSNormalization
 from transbeam.model.layers.patches import ClassToken, PatchEmbedding
 from transbeam.model.layers.pooling import Pooling
+from transbeam.model.layers.positions.alibi import LinearBias
 from transbeam.model.layers.positions.learned import LearnedPositionEmbedding
-from transbeam.model.layers.positions.linear_bias import LinearBias
 from transbeam.model.layers.positions.relative_bias import (
     RelativeBias,
     RelativeBiasTable,

@@ -10,9 +10,9 @@ from keras import ops
 
 from tests.model.compiling import ON_JAX
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from transbeam.configs.training import TrainingConfig
-from transbeam.trainer.asks import asks_of
-from transbeam.trainer.losses import Loss
+from transbeam.configs.schema.training import TrainingConfig
+from transbeam.trainer.objectives.losses import Loss
+from transbeam.trainer.objectives.targets import asks_of
 from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from tests.harness.stages import stage
 from tests.small_run import SENTENCE, WORDS
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.load import load_run
-from transbeam.configs.tokenizer import UnigramConfig, WordPieceConfig
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.tokenizer import UnigramConfig, WordPieceConfig
 from transbeam.pipeline.stage import data
-from transbeam.pipeline.tokenizers.artifact import save_tokenizer
-from transbeam.pipeline.tokenizers.making import learn_model
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import save_tokenizer
+from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model
 
 YAML = """
 name: job

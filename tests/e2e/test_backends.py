@@ -15,8 +15,8 @@ import pytest
 import transbeam as program
 from tests.e2e.processes import environment, small_run, start, stop, transbeam
 from tests.harness.stages import copy_of
-from tests.trainer.checkpoints import write_bert
-from transbeam.configs.files import write_json
+from tests.trainer.importing.hugging_face_checkpoints import write_bert
+from transbeam.configs.base.atomic_files import write_json
 
 SWEEP = """
 name: one

@@ -12,11 +12,11 @@ from tests.e2e.processes import environment, small_run, start, stop, transbeam
 from tests.harness.stages import copy_of
 from tests.small_run import YAML
 from transbeam import main
-from transbeam.pipeline.tokenizers.artifact import save_tokenizer
-from transbeam.pipeline.tokenizers.byte_bpe_model import ByteBPEModel
-from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET
-from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from transbeam.pipeline.tokenizers.wordpiece_model import WordPieceModel
+from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import save_tokenizer
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,15 @@ from tests.docs import ROOT
 from tests.e2e.cases import CASES, corpora, finished, invocation
 from tests.harness.stages import copy_of
 from tests.model.conftest import others_thorough
-from transbeam.configs.command import Invocation
-from transbeam.configs.load import load_run
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.__main__ import main
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.examples import parse_records
-from transbeam.pipeline.features import check_arrays
-from transbeam.pipeline.manifest import Manifest, read_manifest
-from transbeam.pipeline.objectives import contract
-from transbeam.pipeline.shards import Shard
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.kinds import contract
+from transbeam.pipeline.records.features import check_arrays
+from transbeam.pipeline.records.manifest import Manifest, read_manifest
+from transbeam.pipeline.records.shards import Shard
+from transbeam.pipeline.records.tf_example import parse_records
 from transbeam.pipeline.stage import data, data_stage
 from transbeam.trainer.input.batches import validation_batches
 

@@ -17,14 +17,14 @@ import pytest
 from safetensors.numpy import load_file
 
 import transbeam
-from transbeam.configs.load import load_run
-from transbeam.configs.processor import identify_processor
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.system.cpu_features import identify_processor
 from transbeam.model.build import build_model
-from transbeam.model.weights.store import begin_with
-from transbeam.pipeline.tokenizers.artifact import load_tokenizer
-from transbeam.serving.local import LocalClient
-from transbeam.serving.server.background import in_background
-from transbeam.serving.server.settings import ModelSettings, Settings
+from transbeam.model.weights.safetensors_store import begin_with
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
+from transbeam.serving.client.saved_model_client import LocalClient
+from transbeam.serving.server.background_server import in_background
+from transbeam.serving.server.configuration.settings import ModelSettings, Settings
 
 ARCHIVE = Path(__file__).parents[1] / "data/old_runs/5845509.tar.xz"
 RUNS = ("anew", "reviews")

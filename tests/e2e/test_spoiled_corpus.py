@@ -22,15 +22,15 @@ import tensorflow as tf
 import zstandard
 
 from tests.small_run import SENTENCE, paragraphs
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.errors import ArtifactError, DataError
-from transbeam.configs.load import load_run
-from transbeam.pipeline import shard_writer
+from transbeam.configs.base.errors import ArtifactError, DataError
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.__main__ import main
-from transbeam.pipeline.accounts import LEFT_OUT
-from transbeam.pipeline.manifest import read_manifest
-from transbeam.pipeline.readers import files as reader_files
+from transbeam.pipeline.accounting.document_accounting import LEFT_OUT
+from transbeam.pipeline.records import shard_writer
+from transbeam.pipeline.records.manifest import read_manifest
+from transbeam.pipeline.sources.files import file_access as reader_files
 from transbeam.pipeline.stage import data
 
 YAML = """

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from tests.small_run import WORDS
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.load import load_run
-from transbeam.pipeline.objectives import contract
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.stage import data
-from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.run import train
 
 TASKS = Path(__file__).parents[2] / "configs/tasks"

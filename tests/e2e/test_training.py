@@ -14,13 +14,13 @@ import pytest
 
 from tests.e2e.cases import CASES, finished
 from tests.harness.stages import copy_of
-from transbeam.configs.command import Invocation
-from transbeam.configs.fitting import FAMILIES, WITH_SEGMENTS
-from transbeam.configs.load import load_run
-from transbeam.trainer.evaluation.run import evaluate_run
-from transbeam.trainer.log import TrainingLog, read_metrics
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.compatibility import FAMILIES, WITH_SEGMENTS
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.trainer.base.training_stage import training_stage
+from transbeam.trainer.evaluation.evaluate_command import evaluate_run
+from transbeam.trainer.loop.metrics_log import TrainingLog, read_metrics
 from transbeam.trainer.run import train
-from transbeam.trainer.stage import training_stage
 
 MODEL = """
 model:
@@ -195,7 +195,7 @@ def test_stopped_and_killed_by_the_system_at_random_steps(copy) -> None:
 KILLED_AT_8 = """
 import os, signal, sys
 from transbeam.trainer.__main__ import main
-from transbeam.trainer.log import TrainingLog
+from transbeam.trainer.loop.metrics_log import TrainingLog
 add = TrainingLog.add
 def killed(self, *given):
     add(self, *given)

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.errors import DataError
-from transbeam.configs.load import load_run
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.__main__ import main
-from transbeam.pipeline.deduplication import steps
-from transbeam.pipeline.document_batch import DocumentBatch
+from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.stage import data
+from transbeam.pipeline.steps import deduplicate_documents
 
 YAML = """
 name: held_out
@@ -168,7 +168,7 @@ def test_same_bytes_after_a_stop_among_the_duplicates(
     run, folder: Path, monkeypatch
 ) -> None:
     made, marked = invocation(folder, "stopped"), []
-    mark_done = steps.mark_done
+    mark_done = deduplicate_documents.mark_done
 
     def stopped(*arguments: Any) -> None:
         marked.append(arguments)
@@ -177,7 +177,7 @@ def test_same_bytes_after_a_stop_among_the_duplicates(
         mark_done(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(steps, "mark_done", stopped)
+        patched.setattr(deduplicate_documents, "mark_done", stopped)
         with pytest.raises(DataError, match="stopped here"):
             data(made)
     assert len(list(made.run_folder.glob("data/state/duplicates-*"))) == 2

@@ -55,8 +55,8 @@ PARTS = {
     "phone": Part(
         (
             "tests/serving/phone",
-            "tests/serving/test_phone_presets.py",
-            "tests/serving/test_phone_writing.py",
+            "tests/serving/phone/test_presets.py",
+            "tests/serving/runtimes/test_tflite_generator.py",
         ),
         {"TRANSBEAM_PHONE_PYTHON": str(PHONE_PYTHON)},
     ),
@@ -65,9 +65,9 @@ PARTS = {
         (
             "tests/model",
             "tests/contracts",
-            "tests/trainer/test_step.py",
-            "tests/trainer/test_adaptation.py",
-            "tests/trainer/test_distill.py",
+            "tests/trainer/step/test_step.py",
+            "tests/trainer/base/test_adaptation.py",
+            "tests/trainer/distillation/test_distillation_loss.py",
             "tests/trainer/distribution/test_workers.py",
             "tests/trainer/optimizers",
             "transbeam/model",

@@ -79,9 +79,12 @@ def test_what_runs_on_import_reaches_whoever_imports_it(graph):
 
 @pytest.mark.parametrize("recording", [None, Recorded()])
 def test_what_is_not_recorded_is_chosen_by_imports_and_that_is_said(graph, recording):
-    path = "pipeline/packing.py"
+    path = "pipeline/records/packing/sequence_packing.py"
     choice = choose([Change(path, frozenset({"pack"}))], graph, recording)
-    assert choice.files["tests/pipeline/test_packing.py"] == IMPORTS
+    assert (
+        choice.files["tests/pipeline/records/packing/test_sequence_packing.py"]
+        == IMPORTS
+    )
     assert choice.files[FAR] == PERHAPS
     assert choice.files[path] == ITSELF  # its examples
     assert "recording" in choice.notes[0]

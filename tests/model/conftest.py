@@ -8,14 +8,14 @@ import keras
 import numpy as np
 import pytest
 
-from transbeam.configs.attention import FullAttention
-from transbeam.configs.model import EncoderConfig
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.block import (
     DenseFeedForward,
     LayerNorm,
     LearnedPosition,
     Position,
 )
+from transbeam.configs.schema.model import EncoderConfig
 
 VOCABULARY_SIZE = 40
 

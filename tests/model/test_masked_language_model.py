@@ -6,10 +6,10 @@ import pytest
 
 from tests.model.compiling import ON_JAX, compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
-from transbeam.configs.attention import FullAttention
-from transbeam.configs.language_modelling import MaskedConfig
-from transbeam.configs.model import EncoderConfig
-from transbeam.configs.sockets import DenseFeedForward
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_encoder, build_model
 
 

@@ -9,23 +9,23 @@ from keras import ops
 
 from tests.model.compiling import compiled_on_jax
 from tests.model.gradients import value_and_gradients
-from transbeam.configs.adaptation import LoraWeights
-from transbeam.configs.attention import FullAttention
-from transbeam.configs.language_modelling import (
-    CausalConfig,
-    MaskedConfig,
-    SpanCorruptionConfig,
-)
-from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.adaptation import LoraWeights
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.block import (
     DenseFeedForward,
     GlorotInitializer,
     LayerNorm,
     NoPosition,
     RmsNorm,
 )
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    MaskedConfig,
+    SpanCorruptionConfig,
+)
 from transbeam.model.adaptation.lora import enable_lora, merge_lora
-from transbeam.model.adaptation.quantisation import quantise
+from transbeam.model.adaptation.quantization import quantise
 from transbeam.model.build import (
     build_decoder,
     build_encoder,
@@ -33,8 +33,8 @@ from transbeam.model.build import (
     build_seq2seq,
 )
 from transbeam.model.cost.parameters import count_trained
-from transbeam.model.cost.weights import backbone_shapes
-from transbeam.model.inspect.intermediate import with_hidden_states
+from transbeam.model.cost.weight_shapes import backbone_shapes
+from transbeam.model.inspect.hidden_states import with_hidden_states
 from transbeam.model.weights.assign import variables_of
 
 VOCABULARY_SIZE = 11

@@ -10,12 +10,12 @@ import pytest
 from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.gradients import value_and_gradients
-from transbeam.configs.language_modelling import MaskedConfig
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.block import (
     DirectedAlibiPosition,
     LearnedPosition,
     SinusoidalPosition,
 )
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
 
 LENGTHS = (3, 5, 4)

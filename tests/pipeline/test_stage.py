@@ -20,14 +20,14 @@ import tensorflow as tf
 
 from tests.harness.stages import copy_of, stage
 from tests.small_run import invocations, write_corpus
-from transbeam.configs.errors import ArtifactError, DataError
-from transbeam.pipeline import shard_writer
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.examples import parse_records
-from transbeam.pipeline.manifest import Manifest, read_manifest
-from transbeam.pipeline.objectives import contract
+from transbeam.configs.base.errors import ArtifactError, DataError
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.kinds import contract
+from transbeam.pipeline.records import shard_writer
+from transbeam.pipeline.records.manifest import Manifest, read_manifest
+from transbeam.pipeline.records.tf_example import parse_records
 from transbeam.pipeline.stage import data, data_stage, finished_data
-from transbeam.pipeline.tokenizers import load_tokenizer
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 
 
 def small(folder: Path) -> None:

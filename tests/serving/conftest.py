@@ -15,36 +15,42 @@ import pytest
 import tensorflow as tf
 
 from tests.harness.stages import stage
-from tests.serving.native import PROGRAM, SOURCE, ask_natively, build, require_same
+from tests.serving.native.c_client import (
+    PROGRAM,
+    SOURCE,
+    ask_natively,
+    build,
+    require_same,
+)
 from tests.serving.session import unoptimized
-from transbeam.configs.attention import FullAttention
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.data import DataConfig
-from transbeam.configs.export import ExportConfig
-from transbeam.configs.fitting import WITH_SEGMENTS
-from transbeam.configs.load import flatten
-from transbeam.configs.model import EncoderConfig
-from transbeam.configs.run import RunConfig
-from transbeam.configs.run_folder import Stage, save_config
-from transbeam.configs.schedules import CosineSchedule
-from transbeam.configs.sockets import DenseFeedForward, NormalInitializer
-from transbeam.configs.sources import TextSource
-from transbeam.configs.tokenizer import WordPieceConfig
-from transbeam.configs.training import TrainingConfig
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.compatibility import WITH_SEGMENTS
+from transbeam.configs.loader.run_folder import Stage, save_config
+from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.block import DenseFeedForward, NormalInitializer
+from transbeam.configs.schema.data import DataConfig
+from transbeam.configs.schema.export import ExportConfig
+from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.schedules import CosineSchedule
+from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.tokenizer import WordPieceConfig
+from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
-from transbeam.pipeline.tokenizers.artifact import (
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     load_tokenizer,
     save_tokenizer,
     tokenizer_fingerprint,
 )
-from transbeam.pipeline.tokenizers.making import learn_model
-from transbeam.serving.export import export
-from transbeam.serving.local import LocalClient
-from transbeam.serving.masks import tokenize_with_masks
-from transbeam.serving.server.models.warming import read_warm_up
-from transbeam.serving.tasks.embedding import body_of
-from transbeam.serving.trained import load_trained
+from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model
+from transbeam.serving.base.trained_run import load_trained
+from transbeam.serving.client.saved_model_client import LocalClient
+from transbeam.serving.export_stage import export
+from transbeam.serving.server.models.warmup_requests import read_warm_up
+from transbeam.serving.signatures.embedding import body_of
+from transbeam.serving.text_ops.mask_tokens import tokenize_with_masks
 
 CORPUS = """
 returns a tensor of the same shape as the input . if true , raise an error when the

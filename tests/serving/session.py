@@ -17,11 +17,11 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from transbeam.serving.client import Signature
-from transbeam.serving.forms import AskTexts, Texts
-from transbeam.serving.server.models.servable import _options as session_options
-from transbeam.serving.tasks import task_of
-from transbeam.serving.trained import Trained
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.client.interface import Signature
+from transbeam.serving.runtimes.saved_model import AskTexts, Texts
+from transbeam.serving.server.inference.servable import _options as session_options
+from transbeam.serving.signatures.task_factory import task_of
 
 
 def asking(trained: Trained) -> AskTexts:
@@ -38,7 +38,7 @@ def asking(trained: Trained) -> AskTexts:
 
 
 class AskingClient:
-    """A `transbeam.serving.client.Client` of one signature, `serving_default`.
+    """A `transbeam.serving.client.interface.Client` of `serving_default` alone.
 
     Args:
         ask: Answers.
@@ -97,7 +97,7 @@ def unoptimized() -> Iterator[None]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "transbeam.serving.server.models.servable._options", _not_optimizing
+                "transbeam.serving.server.inference.servable._options", _not_optimizing
             )
             yield
     finally:

@@ -10,22 +10,28 @@ from pydoc_data.topics import topics
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.load import load_run
-from transbeam.configs.run import RunConfig
-from transbeam.configs.tokenizer import WordPieceConfig
-from transbeam.pipeline.tokenizers.artifact import load_tokenizer, save_tokenizer
-from transbeam.pipeline.tokenizers.making import (
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.tokenizer import WordPieceConfig
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    load_tokenizer,
+    save_tokenizer,
+)
+from transbeam.pipeline.tokenizers.training.train_tokenizer import (
     LearnedConfig,
     learn_model,
     word_splitter,
 )
-from transbeam.serving.golden import write_golden
-from transbeam.serving.questions import golden_questions
-from transbeam.serving.savedmodel import write_endpoints, write_saved_model
-from transbeam.serving.tasks import task_of
-from transbeam.serving.tasks.interface import Task
-from transbeam.serving.trained import Trained, build
-from transbeam.serving.warmup import write_warm_up
+from transbeam.serving.base.golden_requests import write_golden
+from transbeam.serving.base.trained_run import Trained, build
+from transbeam.serving.export.golden_inputs import golden_questions
+from transbeam.serving.export.saved_model_writer import (
+    write_endpoints,
+    write_saved_model,
+)
+from transbeam.serving.export.warmup_inputs import write_warm_up
+from transbeam.serving.signatures.base.interface import Task
+from transbeam.serving.signatures.task_factory import task_of
 
 TINY = Path(__file__).parents[2] / "configs/tiny"
 SPREAD = 0.1  # of what is added to the weights: so a model has opinions

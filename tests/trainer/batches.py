@@ -6,25 +6,32 @@ from typing import Any
 import keras
 import numpy as np
 
-from transbeam.configs.attention import FullAttention
-from transbeam.configs.fitting import FAMILIES, WITH_SEGMENTS
-from transbeam.configs.language_modelling import (
+from transbeam.configs.loader.compatibility import FAMILIES, WITH_SEGMENTS
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Patches,
+    Seq2SeqConfig,
+)
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
 )
-from transbeam.configs.model import DecoderConfig, EncoderConfig, Patches, Seq2SeqConfig
-from transbeam.configs.objective import Objective
-from transbeam.configs.sockets import DenseFeedForward
-from transbeam.configs.supervised import (
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from transbeam.configs.supervised import Seq2SeqConfig as TranslationConfig
+from transbeam.configs.schema.objectives.supervised import (
+    Seq2SeqConfig as TranslationConfig,
+)
 from transbeam.model.build import build_model
 
 VOCABULARY, LENGTH, SLOTS, SIDE = 30, 12, 4, 8

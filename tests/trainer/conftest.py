@@ -10,10 +10,10 @@ import tensorflow as tf
 import transbeam
 from tests.harness.stages import copy_of, stage
 from tests.small_run import YAML, paragraphs
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.load import load_run
-from transbeam.pipeline.manifest import Manifest, read_manifest
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.stage import data
 from transbeam.trainer.run import train
 

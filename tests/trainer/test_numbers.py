@@ -14,22 +14,22 @@ from keras import ops
 
 from tests.model.conftest import without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.distillation import DistillationConfig
-from transbeam.configs.load import load_run
-from transbeam.configs.training import TrainingConfig
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.distillation import DistillationConfig
+from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.weights.assign import variables_of
-from transbeam.model.weights.store import take_over
+from transbeam.model.weights.safetensors_store import take_over
 from transbeam.pipeline.stage import data
-from transbeam.trainer.asks import NumberAsk, asks_of
-from transbeam.trainer.distill import DistillationLoss
-from transbeam.trainer.evaluate import describe, evaluate, means
-from transbeam.trainer.evaluation.run import evaluate_run
-from transbeam.trainer.log import read_metrics
-from transbeam.trainer.losses import Loss
+from transbeam.trainer.distillation.distillation_loss import DistillationLoss
+from transbeam.trainer.evaluation.evaluate_command import evaluate_run
+from transbeam.trainer.evaluation.evaluation_loop import describe, evaluate, means
+from transbeam.trainer.loop.metrics_log import read_metrics
+from transbeam.trainer.objectives.losses import Loss
+from transbeam.trainer.objectives.objective_metrics import scorers_of
+from transbeam.trainer.objectives.targets import NumberAsk, asks_of
 from transbeam.trainer.run import train
-from transbeam.trainer.scoring import scorers_of
 from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState
 

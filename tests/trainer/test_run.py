@@ -13,20 +13,20 @@ import tensorflow as tf
 
 from tests.small_run import invocations, write_corpus
 from tests.trainer.conftest import eagerly
-from transbeam.configs.errors import ArtifactError, ConfigError, UserError
+from transbeam.configs.base.errors import ArtifactError, ConfigError, UserError
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.pipeline.stage import data
-from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.base.training_stage import build_trainable, training_stage
+from transbeam.trainer.distribution.process_info import Place
 from transbeam.trainer.distribution.rendezvous import Rendezvous
-from transbeam.trainer.evaluate import NotFiniteError
-from transbeam.trainer.evaluation.run import evaluate_run
-from transbeam.trainer.log import TrainingLog, read_metrics
-from transbeam.trainer.losses import Loss
-from transbeam.trainer.memory import OutOfMemoryError
+from transbeam.trainer.evaluation.evaluate_command import evaluate_run
+from transbeam.trainer.evaluation.evaluation_loop import NotFiniteError
+from transbeam.trainer.loop.metrics_log import TrainingLog, read_metrics
+from transbeam.trainer.loop.out_of_memory import OutOfMemoryError
+from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.optimizers.schedules import build_schedule
-from transbeam.trainer.prepare import make_deterministic
 from transbeam.trainer.run import train
-from transbeam.trainer.stage import build_trainable, training_stage
+from transbeam.trainer.training_setup import make_deterministic
 
 LEARN = (
     "training.steps=120",

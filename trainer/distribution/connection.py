@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from transbeam.configs.errors import ConfigError
+from transbeam.configs.base.errors import ConfigError
 
 _MOST_BYTES = 16_000_000  # of a line
 _SECONDS_TO_CONNECT = 5.0

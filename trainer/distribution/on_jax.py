@@ -15,10 +15,10 @@ import numpy as np
 from jax import numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from transbeam.configs.distribution import Distribution, ModelParallelConfig
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.held_back import output_held_back
-from transbeam.trainer.distribution.place import Place
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.distribution import Distribution, ModelParallelConfig
+from transbeam.configs.system.native_output import output_held_back
+from transbeam.trainer.distribution.process_info import Place
 from transbeam.trainer.distribution.workers import Workers
 
 _ROWS, _MODEL = "rows", "model"

@@ -10,9 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.distribution import Distribution, ModelParallelConfig
-from transbeam.configs.errors import ConfigError
-from transbeam.trainer.distribution.place import Place
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.distribution import Distribution, ModelParallelConfig
+from transbeam.trainer.distribution.process_info import Place
 from transbeam.trainer.distribution.workers import Workers
 
 _LARGE_PRIME = 1_000_003  # keeps the seeds of replicas apart

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from transbeam.configs.errors import ArtifactError, UserError
-from transbeam.configs.side_threads import begin_aside
+from transbeam.configs.base.errors import ArtifactError, UserError
+from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.trainer.distribution.connection import listen
-from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.process_info import Place
 
 T = TypeVar("T")
 

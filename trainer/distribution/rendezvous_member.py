@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from transbeam.configs.side_threads import SideThread
+from transbeam.configs.system.daemon_threads import SideThread
 from transbeam.trainer.distribution.connection import Connection, dial
-from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.process_info import Place
 from transbeam.trainer.distribution.rendezvous import (
     SECONDS,
     LostWorkerError,

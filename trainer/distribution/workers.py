@@ -16,9 +16,9 @@ from typing import Any
 
 import keras
 
-from transbeam.configs.errors import ArtifactError, ConfigError
-from transbeam.configs.training import TrainingConfig
-from transbeam.trainer.distribution.place import Place
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.schema.training import TrainingConfig
+from transbeam.trainer.distribution.process_info import Place
 
 # So many steps later the answers are there, and reading them waits for no device.
 _STEPS_TO_HEAR = 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transbeam.pipeline.manifest import Manifest
+from transbeam.pipeline.records.manifest import Manifest
 
 
 def records_sha256(manifest: Manifest) -> str:

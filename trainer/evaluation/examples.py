@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.files import write_atomically
-from transbeam.pipeline.held_out import HeldOut
-from transbeam.pipeline.tokenizers.interface import Tokenizer
-from transbeam.trainer.evaluation.answers import Answered
-from transbeam.trainer.evaluation.places import Places
-from transbeam.trainer.evaluation.watchers import Row
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.trainer.evaluation.collectors import Row
+from transbeam.trainer.evaluation.document_index import Places
+from transbeam.trainer.evaluation.generation_eval import Answered
 
 _TARGETS_SHOWN = 12
 

@@ -10,19 +10,21 @@ from pathlib import Path
 
 import keras
 
-from transbeam.configs.command import Invocation
-from transbeam.configs.errors import ArtifactError
-from transbeam.configs.run import RunConfig
-from transbeam.configs.run_folder import Stage
-from transbeam.configs.supervised import ImageClassificationConfig
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
 from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
-from transbeam.model.weights.store import begin_with
+from transbeam.model.weights.safetensors_store import begin_with
 from transbeam.pipeline.stage import data_stage, finished_data
-from transbeam.pipeline.tokenizers import WordPieceTokenizer, load_tokenizer
-from transbeam.pipeline.tokenizers.interface import Tokenizer
-from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from transbeam.trainer.origin import differences, origin_of
-from transbeam.trainer.stage import (
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+)
+from transbeam.trainer.base.training_stage import (
     IMPORTED,
     INITIAL_WEIGHTS,
     TOKENIZER,
@@ -32,7 +34,8 @@ from transbeam.trainer.stage import (
     training_inputs,
     training_stage,
 )
-from transbeam.trainer.weights import load_weights
+from transbeam.trainer.base.warm_start import differences, origin_of
+from transbeam.trainer.base.weight_files import load_weights
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from transbeam.configs.evaluation import TextScore
-from transbeam.trainer.metrics.intervals import Interval, intervals
-from transbeam.trainer.metrics.language import Accuracy
-from transbeam.trainer.metrics.text import BLEU, ChrF, Rouge
+from transbeam.configs.schema.evaluation import TextScore
+from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
+from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge
+from transbeam.trainer.metrics.language_modeling import Accuracy
 
 TextMetric = BLEU | ChrF | Rouge
 

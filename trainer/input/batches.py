@@ -5,7 +5,7 @@ stopped can go on at exactly the next batch, also with another number of workers
 
 The records of each length in each data set are a stream of their own
 (`transbeam.trainer.input.streams`); a batch is of one stream, and which one that is has
-been settled beforehand (`transbeam.trainer.input.turns`).
+been settled beforehand (`transbeam.trainer.input.dataset_mixture`).
 """
 
 import math
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.errors import ArtifactError, ConfigError
-from transbeam.pipeline.examples import parse_records
-from transbeam.pipeline.features import Feature, differences
-from transbeam.pipeline.manifest import FILE, Manifest
-from transbeam.trainer.input.masking import DynamicMasking
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.pipeline.records.features import Feature, differences
+from transbeam.pipeline.records.manifest import FILE, Manifest
+from transbeam.pipeline.records.tf_example import parse_records
+from transbeam.trainer.input.dataset_mixture import Turns, as_written
+from transbeam.trainer.input.dynamic_masking import DynamicMasking
 from transbeam.trainer.input.streams import Stream, streams_of
-from transbeam.trainer.input.turns import Turns, as_written
 
 # Feature name -> (B, ...).
 Batch = dict[str, tf.Tensor]

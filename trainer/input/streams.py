@@ -11,11 +11,11 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from transbeam.configs.errors import ConfigError
-from transbeam.pipeline.features import Feature
-from transbeam.pipeline.manifest import Manifest
-from transbeam.pipeline.shards import Shard
-from transbeam.trainer.input.turns import FOREVER, as_written, stirred
+from transbeam.configs.base.errors import ConfigError
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.manifest import Manifest
+from transbeam.pipeline.records.shards import Shard
+from transbeam.trainer.input.dataset_mixture import FOREVER, as_written, stirred
 
 _FILES_AT_ONCE = 8
 _BLOCK = 16  # records taken from one file before the next has its turn

@@ -9,6 +9,7 @@ that add up. `scores(sums)` makes scores of sums `(..., k)`, by name, each `(...
     intervals(statistics, metric.scores, seed=0)               # and how sure we are
 
 So batches, shards and workers are put together exactly, a mean of batches' F1 or BLEU
-never happens, and one bootstrap (`intervals.py`) serves all metrics. Ranks are the one
-thing that does not add up; what is made of them is scored from the units themselves.
+never happens, and one bootstrap (`confidence_intervals.py`) serves all metrics. Ranks
+are the one thing that does not add up; what is made of them is scored from the units
+themselves.
 """

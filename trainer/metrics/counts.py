@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transbeam.configs.errors import DataError
+from transbeam.configs.base.errors import DataError
 
 
 class Pairs(NamedTuple):

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import keras
 
-from transbeam.configs.optimizers import (
+from transbeam.configs.schema.optimizers import (
     AdafactorConfig,
     AdamWConfig,
     LionConfig,

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import keras
 from keras import ops
 
-from transbeam.configs.schedules import (
+from transbeam.configs.schema.schedules import (
     ConstantSchedule,
     CosineSchedule,
     InverseSqrtSchedule,

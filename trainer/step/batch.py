@@ -6,9 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from transbeam.model.kernels import is_plain
-from transbeam.model.unscored import without_scores
-from transbeam.trainer.losses import Loss
+from transbeam.model.functional.deferred_logits import without_scores
+from transbeam.model.kernels.dispatch import is_plain
+from transbeam.trainer.objectives.losses import Loss
 
 Batch = Mapping[str, Any]
 Numbers = dict[str, Any]

@@ -2,11 +2,11 @@
 
 import keras
 
-from transbeam.configs.training import TrainingConfig
+from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.distribution.workers import ALONE, Workers
-from transbeam.trainer.losses import Loss
-from transbeam.trainer.step.rules import Rules
+from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.step.state import TrainState
+from transbeam.trainer.step.update_rule import Rules
 
 
 def build_step(

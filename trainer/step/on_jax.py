@@ -9,7 +9,7 @@ from jax import numpy as jnp
 
 from transbeam.trainer.distribution.on_jax import MeshWorkers
 from transbeam.trainer.distribution.workers import Workers
-from transbeam.trainer.losses import Loss
+from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.step.batch import (
     Batch,
     Numbers,
@@ -18,7 +18,7 @@ from transbeam.trainer.step.batch import (
     outputs_to_learn_from,
     tokens_in,
 )
-from transbeam.trainer.step.rules import Rules
+from transbeam.trainer.step.update_rule import Rules
 
 
 def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import keras
 from keras import ops
 
-from transbeam.configs.training import TrainingConfig
+from transbeam.configs.schema.training import TrainingConfig
 
 _FIRST_LOSS_SCALE = 2.0**15
 

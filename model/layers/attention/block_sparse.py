@@ -6,23 +6,26 @@ import keras
 import numpy as np
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.layers.attention.base import Attention
-from transbeam.model.layers.attention.blocks import block_starts, cut_ids
-from transbeam.model.layers.attention.documents import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.layers.attention.base_attention import Attention
+from transbeam.model.layers.attention.blockwise import block_starts, cut_ids
+from transbeam.model.layers.attention.document_masks import (
     Documents,
     flat_index,
     look_up,
     read_places,
 )
-from transbeam.model.layers.attention.scattered import Scattered, attend_from_scattered
-from transbeam.model.layers.attention.window import (
+from transbeam.model.layers.attention.global_token_attention import (
+    Scattered,
+    attend_from_scattered,
+)
+from transbeam.model.layers.attention.local_attention import (
     Far,
     Window,
     attend_to_window,
     window_of,
 )
-from transbeam.model.seeds import derive_seed
 
 # A prime such that its square and the number of a block stay within int32.
 PRIME = 32_749

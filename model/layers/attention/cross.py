@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from transbeam.model.layers.attention.cache import attend_to_cache
+from transbeam.model.base.tensor_checks import check_rank, fits
 from transbeam.model.layers.attention.full import MultiHeadAttention
-from transbeam.model.layers.checks import check_rank, fits
+from transbeam.model.layers.attention.kv_cache import attend_to_cache
 from transbeam.model.layers.masks import mask_bias, same_document
-from transbeam.model.layers.places import check_places, packed, real_tokens
+from transbeam.model.layers.sequence_info import check_places, packed, real_tokens
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -21,7 +21,7 @@ class CrossAttention(MultiHeadAttention):
     Call arguments:
         inputs: float `(B, T, D)`.
         context: float `(B, S, D)`.
-        places: Where the inputs stand; see `transbeam.model.layers.places`.
+        places: Where the inputs stand; see `transbeam.model.layers.sequence_info`.
         context_places: Where the context stands. In packed rows a document sees the
             context of the same number.
 

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from transbeam.model.kernels.attention import scaled_dot_product_attention
-from transbeam.model.layers.attention.base import Attention
-from transbeam.model.layers.attention.cache import (
+from transbeam.model.layers.attention.base_attention import Attention
+from transbeam.model.layers.attention.kv_cache import (
     attend_to_cache,
     empty_cache,
     extend_cache,

@@ -3,19 +3,26 @@
 import keras
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.layers.attention.blocks import block_starts
-from transbeam.model.layers.attention.documents import Documents, look_up, read_places
-from transbeam.model.layers.attention.scattered import Scattered, attend_from_scattered
-from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
-from transbeam.model.layers.attention.window import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.tensor_checks import check_rank
+from transbeam.model.layers.attention.blockwise import block_starts
+from transbeam.model.layers.attention.document_masks import (
+    Documents,
+    look_up,
+    read_places,
+)
+from transbeam.model.layers.attention.global_token_attention import (
+    Scattered,
+    attend_from_scattered,
+)
+from transbeam.model.layers.attention.local_attention import (
     Far,
     Window,
     attend_to_window,
     window_of,
 )
-from transbeam.model.layers.checks import check_rank
-from transbeam.model.layers.places import check_places
+from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
+from transbeam.model.layers.sequence_info import check_places
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.initializers import seeded
-from transbeam.model.layers.attention.base import Attention
-from transbeam.model.layers.attention.documents import Documents, read_places
-from transbeam.model.layers.attention.window import forbid, pass_seam
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.initializers import seeded
+from transbeam.model.layers.attention.base_attention import Attention
+from transbeam.model.layers.attention.document_masks import Documents, read_places
+from transbeam.model.layers.attention.local_attention import forbid, pass_seam
 from transbeam.model.layers.masks import softmax
 
 

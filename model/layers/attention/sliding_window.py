@@ -3,15 +3,19 @@
 import keras
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.layers.attention.base import Attention
-from transbeam.model.layers.attention.cache import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.layers.attention.base_attention import Attention
+from transbeam.model.layers.attention.document_masks import read_places
+from transbeam.model.layers.attention.kv_cache import (
     attend_to_cache,
     empty_cache,
     extend_cache,
 )
-from transbeam.model.layers.attention.documents import read_places
-from transbeam.model.layers.attention.window import Window, attend_to_window, window_of
+from transbeam.model.layers.attention.local_attention import (
+    Window,
+    attend_to_window,
+    window_of,
+)
 from transbeam.model.layers.masks import mask_bias
 
 # Small blocks waste little at the two ends of a window; large ones multiply faster.

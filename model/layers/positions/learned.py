@@ -3,8 +3,12 @@
 import keras
 from keras import ops
 
-from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
-from transbeam.model.layers.positions.rows import add_position_rows
+from transbeam.model.base.initializers import (
+    InitializerLike,
+    initializer_or_normal,
+    seeded,
+)
+from transbeam.model.layers.positions.position_addition import add_position_rows
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

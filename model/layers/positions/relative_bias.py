@@ -4,10 +4,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
-from transbeam.model.initializers import InitializerLike, initializer_or_normal, seeded
-from transbeam.model.layers.checks import check_rank
-from transbeam.model.layers.positions.pairs import keys_ahead, score_spec
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.initializers import (
+    InitializerLike,
+    initializer_or_normal,
+    seeded,
+)
+from transbeam.model.base.tensor_checks import check_rank
+from transbeam.model.layers.positions.score_bias import keys_ahead, score_spec
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from transbeam.configs.errors import ConfigError
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.tensor_checks import check_integers, check_rank
 from transbeam.model.kernels.shapes import reshape
-from transbeam.model.layers.checks import check_integers, check_rank
 
 STRETCHES = ("none", "linear", "ntk", "yarn")
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from transbeam.model.layers.positions.rows import add_position_rows
+from transbeam.model.layers.positions.position_addition import add_position_rows
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -1,1 +1,1 @@
-"""The tokenizer on phones: a file of data, and who reads it in three languages."""
+"""The tokenizer for phones: data file, golden ids and sources in three languages."""

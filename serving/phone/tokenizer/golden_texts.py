@@ -1,7 +1,7 @@
 r"""Texts that tokenizers disagree about, as escapes: what is invisible can be seen.
 
 No half of a surrogate pair is among them, as UTF-8 has none. Each of the lists has a
-text that is longer than a row of `golden.py`.
+text that is longer than a row of `golden_ids.py`.
 """
 
 TEXTS = (

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from grpc import StatusCode
 
-from transbeam.configs.side_threads import begin_aside
-from transbeam.serving.server.contract.paths import Target
-from transbeam.serving.server.failures import Failure, invalid
-from transbeam.serving.server.models.loaded import Loaded
+from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.serving.server.base.periodic import Repeated
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.models.loaded_version import Loaded
+from transbeam.serving.server.models.logging_config import LogSettings
 from transbeam.serving.server.models.versions import Model, Policy, not_found
-from transbeam.serving.server.recording.settings import LogSettings
-from transbeam.serving.server.repeating import Repeated
+from transbeam.serving.server.protocol.rest_paths import Target
 
 # What ends up in paths, metrics and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

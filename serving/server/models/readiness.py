@@ -10,15 +10,23 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
-from transbeam.serving.golden import FILE as GOLDEN
-from transbeam.serving.golden import Golden, read_golden
-from transbeam.serving.server.failures import Failure, invalid
-from transbeam.serving.server.models.rows import Arrays
-from transbeam.serving.server.models.signature import DEFAULT, Signature
-from transbeam.serving.server.models.warming import FILE, MOST, WarmUp, read_warm_up
-from transbeam.serving.server.multi_inference import RunTensors, multi_inference
-from transbeam.serving.server.streaming.batch import go_round
-from transbeam.serving.server.streaming.requests import BEGIN, can_stream
+from transbeam.serving.base.golden_requests import FILE as GOLDEN
+from transbeam.serving.base.golden_requests import Golden, read_golden
+from transbeam.serving.server.base.batched_arrays import Arrays
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.inference.multi_inference import (
+    RunTensors,
+    multi_inference,
+)
+from transbeam.serving.server.inference.signature import DEFAULT, Signature
+from transbeam.serving.server.models.warmup_requests import (
+    FILE,
+    MOST,
+    WarmUp,
+    read_warm_up,
+)
+from transbeam.serving.server.streaming.continuous_batch import go_round
+from transbeam.serving.server.streaming.stream_requests import BEGIN, can_stream
 
 # Runs a signature: its name, and its inputs.
 Run = Callable[[str, Arrays], dict[str, np.ndarray]]

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from transbeam.serving.server.failures import invalid
+from transbeam.serving.server.base.status import invalid
 
 # What a SavedModel is read from; whatever else lies beside it nobody opens.
 _FILES = ("saved_model.pb", "saved_model.pbtxt", "batching_params.pbtxt")

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from grpc import StatusCode
 
-from transbeam.configs.memory import give_back_memory
-from transbeam.serving.server.failures import Failure
-from transbeam.serving.server.models.loaded import Loaded
+from transbeam.configs.system.memory import give_back_memory
+from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.models.loaded_version import Loaded
 
 # As in TF Serving: so many attempts after the first, that long apart.
 _RETRIES = 5

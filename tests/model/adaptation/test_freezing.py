@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests.model.stacks import HIDDEN_DIM, small_model, train
-from transbeam.configs.errors import ConfigError
+from tests.model.block_stacks import HIDDEN_DIM, small_model, train
+from transbeam.configs.base.errors import ConfigError
 from transbeam.model.adaptation.freezing import count_parameters, freeze, unfreeze
 
 

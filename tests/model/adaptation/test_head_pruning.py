@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import pytest
 
+from tests.model.block_stacks import logits, small_model
 from tests.model.compiling import ON_JAX
 from tests.model.conftest import others_thorough, small_config
-from tests.model.stacks import logits, small_model
-from transbeam.configs.attention import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -15,13 +16,12 @@ from transbeam.configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.model import Seq2SeqConfig
-from transbeam.configs.sockets import RelativeBiasPosition, RopePosition
+from transbeam.configs.schema.block import RelativeBiasPosition, RopePosition
+from transbeam.configs.schema.model import Seq2SeqConfig
 from transbeam.model.adaptation.head_pruning import attention_layers, prune_heads
 from transbeam.model.adaptation.lora import enable_lora
 from transbeam.model.build import build_encoder, build_seq2seq
-from transbeam.model.layers.positions.linear_bias import LinearBias
+from transbeam.model.layers.positions.alibi import LinearBias
 
 FIRST, SECOND = "encoder_layer_0/self_attention", "encoder_layer_1/self_attention"
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.model.stacks import HIDDEN_DIM, logits, small_model, train
-from transbeam.configs.errors import ArtifactError, ConfigError
+from tests.model.block_stacks import HIDDEN_DIM, logits, small_model, train
+from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.model.adaptation.freezing import count_parameters, unfreeze
 from transbeam.model.adaptation.lora import (
     adapted_layers,

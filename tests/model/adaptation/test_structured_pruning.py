@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tests.model.conftest import others_thorough
-from transbeam.configs.attention import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -13,9 +14,7 @@ from transbeam.configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.block import (
     AlibiPosition,
     DenseFeedForward,
     DirectedAlibiPosition,
@@ -23,6 +22,7 @@ from transbeam.configs.sockets import (
     RelativeBiasPosition,
     RopePosition,
 )
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
 from transbeam.model.adaptation.pruned_config import pruned_config
 from transbeam.model.adaptation.structured_pruning import (
     OUTPUT,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.model.block_stacks import logits, small_model, train
 from tests.model.conftest import others_thorough
-from tests.model.stacks import logits, small_model, train
-from transbeam.configs.errors import ConfigError
+from transbeam.configs.base.errors import ConfigError
 from transbeam.model.adaptation.weight_pruning import (
     keep_zeros,
     measure_sparsity,

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from transbeam.configs.attention import (
+from transbeam.configs.schema.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -10,21 +10,7 @@ from transbeam.configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from transbeam.configs.language_modelling import (
-    CausalConfig,
-    MaskedConfig,
-    SpanCorruptionConfig,
-)
-from transbeam.configs.model import (
-    DecoderConfig,
-    EncoderConfig,
-    Model,
-    Patches,
-    Pooler,
-    Seq2SeqConfig,
-)
-from transbeam.configs.objective import Objective
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.block import (
     AlibiPosition,
     DenseFeedForward,
     GatedFeedForward,
@@ -33,8 +19,25 @@ from transbeam.configs.sockets import (
     RmsNorm,
     RopePosition,
 )
-from transbeam.configs.supervised import ImageClassificationConfig, SpanQAConfig
-from transbeam.model.cost.lengths import Lengths
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    Patches,
+    Pooler,
+    Seq2SeqConfig,
+)
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    MaskedConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
+    ImageClassificationConfig,
+    SpanQAConfig,
+)
+from transbeam.model.cost.sequence_lengths import Lengths
 
 VOCABULARY_SIZE = 1_000
 BATCH = 2

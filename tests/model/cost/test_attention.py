@@ -2,7 +2,7 @@
 
 import pytest
 
-from transbeam.configs.attention import KernelAttention
+from transbeam.configs.schema.attention import KernelAttention
 from transbeam.model.cost.attention import Reach, reach
 
 

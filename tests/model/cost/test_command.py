@@ -153,7 +153,7 @@ def test_counting_imports_nothing_heavy():
         name.startswith(
             (
                 "transbeam.model.cost",
-                "transbeam.model.paths",
+                "transbeam.model.base.weight_paths",
                 "transbeam.model.__main__",
             )
         )

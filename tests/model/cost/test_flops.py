@@ -12,18 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model.cost.graphs import BATCH, GRAPHS, VOCABULARY_SIZE
-from transbeam.configs.attention import FullAttention, LowRankAttention
-from transbeam.configs.language_modelling import (
+from transbeam.configs.schema.attention import FullAttention, LowRankAttention
+from transbeam.configs.schema.block import (
+    DenseFeedForward,
+    GatedFeedForward,
+    NoPosition,
+)
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Pooler,
+    Seq2SeqConfig,
+)
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
     SpanCorruptionConfig,
 )
-from transbeam.configs.model import DecoderConfig, EncoderConfig, Pooler, Seq2SeqConfig
-from transbeam.configs.sockets import DenseFeedForward, GatedFeedForward, NoPosition
-from transbeam.configs.supervised import ClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ClassificationConfig
+from transbeam.model.cost.flop_count import elementwise, products
 from transbeam.model.cost.flops import count_work
-from transbeam.model.cost.lengths import Lengths
-from transbeam.model.cost.work import elementwise, products
+from transbeam.model.cost.sequence_lengths import Lengths
 
 REPOSITORY = Path(__file__).parents[3]
 MULTIPLY_ADD = 2

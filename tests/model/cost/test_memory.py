@@ -5,27 +5,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from transbeam.configs.attention import FullAttention, KernelAttention
-from transbeam.configs.distillation import DistillationConfig
-from transbeam.configs.language_modelling import CausalConfig, MaskedConfig
-from transbeam.configs.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
-from transbeam.configs.optimizers import AdafactorConfig, LionConfig
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.attention import FullAttention, KernelAttention
+from transbeam.configs.schema.block import (
     DenseFeedForward,
     GatedFeedForward,
     LayerNorm,
     RmsNorm,
 )
-from transbeam.configs.training import TrainingConfig
-from transbeam.model.cost.lengths import Lengths
+from transbeam.configs.schema.distillation import DistillationConfig
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    MaskedConfig,
+)
+from transbeam.configs.schema.optimizers import AdafactorConfig, LionConfig
+from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.cost.memory import (
     MOST_SCORES,
     cache_bytes,
     kept_activations,
     training_memory,
 )
+from transbeam.model.cost.sequence_lengths import Lengths
 from transbeam.model.kernels import vocabulary_loss
-from transbeam.model.layers.attention import kernel
+from transbeam.model.layers.attention import kernel_attention
 
 ATTENTION = FullAttention(num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0)
 SMALL = {
@@ -177,7 +180,7 @@ def test_cache_of_kernel_attention_does_not_grow(feature_map):
     cache = cache_bytes(config, 4)
     assert cache["per_token"] == 0
     assert cache["longest"] == cache["fixed"]
-    layer = kernel.KernelAttention(
+    layer = kernel_attention.KernelAttention(
         config.hidden_dim, 2, num_features=16, feature_map=feature_map, causal=True
     )
     kept = sum(np.prod(part.shape) for part in layer.make_cache(1, 64).values())

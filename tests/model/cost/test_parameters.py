@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.configs.attention import (
+from transbeam.configs.schema.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
@@ -14,21 +14,7 @@ from transbeam.configs.attention import (
     LowRankAttention,
     SlidingWindowAttention,
 )
-from transbeam.configs.language_modelling import (
-    CausalConfig,
-    MaskedConfig,
-    SentencePairsConfig,
-    SpanCorruptionConfig,
-)
-from transbeam.configs.model import (
-    DecoderConfig,
-    EncoderConfig,
-    Model,
-    Patches,
-    Pooler,
-    Seq2SeqConfig,
-)
-from transbeam.configs.sockets import (
+from transbeam.configs.schema.block import (
     AlibiPosition,
     DenseFeedForward,
     GatedFeedForward,
@@ -41,7 +27,21 @@ from transbeam.configs.sockets import (
     RopePosition,
     SinusoidalPosition,
 )
-from transbeam.configs.supervised import (
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    Patches,
+    Pooler,
+    Seq2SeqConfig,
+)
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    MaskedConfig,
+    SentencePairsConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     RegressionConfig,
@@ -53,7 +53,7 @@ from transbeam.model.cost.parameters import (
     as_trained,
     count_parameters,
 )
-from transbeam.model.cost.weights import backbone_shapes, head_shapes
+from transbeam.model.cost.weight_shapes import backbone_shapes, head_shapes
 
 LABELS = ("a", "b", "c")
 SMALL = {

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from transbeam.configs.load import load_run
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.cost.report import count_cost
 
 ROOT = Path(__file__).parents[3]

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from transbeam.model.generation.interface import Steps
+from transbeam.model.generation.decode_functions import Steps
 from transbeam.model.kernels.cache_update import update_cache
 
 VOCABULARY_SIZE = 11

@@ -7,19 +7,19 @@ import pytest
 from keras import ops
 
 from tests.model.compiling import compiled, compiled_on_jax
+from tests.model.covering_arrays import in_pairs
 from tests.model.generation.fake_model import (
     VOCABULARY_SIZE,
     numbers,
     table_model,
 )
 from tests.model.generation.test_generate import PROMPTS, write
-from tests.model.pairs import in_pairs
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.generation import BeamConfig, GenerationConfig
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
 from transbeam.model.generation.beam import Searches
 from transbeam.model.generation.beam import search as search_rows
+from transbeam.model.generation.decode_functions import Steps
 from transbeam.model.generation.generate import generate
-from transbeam.model.generation.interface import Steps
 from transbeam.model.generation.ragged import left_pad
 
 MODEL = table_model(scale=1.0)

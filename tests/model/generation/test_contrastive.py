@@ -3,9 +3,9 @@ import pytest
 
 from tests.model.generation.fake_model import table_model
 from tests.model.generation.test_generate import PROMPTS, write
-from transbeam.configs.generation import ContrastiveConfig, GenerationConfig
+from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
+from transbeam.model.generation.decode_functions import Steps
 from transbeam.model.generation.generate import generate
-from transbeam.model.generation.interface import Steps
 
 MODEL = table_model()
 

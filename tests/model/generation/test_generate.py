@@ -5,15 +5,15 @@ from keras import ops
 from tests.model.compiling import compiled
 from tests.model.conftest import tensorflow_only
 from tests.model.generation.fake_model import numbers, table_model
-from transbeam.configs.errors import ConfigError, DataError
-from transbeam.configs.generation import (
+from transbeam.configs.base.errors import ConfigError, DataError
+from transbeam.configs.schema.generation import (
     GenerationConfig,
     GreedyConfig,
     SampleConfig,
     SpeculativeConfig,
 )
+from transbeam.model.generation.decode_functions import Steps
 from transbeam.model.generation.generate import generate
-from transbeam.model.generation.interface import Steps
 from transbeam.model.generation.ragged import left_pad, unpad
 
 PROMPTS = [[1, 2, 3], [4], [5, 6]]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.configs.errors import DataError
+from transbeam.configs.base.errors import DataError
 from transbeam.model.generation.ragged import left_pad, unpad
 
 PROMPTS = st.lists(

@@ -6,9 +6,9 @@ from hypothesis.extra import numpy as arrays
 from keras import ops
 
 from tests.model.compiling import compiled
-from transbeam.configs.generation import SampleConfig
-from transbeam.model.generation.processors import NEVER
-from transbeam.model.generation.random import (
+from transbeam.configs.schema.generation import SampleConfig
+from transbeam.model.generation.logits_processors import NEVER
+from transbeam.model.generation.request_rng import (
     CHOICE,
     DRAFT,
     random_bits,

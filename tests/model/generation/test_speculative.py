@@ -11,7 +11,7 @@ from tests.model.generation.fake_model import (
     table_model,
 )
 from tests.model.generation.test_generate import PROMPTS, write
-from transbeam.configs.generation import GenerationConfig, SpeculativeConfig
+from transbeam.configs.schema.generation import GenerationConfig, SpeculativeConfig
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.ragged import left_pad, unpad
 from transbeam.model.generation.sampling import shape_scores

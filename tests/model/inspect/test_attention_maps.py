@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from tests.model.conftest import VOCABULARY_SIZE, small_config
-from transbeam.configs.attention import (
+from transbeam.configs.schema.attention import (
     BlockSparseAttention,
     FullAttention,
     GlobalWindowAttention,
 )
-from transbeam.configs.model import Seq2SeqConfig
-from transbeam.configs.sockets import AlibiPosition
+from transbeam.configs.schema.block import AlibiPosition
+from transbeam.configs.schema.model import Seq2SeqConfig
 from transbeam.model.build import build_encoder, build_seq2seq
 from transbeam.model.inspect.attention_maps import attention_probabilities
-from transbeam.model.layers.attention.base import Attention
+from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.probabilities import Probabilities
 
 FIRST = "encoder_layer_0/self_attention"

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
-from transbeam.model.kernels import attention_tensorflow, for_phones, plain
+from transbeam.model.kernels import attention_tensorflow
 from transbeam.model.kernels.attention import (
     plain_attention,
     scaled_dot_product_attention,
 )
+from transbeam.model.kernels.dispatch import for_phones, plain
 
 pytestmark = tensorflow_only
 SCALE = 0.3

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from keras import ops
 
 from tests.model.conftest import tensorflow_only
-from transbeam.model.kernels import cache_update, for_phones
+from transbeam.model.kernels import cache_update
 from transbeam.model.kernels.cache_update import loop_with_cache, update_cache
+from transbeam.model.kernels.dispatch import for_phones
 
 
 def fill(cache, rows, loop=loop_with_cache):

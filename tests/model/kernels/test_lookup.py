@@ -8,7 +8,7 @@ from ai_edge_litert.interpreter import Interpreter
 from keras import ops
 
 from tests.model.conftest import tensorflow_only
-from transbeam.model.kernels import for_phones, is_for_phones, is_plain, plain
+from transbeam.model.kernels.dispatch import for_phones, is_for_phones, is_plain, plain
 from transbeam.model.kernels.lookup import look_up
 
 TABLE = np.arange(12, dtype="float32").reshape(4, 3)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.model.conftest import tensorflow_only
-from transbeam.configs.errors import ConfigError
+from transbeam.configs.base.errors import ConfigError
 from transbeam.model.kernels import matmul_dtype as module
 from transbeam.model.kernels.matmul_dtype import (
     VARIABLE,

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from tests.model.conftest import tensorflow_only
-from transbeam.model.kernels import plain
+from transbeam.model.kernels.dispatch import plain
 from transbeam.model.kernels.shared_trace import share_trace
 
 pytestmark = tensorflow_only

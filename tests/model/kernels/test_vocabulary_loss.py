@@ -18,7 +18,7 @@ NAMES = ("cost", "nats", "correct")
 
 
 def plain(vectors, table, bias, targets, weights, *, label_smoothing=0.0, z_loss=0.0):
-    """All scores at once, as `transbeam.trainer.losses` has them."""
+    """All scores at once, as `transbeam.trainer.objectives.losses` has them."""
     scores = ops.cast(ops.matmul(vectors, ops.transpose(table)), "float32")
     if bias is not None:
         scores = scores + bias

@@ -5,8 +5,8 @@ from pathlib import Path
 import keras
 import pytest
 
-from tests.model.weights.hugging_face import CASES
-from transbeam.configs.model import DecoderConfig, EncoderConfig
+from tests.model.weights.hugging_face_checkpoints import CASES
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig
 from transbeam.model.build import (
     build_decoder,
     build_encoder,
@@ -14,7 +14,7 @@ from transbeam.model.build import (
     build_seq2seq,
 )
 from transbeam.model.weights.assign import assign, shapes_of
-from transbeam.model.weights.checkpoint import Checkpoint
+from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 
 
 @pytest.fixture(params=CASES)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.model.weights.hugging_face import VOCABULARY
+from tests.model.weights.hugging_face_checkpoints import VOCABULARY
 
 
 def source_mask() -> np.ndarray:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.model.weights.hugging_face import CASES
+from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids
 
 GOLDEN = Path(__file__).with_name("golden.npz")

@@ -8,9 +8,9 @@ import pytest
 
 from tests.model.compiling import compiled_on_jax
 from tests.model.weights.conftest import built
-from tests.model.weights.hugging_face import CASES
+from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids
-from transbeam.model.weights.reading import read_checkpoint
+from transbeam.model.weights.checkpoint_import import read_checkpoint
 
 GOLDEN = np.load(Path(__file__).with_name("golden.npz"))
 

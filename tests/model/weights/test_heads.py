@@ -8,12 +8,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests.model.weights.conftest import built
-from tests.model.weights.hugging_face import CASES
+from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.model.weights.inputs import source_ids, source_mask
-from transbeam.configs.errors import ArtifactError
+from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.weights.assign import variables_of
-from transbeam.model.weights.exporting import export_checkpoint
-from transbeam.model.weights.reading import read_checkpoint
+from transbeam.model.weights.checkpoint_export import export_checkpoint
+from transbeam.model.weights.checkpoint_import import read_checkpoint
 
 # The layer that gives the scores, by the family.
 SCORES = {

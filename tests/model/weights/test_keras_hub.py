@@ -9,13 +9,13 @@ import tensorflow as tf
 from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids
-from transbeam.configs.errors import ArtifactError
-from transbeam.configs.sockets import LinearStretch
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.schema.block import LinearStretch
 from transbeam.model.weights.assign import shapes_of, variables_of
-from transbeam.model.weights.exporting import export_checkpoint
-from transbeam.model.weights.keras_hub import read_backbone
-from transbeam.model.weights.names import link
-from transbeam.model.weights.reading import read_checkpoint
+from transbeam.model.weights.checkpoint_export import export_checkpoint
+from transbeam.model.weights.checkpoint_import import read_checkpoint
+from transbeam.model.weights.checkpoints.weight_mapping import link
+from transbeam.model.weights.keras_hub.backbones import read_backbone
 
 # KerasHub's T5 asks Keras for masks that its attention does not read.
 T5_MASKS = pytest.mark.filterwarnings(

@@ -15,10 +15,10 @@ import pytest
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from transbeam.configs.model import Pooler
+from transbeam.configs.schema.model import Pooler
 from transbeam.model.build import build_embedder
 from transbeam.model.weights.assign import assign, shapes_of
-from transbeam.model.weights.reading import read_checkpoint
+from transbeam.model.weights.checkpoint_import import read_checkpoint
 
 # From transformers, of the last sentence and of the first to all four.
 KNOWN = [0.06765684, 0.06349590, 0.04871311, 0.07930494, 0.03744800]

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tests.model.conftest import tensorflow_only
 from tests.model.weights.conftest import built
-from tests.model.weights.hugging_face import CASES
+from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.model.weights.inputs import source_ids, source_mask
-from transbeam.configs.errors import ArtifactError
-from transbeam.configs.objective import SentencePairsConfig
-from transbeam.model.weights.reading import read_checkpoint
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.schema.objectives.objective import SentencePairsConfig
+from transbeam.model.weights.checkpoint_import import read_checkpoint
 
 pytestmark = tensorflow_only
 GOLDEN = np.load(Path(__file__).with_name("golden.npz"))

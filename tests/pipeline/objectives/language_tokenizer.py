@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.pipeline.objectives.word_tokenizer import CLS, PAD, SEP, UNK, WordTokenizer
-from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 
 MASK = 4
 SENTINELS = tuple(range(5, 45))

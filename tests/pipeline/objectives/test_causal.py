@@ -5,20 +5,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     LETTERS,
     WORDS,
     language_tokenizer,
     random_texts,
 )
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import CLS, PAD, SEP, run_of
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.language_modelling import CausalConfig, PrefixConfig
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Document
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    PrefixConfig,
+)
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import causal, prefix
-from transbeam.pipeline.records import Records
+from transbeam.pipeline.records.record_set import Records
 
 GPT = language_tokenizer(" ".join(LETTERS), begin=SEP)
 T5 = language_tokenizer(" ".join(LETTERS), begin=None)

@@ -7,16 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import (
     LETTERS,
     WordTokenizer,
     letters,
     run_of,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.supervised import ClassificationConfig, PairClassificationConfig
-from transbeam.pipeline.documents import Document
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.objectives.supervised import (
+    ClassificationConfig,
+    PairClassificationConfig,
+)
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import classification, pair_classification
 from transbeam.pipeline.objectives.pair_classification import longest_first
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import LETTERS, run_of
-from transbeam.configs.supervised import ImageClassificationConfig
-from transbeam.pipeline.documents import Document
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import image_classification
 
 RUN = run_of(ImageClassificationConfig(labels=("cat", "dog"), image_size=2), 8)

@@ -5,22 +5,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     WORDS,
     language_tokenizer,
     random_texts,
 )
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import run_of
-from tests.pipeline.test_packing import packed_from
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.language_modelling import MaskedConfig
-from transbeam.configs.layout import BucketedLayout
-from transbeam.pipeline.document_batch import DocumentBatch
-from transbeam.pipeline.documents import Document
-from transbeam.pipeline.features import check_arrays
+from tests.pipeline.records.packing.test_sequence_packing import packed_from
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.record_layout import BucketedLayout
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import masked
 from transbeam.pipeline.objectives.masked import Hiding, mask_records
+from transbeam.pipeline.records.features import check_arrays
 
 MASK = 4
 ORDINARY = np.arange(5, 1000, dtype=np.int32)

@@ -3,22 +3,25 @@
 import numpy as np
 import pytest
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import LETTERS, letters, run_of
-from transbeam.configs.supervised import (
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
 )
-from transbeam.pipeline.documents import Document
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import (
     classification,
     pair_classification,
     pair_regression,
     regression,
 )
-from transbeam.pipeline.objectives.labelled import as_number
+from transbeam.pipeline.objectives.base.labels import as_number
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import MASK, WORDS
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import CLS, PAD, SEP, run_of
-from transbeam.configs.language_modelling import SentencePairsConfig
-from transbeam.pipeline.documents import Document
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import sentence_pairs
-from transbeam.pipeline.objectives.sentences import split_sentences
-from transbeam.pipeline.records import Records
+from transbeam.pipeline.objectives.base.sentences import split_sentences
+from transbeam.pipeline.records.record_set import Records
 
 
 def make(texts: list[str], length: int = 32, **changes) -> Records:

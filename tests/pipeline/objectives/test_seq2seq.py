@@ -5,19 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import (
     LETTERS,
     WordTokenizer,
     letters,
     run_of,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.supervised import Seq2SeqConfig, TextToTextConfig
-from transbeam.pipeline.documents import Document
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.objectives.supervised import (
+    Seq2SeqConfig,
+    TextToTextConfig,
+)
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import seq2seq, text_to_text
-from transbeam.pipeline.records import Records
-from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 
 
 def pair(text: str, target: str, offset: int = 0) -> Document:

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
 from tests.pipeline.objectives.language_tokenizer import (
     LETTERS,
     SENTINELS,
@@ -13,14 +12,18 @@ from tests.pipeline.objectives.language_tokenizer import (
     language_tokenizer,
     random_texts,
 )
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import PAD, SEP, run_of
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.language_modelling import SpanCorruptionConfig
-from transbeam.pipeline.documents import Document
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import span_corruption
-from transbeam.pipeline.objectives.noise import noise_mask, random_parts
-from transbeam.pipeline.packing import Chunks
-from transbeam.pipeline.records import Records
+from transbeam.pipeline.objectives.base.span_noise import noise_mask, random_parts
+from transbeam.pipeline.records.packing.sequence_packing import Chunks
+from transbeam.pipeline.records.record_set import Records
 
 T5 = language_tokenizer(
     " ".join([*LETTERS, *(f"w{i}" for i in range(500))]), begin=None

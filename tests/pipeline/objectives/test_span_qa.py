@@ -5,17 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import (
     LETTERS,
     WordTokenizer,
     letters,
     run_of,
 )
-from transbeam.configs.supervised import SpanQAConfig
-from transbeam.pipeline.documents import Document
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import span_qa
-from transbeam.pipeline.records import Records
+from transbeam.pipeline.records.record_set import Records
 
 
 def asked(text: str, *answers: tuple[int, str], question: str = "q") -> Document:

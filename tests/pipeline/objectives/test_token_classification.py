@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pipeline.objectives.checks import assert_same_when_shuffled, records_of
+from tests.pipeline.objectives.record_checks import (
+    assert_same_when_shuffled,
+    records_of,
+)
 from tests.pipeline.objectives.word_tokenizer import (
     CLS,
     PAD,
@@ -14,11 +17,11 @@ from tests.pipeline.objectives.word_tokenizer import (
     WordTokenizer,
     run_of,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.supervised import TokenClassificationConfig
-from transbeam.pipeline.documents import Document
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import token_classification
-from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 
 TAGS = ("O", "B", "I")
 CONFIG = TokenClassificationConfig(labels=TAGS)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.data import DataConfig
-from transbeam.configs.model import EncoderConfig
-from transbeam.configs.run import RunConfig
-from transbeam.configs.sources import TextSource
-from transbeam.configs.training import TrainingConfig
-from transbeam.pipeline.tokenizers.interface import SpecialIds
+from transbeam.configs.schema.data import DataConfig
+from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.training import TrainingConfig
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 
 PAD, UNK, CLS, SEP = range(4)
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")

@@ -13,9 +13,15 @@ import keras
 import pytest
 import tensorflow as tf
 
-from tests.pipeline.tokenizers.broad import HOSTILE, byte_bpe, wordpiece
-from tests.pipeline.tokenizers.sentence_pieces import train
-from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
+from tests.pipeline.tokenizers.hostile_text_tokenizers import (
+    HOSTILE,
+    byte_bpe,
+    wordpiece,
+)
+from tests.pipeline.tokenizers.sentencepiece_models import train
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_tokenizer import (
+    SentencePieceTokenizer,
+)
 
 T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
 

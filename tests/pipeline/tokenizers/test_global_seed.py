@@ -4,12 +4,19 @@ import keras
 import pytest
 import tensorflow as tf
 
-from tests.pipeline.tokenizers.sentence_pieces import OPTIONS, SENTENCES, train
-from transbeam.pipeline.tokenizers.byte_bpe import ByteBPETokenizer
-from transbeam.pipeline.tokenizers.byte_bpe_vocabulary import ALPHABET, END_OF_TEXT
-from transbeam.pipeline.tokenizers.sentence_piece import SentencePieceTokenizer
-from transbeam.pipeline.tokenizers.vocabulary import SPECIAL_PIECES
-from transbeam.pipeline.tokenizers.wordpiece import WordPieceTokenizer
+from tests.pipeline.tokenizers.sentencepiece_models import OPTIONS, SENTENCES, train
+from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_tokenizer import ByteBPETokenizer
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
+    ALPHABET,
+    END_OF_TEXT,
+)
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_tokenizer import (
+    SentencePieceTokenizer,
+)
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+)
 
 TEXTS = ["the other", "", "that this", "this"]
 BUILD = {

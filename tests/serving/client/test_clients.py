@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.serving.server.conftest import NAME, running, settings_for
-from transbeam.configs.errors import ConfigError
-from transbeam.serving.client import connect
+from transbeam.configs.base.errors import ConfigError
+from transbeam.serving.client.connect import connect
 from transbeam.serving.client.interface import ServerError
-from transbeam.serving.server.tokens import Tokens
+from transbeam.serving.server.base.auth import Tokens
 
 DOORS = ["rest", "grpc"]
 

@@ -7,7 +7,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.docs import ROOT
-from transbeam.configs.run_folder import Stage
+from transbeam.configs.loader.run_folder import Stage
 from transbeam.serving.__main__ import main
 
 CONFIG = str(ROOT / "configs/tiny/masked.yaml")

@@ -9,9 +9,9 @@ import yaml
 
 from tests.docs import ROOT
 from tests.serving.deploy.conftest import CONFIG, MODEL, SIGNATURES, make_export
-from transbeam.configs.load import load_run
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.serving.__main__ import main
-from transbeam.serving.deploy.facts import DEFAULT_IMAGE, first_request
+from transbeam.serving.deploy.exported_model import DEFAULT_IMAGE, first_request
 
 WRITTEN = [
     "README.md",

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.serving.deploy.conftest import MODEL, NAME
-from tests.serving.deploy.reading import objects_of, put, rendered_chart
+from tests.serving.deploy.deployment_files import objects_of, put, rendered_chart
 
 # The oldest of which each object is held against the schemas, and the newest.
 KUBERNETES = ("1.27", "1.37")

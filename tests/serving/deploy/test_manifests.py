@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from tests.serving.deploy.conftest import MODEL
-from tests.serving.deploy.reading import objects_of, put, server_arguments
-from tests.serving.deploy.restated import FLAGS, KSERVE, VERTEX
+from tests.serving.deploy.deployment_files import objects_of, put, server_arguments
+from tests.serving.deploy.peer_schemas import FLAGS, KSERVE, VERTEX
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,14 @@ from google.protobuf import (
 from tensorflow_serving.config import model_server_config_pb2
 
 from tests.serving.deploy.conftest import MODEL
-from tests.serving.deploy.restated import BATCHING, MONITORING
+from tests.serving.deploy.peer_schemas import BATCHING, MONITORING
 from tests.serving.server.conftest import running
 from transbeam.serving.__main__ import main
-from transbeam.serving.server.models.config_files import read_batching, read_models
-from transbeam.serving.server.settings import Settings
+from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.tf_serving_files import (
+    read_batching,
+    read_models,
+)
 
 
 def message_of(messages, name):

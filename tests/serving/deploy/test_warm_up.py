@@ -9,11 +9,11 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
 from tests.serving.conftest import make_run
-from tests.serving.tasks.test_writing import config_of
-from transbeam.serving.server.models.warming import FILE
-from transbeam.serving.tasks import task_of
-from transbeam.serving.trained import load_trained
-from transbeam.serving.warmup import write_warm_up
+from tests.serving.signatures.generation.test_generate_signatures import config_of
+from transbeam.serving.base.trained_run import load_trained
+from transbeam.serving.export.warmup_inputs import write_warm_up
+from transbeam.serving.server.models.warmup_requests import FILE
+from transbeam.serving.signatures.task_factory import task_of
 
 
 def requests_of(folder):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.serving.images.making import (
+from tests.serving.images.image_files import (
     XMP,
     file_of,
     held,
@@ -16,11 +16,11 @@ from tests.serving.images.making import (
     png,
     wide_png,
 )
-from transbeam.configs.sources import ImagesSource
-from transbeam.pipeline.documents import Document
-from transbeam.pipeline.pixels import decode_image
-from transbeam.pipeline.readers.images import read
-from transbeam.pipeline.spans import SourceFile, Span
+from transbeam.configs.schema.sources import ImagesSource
+from transbeam.pipeline.documents.byte_range import SourceFile, Span
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.sources.decoding.image_decoding import decode_image
+from transbeam.pipeline.sources.readers.images import read
 from transbeam.serving.images.decoding import decode_images
 from transbeam.serving.images.samples import sample_images
 

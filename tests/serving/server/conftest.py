@@ -14,10 +14,12 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from tests.serving.server.half_plus import folder_of_half_plus_two
-from transbeam.serving.server.background import in_background
+from tests.serving.server.sample_models.half_plus_two_model import (
+    folder_of_half_plus_two,
+)
+from transbeam.serving.server.background_server import in_background
+from transbeam.serving.server.configuration.settings import Settings
 from transbeam.serving.server.models.catalog import ModelSettings
-from transbeam.serving.server.settings import Settings
 
 NAME = "half_plus_two"
 

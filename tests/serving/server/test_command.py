@@ -10,9 +10,9 @@ import urllib.request
 import pytest
 
 from tests.serving.server.conftest import NAME
-from tests.serving.server.half_plus import Held, save_half_plus
-from tests.serving.server.starting import commanded, started
-from tests.serving.server.test_faults import until
+from tests.serving.server.sample_models.half_plus_two_model import Held, save_half_plus
+from tests.serving.server.server_process import commanded, started
+from tests.serving.server.test_fault_tolerance import until
 from transbeam.serving.__main__ import main
 from transbeam.serving.server.arguments import add_serve_arguments
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.serving.server.conftest import running, settings_for
-from transbeam.serving.server.addresses import listen_for_rest
+from transbeam.serving.server.connections.addresses import listen_for_rest
 
 
 def test_logging_and_the_streams_stay_as_they_are(half_plus_two):

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from tests.serving.server.certificates import make_pair
 from tests.serving.server.conftest import NAME
-from tests.serving.server.counting import save_counting
-from tests.serving.server.starting import commanded
+from tests.serving.server.sample_models.counting_model import save_counting
+from tests.serving.server.server_process import commanded
 from transbeam.serving.__main__ import main
-from transbeam.serving.client import connect
+from transbeam.serving.client.connect import connect
 from transbeam.serving.client.interface import ServerError
 
 DOORS = ["rest", "grpc"]

@@ -14,33 +14,36 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from transbeam.configs.adaptation import LoraWeights
-from transbeam.configs.distillation import DistillationConfig
-from transbeam.configs.distribution import (
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.adaptation import LoraWeights
+from transbeam.configs.schema.distillation import DistillationConfig
+from transbeam.configs.schema.distribution import (
     DataParallelConfig,
     Distribution,
     ModelParallelConfig,
 )
-from transbeam.configs.errors import ConfigError
-from transbeam.configs.optimizers import (
+from transbeam.configs.schema.optimizers import (
     AdafactorConfig,
     AdamWConfig,
     LionConfig,
     MuonConfig,
     Optimizer,
 )
-from transbeam.configs.training import TrainingConfig
-from transbeam.trainer.adaptation import adapt, finish_adaptation
-from transbeam.trainer.asks import asks_of
-from transbeam.trainer.distill import DistillationLoss, with_vectors
-from transbeam.trainer.distribution.place import Place
+from transbeam.configs.schema.training import TrainingConfig
+from transbeam.trainer.base.adaptation import adapt, finish_adaptation
+from transbeam.trainer.distillation.distillation_loss import (
+    DistillationLoss,
+    with_vectors,
+)
+from transbeam.trainer.distillation.teacher import begin_as
+from transbeam.trainer.distribution.process_info import Place
 from transbeam.trainer.distribution.workers import ALONE, Workers
-from transbeam.trainer.losses import Loss
+from transbeam.trainer.objectives.losses import Loss
+from transbeam.trainer.objectives.targets import asks_of
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import Warmup
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import TrainState, averaged
-from transbeam.trainer.teacher import begin_as
 
 ON_JAX = keras.backend.backend() == "jax"
 

@@ -14,11 +14,11 @@ import pytest
 
 from tests.docs import ROOT
 from tests.e2e.test_workers import free_ports
-from transbeam.configs.errors import ArtifactError, ConfigError, DataError
-from transbeam.configs.side_threads import begin_aside
+from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.trainer.distribution import rendezvous, rendezvous_member
 from transbeam.trainer.distribution.connection import Connection, listen
-from transbeam.trainer.distribution.place import Place
+from transbeam.trainer.distribution.process_info import Place
 from transbeam.trainer.distribution.rendezvous import LostWorkerError, SeveralRendezvous
 from transbeam.trainer.distribution.rendezvous_chief import ChiefRendezvous
 from transbeam.trainer.distribution.rendezvous_member import MemberRendezvous

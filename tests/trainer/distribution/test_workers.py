@@ -8,9 +8,9 @@ import sys
 import keras
 import pytest
 
-from transbeam.configs.errors import ArtifactError, ConfigError
-from transbeam.configs.training import TrainingConfig
-from transbeam.trainer.distribution.place import Place, find_place
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.schema.training import TrainingConfig
+from transbeam.trainer.distribution.process_info import Place, find_place
 from transbeam.trainer.distribution.workers import ALONE, Workers
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.harness.stages import copy_of, stage
 from tests.small_run import WORDS
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.load import load_run
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.stage import data
 from transbeam.trainer.run import train
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.configs.files import write_json
+from transbeam.configs.base.atomic_files import write_json
 from transbeam.trainer.evaluation.comparison import compare
 
 MADE = {"records": "5" * 64, "training": "a1"}

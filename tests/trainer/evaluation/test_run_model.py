@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from tests.model.conftest import without_jax
-from tests.model.weights.hugging_face import CASES
+from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.small_run import paragraphs
-from tests.trainer.checkpoints import write_bert, write_gpt2
-from transbeam.configs.command import Invocation
-from transbeam.configs.console import Console
-from transbeam.configs.errors import ArtifactError
-from transbeam.configs.load import load_run
+from tests.trainer.importing.hugging_face_checkpoints import write_bert, write_gpt2
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.build import build_model
-from transbeam.model.weights.store import begin_with
+from transbeam.model.weights.safetensors_store import begin_with
 from transbeam.pipeline.stage import data
-from transbeam.pipeline.tokenizers import load_tokenizer
-from transbeam.pipeline.tokenizers.interface import Tokenizer
-from transbeam.trainer.evaluation.run import evaluate_run
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
+from transbeam.trainer.base.training_stage import is_as_imported
+from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.run_model import find_run_model
-from transbeam.trainer.import_run import import_run
-from transbeam.trainer.stage import is_as_imported
+from transbeam.trainer.importing.import_command import import_run
 
 pytestmark = without_jax
 LABELS = ("bad", "so-so", "good")

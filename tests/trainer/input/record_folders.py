@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from tests.pipeline.objectives.word_tokenizer import run_of
-from transbeam.configs.language_modelling import MaskedConfig
-from transbeam.pipeline.examples import encode_records
-from transbeam.pipeline.manifest import Manifest
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.pipeline.objectives.masked import features
-from transbeam.pipeline.shard_writer import write_shard
+from transbeam.pipeline.records.manifest import Manifest
+from transbeam.pipeline.records.shard_writer import write_shard
+from transbeam.pipeline.records.tf_example import encode_records
 
 Shards = Mapping[tuple[str, int], list[int]]
 

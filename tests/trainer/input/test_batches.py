@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.input.record_folders import numbers, write_records
-from transbeam.configs.errors import ArtifactError
-from transbeam.pipeline.examples import parse_records
-from transbeam.pipeline.features import check_arrays
+from transbeam.configs.base.errors import ArtifactError
 from transbeam.pipeline.objectives.masked import masked_features
+from transbeam.pipeline.records.features import check_arrays
+from transbeam.pipeline.records.tf_example import parse_records
 from transbeam.trainer.input.batches import (
     check_contract,
     training_batches,

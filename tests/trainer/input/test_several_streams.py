@@ -10,17 +10,17 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.input.record_folders import numbers, write_records
-from transbeam.configs.errors import ArtifactError, ConfigError
-from transbeam.configs.language_modelling import MaskedConfig
-from transbeam.pipeline.manifest import Manifest
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.pipeline.objectives.masked import Hiding
+from transbeam.pipeline.records.manifest import Manifest
 from transbeam.trainer.input.batches import (
     rows_of_batches,
     training_batches,
     validation_batches,
     validation_order,
 )
-from transbeam.trainer.input.masking import DynamicMasking
+from transbeam.trainer.input.dynamic_masking import DynamicMasking
 
 MASKING = DynamicMasking(
     MaskedConfig(), Hiding(1, 4, np.arange(5, 1000, dtype="int32"))

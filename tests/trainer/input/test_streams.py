@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.input.record_folders import write_records
-from transbeam.configs.errors import ConfigError
-from transbeam.pipeline.manifest import Manifest
+from transbeam.configs.base.errors import ConfigError
+from transbeam.pipeline.records.manifest import Manifest
 from transbeam.trainer.input.streams import Stream, streams_of
 
 SHARDS = [5, 1, 17, 30, 2, 8, 4, 11, 3, 9]  # more files than are read at once

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.configs.errors import DataError
+from transbeam.configs.base.errors import DataError
 from transbeam.trainer.metrics.classification import Classification, confusion
 
 LABELS = ("cat", "dog", "fish", "owl")

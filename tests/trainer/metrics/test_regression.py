@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.trainer.metrics.intervals import intervals, intervals_of_draws
+from transbeam.trainer.metrics.confidence_intervals import intervals, intervals_of_draws
 from transbeam.trainer.metrics.regression import RankCorrelation, Regression
 
 # Few values, so that many are equal.

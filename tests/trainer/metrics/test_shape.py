@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transbeam.trainer.metrics.answers import SpanAnswers
 from transbeam.trainer.metrics.classification import Classification
-from transbeam.trainer.metrics.intervals import intervals
-from transbeam.trainer.metrics.language import Accuracy, BitsPerByte, Perplexity
+from transbeam.trainer.metrics.confidence_intervals import intervals
+from transbeam.trainer.metrics.entity_f1 import Tagging
+from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge
+from transbeam.trainer.metrics.language_modeling import (
+    Accuracy,
+    BitsPerByte,
+    Perplexity,
+)
 from transbeam.trainer.metrics.regression import Regression
-from transbeam.trainer.metrics.tagging import Tagging
-from transbeam.trainer.metrics.text import BLEU, ChrF, Rouge
+from transbeam.trainer.metrics.squad import SpanAnswers
 
 WORDS = ["the", "a", "dog", "runs", "on", "beach", "red", "small", "and", "sleeps"]
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -147,8 +151,9 @@ def test_intervals_of_four_times_as_many_units_are_half_as_wide(row: Row) -> Non
 def test_metrics_need_neither_keras_nor_libraries_that_are_not_used() -> None:
     program = (
         "import sys\n"
-        "from transbeam.trainer.metrics import answers, classification, intervals\n"
-        "from transbeam.trainer.metrics import language, regression, tagging, text\n"
+        "from transbeam.trainer.metrics import classification, confidence_intervals\n"
+        "from transbeam.trainer.metrics import entity_f1, generated_text, regression\n"
+        "from transbeam.trainer.metrics import language_modeling, squad\n"
         "print(*sorted(sys.modules.keys() & {'keras', 'tensorflow', 'sacrebleu',\n"
         "    'rouge_score', 'nltk', 'sklearn'}))"
     )

@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
-from transbeam.configs.language_modelling import CausalConfig, SentencePairsConfig
-from transbeam.configs.load import load_run
-from transbeam.configs.model import DecoderConfig, EncoderConfig, Model, Pooler
-from transbeam.configs.objective import (
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Model, Pooler
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.objective import (
     Objective,
     RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from transbeam.configs.optimizers import (
+from transbeam.configs.schema.optimizers import (
     NOT_DECAYED,
     AdafactorConfig,
     AdamWConfig,
@@ -25,10 +28,10 @@ from transbeam.configs.optimizers import (
     MuonConfig,
     Optimizer,
 )
-from transbeam.configs.training import TrainingConfig
+from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
-from transbeam.trainer.asks import asks_of
-from transbeam.trainer.losses import Loss
+from transbeam.trainer.objectives.losses import Loss
+from transbeam.trainer.objectives.targets import asks_of
 from transbeam.trainer.optimizers.adafactor import Adafactor
 from transbeam.trainer.optimizers.build import build_optimizer, is_decayed
 from transbeam.trainer.optimizers.schedules import Warmup

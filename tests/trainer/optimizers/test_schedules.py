@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from transbeam.configs.schedules import (
+from transbeam.configs.schema.schedules import (
     ConstantSchedule,
     CosineSchedule,
     InverseSqrtSchedule,

@@ -22,16 +22,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from transbeam.serving.server.deadlines import Deadline
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
-from transbeam.serving.server.models.batching.running import Run, Runner, Timing
-from transbeam.serving.server.models.batching.waiting import (
+from transbeam.serving.server.base.batched_arrays import (
+    Answer,
+    Arrays,
+    joined,
+    row_lengths,
+)
+from transbeam.serving.server.base.deadline import Deadline
+from transbeam.serving.server.models.batching.batch_queue import (
     Task,
     Told,
     Waiting,
     tell_nobody,
 )
-from transbeam.serving.server.models.rows import Answer, Arrays, joined, row_lengths
+from transbeam.serving.server.models.batching.batch_runner import Run, Runner, Timing
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 
 class Batcher:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.serving.phone.tokenizer.sources import tokenizer as source
+from transbeam.serving.phone.tokenizer.sources import tokenizer
 
-FOLDER = Path(source.__file__).parent
+FOLDER = Path(tokenizer.__file__).parent
 # Ways to read JSON, bytes and heaps, which each language has of its own.
 OF_ONE_LANGUAGE = {
     *("init", "contains", "load", "main", "check", "checked"),

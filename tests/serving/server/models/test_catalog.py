@@ -7,13 +7,13 @@ import pytest
 from grpc import StatusCode
 
 from tests.serving.server.models.test_versions import PATIENCE, StandIn, write
-from tests.serving.server.test_faults import until
-from transbeam.configs.side_threads import begin_aside
-from transbeam.serving.server.contract.paths import Target
-from transbeam.serving.server.failures import Failure, invalid
+from tests.serving.server.test_fault_tolerance import until
+from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.serving.server.base.status import Failure, invalid
 from transbeam.serving.server.models import catalog as module
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
 from transbeam.serving.server.models.versions import Policy
+from transbeam.serving.server.protocol.rest_paths import Target
 
 
 class Loads:

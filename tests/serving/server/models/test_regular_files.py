@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from transbeam.serving.server.failures import Failure
+from transbeam.serving.server.base.status import Failure
 from transbeam.serving.server.models.regular_files import check_regular_files
 
 PLACES = (

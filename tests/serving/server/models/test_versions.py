@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from grpc import StatusCode
 
-from transbeam.serving.server.failures import Failure, invalid
+from transbeam.serving.server.base.status import Failure, invalid
 from transbeam.serving.server.models import versions
 from transbeam.serving.server.models.versions import Model, Policy, State
 

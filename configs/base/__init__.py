@@ -1,0 +1,1 @@
+"""Parts that the schema, the loader and the commands share: errors, fields, files."""

@@ -1,0 +1,53 @@
+"""`encoding`: how the bytes of a text file stand for characters."""
+
+import codecs
+
+from transbeam.configs.base.errors import ConfigError
+
+DETECT = "detect"
+
+# Their first line says how all others are read.
+_NOT_BY_LINE = ("iso2022_kr",)
+# What a line end may look like for lines to be told apart without decoding first.
+_LINE_ENDS = (b"\n", b"\n\0", b"\0\n", b"\n\0\0\0", b"\0\0\0\n")
+
+
+def check_encoding(encoding: str) -> None:
+    """Refuses what is not the name of an encoding of text files.
+
+    Raises:
+        ConfigError: Python has no such codec, or it is none for text files.
+
+    Example:
+    >>> check_encoding("latin-1")
+    >>> check_encoding("utf8mb4")
+    Traceback (most recent call last):
+    ConfigError: encoding='utf8mb4' is no encoding Python knows. ...
+    """
+    if encoding == DETECT:
+        return
+    try:
+        newline = line_end(encoding)
+        # The codecs of domain names cannot pass over an error.
+        newline.decode(encoding, "replace")
+        known = codecs.lookup(encoding).name not in _NOT_BY_LINE
+        usable = known and newline in _LINE_ENDS
+    except (LookupError, ValueError):
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"encoding={encoding!r} is no encoding Python knows for files of lines. "
+            f"Write the name of a codec, such as utf-8, latin-1, cp1252 or utf-16, "
+            f"or {DETECT!r}"
+        )
+
+
+def line_end(encoding: str) -> bytes:
+    r"""The bytes of a newline, without a byte order mark.
+
+    Example:
+    >>> line_end("latin-1"), line_end("utf-16-be")
+    (b'\n', b'\x00\n')
+    """
+    # With nothing before it, a newline would come with the mark of `utf-16`.
+    return "a\n".encode(encoding)[len("a".encode(encoding)) :]

@@ -1,0 +1,88 @@
+"""How a configuration key is declared: its default, its range and its one-line help."""
+
+import dataclasses
+import math
+from numbers import Real
+from typing import Any
+
+from transbeam.configs.base.errors import ConfigError
+
+REQUIRED = dataclasses.MISSING
+
+
+def option(
+    doc: str,
+    *,
+    default: Any = REQUIRED,
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> Any:
+    """Declares one key of a configuration section.
+
+    Args:
+        doc: One sentence for `transbeam explain`; units belong here and in the name.
+        default: The value when the key is left out. Without one the key is required.
+            A mutable or nested default is given as a zero-argument callable.
+        minimum: Smallest value allowed (numbers only), itself included.
+        maximum: Largest value allowed (numbers only), itself included.
+
+    Example:
+    >>> @dataclasses.dataclass(frozen=True, kw_only=True)
+    ... class Section:
+    ...     num_layers: int = option("How many blocks.", default=4, minimum=1)
+    >>> Section().num_layers
+    4
+    """
+    metadata = {"doc": doc, "minimum": minimum, "maximum": maximum}
+    if default is REQUIRED:
+        return dataclasses.field(metadata=metadata)
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def range_text(minimum: float | None, maximum: float | None) -> str:
+    """Which values a key may have.
+
+    Example:
+    >>> range_text(1, None), range_text(0.0, 0.99), range_text(None, 5)
+    ('at least 1', 'from 0.0 to 0.99', 'at most 5')
+    """
+    if minimum is not None and maximum is not None:
+        return f"from {minimum} to {maximum}"
+    if minimum is not None:
+        return f"at least {minimum}"
+    return f"at most {maximum}" if maximum is not None else ""
+
+
+def check_options(section: Any) -> None:
+    """Refuses numbers out of range in a section that was not read from a file.
+
+    The loader has refused them already, by their place. A section that is made in
+    Python calls this in its `__post_init__`.
+
+    Raises:
+        ConfigError: A number is not finite, or not between its `minimum` and `maximum`.
+
+    Example:
+    >>> @dataclasses.dataclass(frozen=True, kw_only=True)
+    ... class Section:
+    ...     num_layers: int = option("How many blocks.", default=4, minimum=1)
+    ...     __post_init__ = check_options
+    >>> Section(num_layers=0)
+    Traceback (most recent call last):
+    ConfigError: num_layers=0 is out of range: it must be at least 1
+    """
+    for key in dataclasses.fields(section):
+        value = getattr(section, key.name)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            continue
+        if not math.isfinite(value):
+            raise ConfigError(f"{key.name}={value} is not finite")
+        minimum, maximum = key.metadata.get("minimum"), key.metadata.get("maximum")
+        too_small = minimum is not None and value < minimum
+        if too_small or (maximum is not None and value > maximum):
+            raise ConfigError(
+                f"{key.name}={value} is out of range: it must be "
+                f"{range_text(minimum, maximum)}"
+            )

@@ -1,0 +1,192 @@
+"""Reads the schema off its dataclasses, for the loader and for `transbeam explain`.
+
+A *section* is a frozen dataclass whose fields are declared with
+`transbeam.configs.base.fields.option`. A key that holds a section may offer several
+*kinds* of it (a tagged union): each is a dataclass whose `kind` field names it.
+"""
+
+import dataclasses
+import difflib
+import functools
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from transbeam.configs.base.fields import REQUIRED, range_text
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a section, as its `option(...)` declares it."""
+
+    name: str
+    annotation: Any
+    default: Any
+    doc: str
+    minimum: float | None
+    maximum: float | None
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    @property
+    def range_text(self) -> str:
+        """`at least 1`, `from 0.0 to 0.99`, `at most 5`, or nothing."""
+        return range_text(self.minimum, self.maximum)
+
+
+@functools.cache
+def keys_of(section: type) -> dict[str, Key]:
+    """The keys of a section, in the order they are declared.
+
+    Example:
+    >>> from transbeam.configs.schema.block import LayerNorm
+    >>> list(keys_of(LayerNorm))
+    ['kind', 'placement', 'epsilon']
+    """
+    annotations = typing.get_type_hints(section)
+    return {
+        field.name: Key(
+            name=field.name,
+            annotation=annotations[field.name],
+            default=_default(field),
+            doc=field.metadata.get("doc", ""),
+            minimum=field.metadata.get("minimum"),
+            maximum=field.metadata.get("maximum"),
+        )
+        for field in dataclasses.fields(section)
+    }
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def split_optional(annotation: Any) -> tuple[Any, bool]:
+    """Takes `None` out of a union, and says whether it was there.
+
+    Example:
+    >>> split_optional(bool | None)
+    (<class 'bool'>, True)
+    """
+    members = union_members(annotation)
+    if types.NoneType not in members:
+        return annotation, False
+    rest = tuple(member for member in members if member is not types.NoneType)
+    return typing.Union[rest], True  # noqa: UP007 (the members are a tuple)
+
+
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """The types a key may have, when it may have several."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def kinds_of(annotation: Any) -> dict[str, type]:
+    """The kinds of section a key may hold; empty for a key that holds a plain value.
+
+    A section that is not one of several stands under the empty name.
+
+    Example:
+    >>> from transbeam.configs.schema.block import LayerNorm
+    >>> from transbeam.configs.schema.block import LearnedPosition, SinusoidalPosition
+    >>> list(kinds_of(LearnedPosition | SinusoidalPosition | None))
+    ['learned', 'sinusoidal']
+    >>> list(kinds_of(LayerNorm)), list(kinds_of(int))
+    (['layer_norm'], [])
+    """
+    members = union_members(split_optional(annotation)[0])
+    return {
+        tag_of(member): member
+        for member in members
+        if isinstance(member, type) and dataclasses.is_dataclass(member)
+    }
+
+
+def tag_of(section: type) -> str:
+    """The one value that `kind` may have in a section; empty if there is no such key.
+
+    A `kind` with several values is a key like others.
+
+    Example:
+    >>> from transbeam.configs.schema.model import LayerNorm, Pooler
+    >>> tag_of(LayerNorm), tag_of(Pooler)
+    ('layer_norm', '')
+    """
+    kind = keys_of(section).get("kind")
+    values = () if kind is None else typing.get_args(kind.annotation)
+    return values[0] if len(values) == 1 else ""
+
+
+def type_text(annotation: Any) -> str:
+    """A type in the words of the error messages.
+
+    Example:
+    >>> from typing import Literal
+    >>> type_text(int), type_text(tuple[str, ...]), type_text(Literal["pre", "post"])
+    ('whole number', 'list of text', "'pre' or 'post'")
+    """
+    annotation, optional = split_optional(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if kinds_of(annotation):
+        text = "section"
+    elif origin is tuple:
+        text = f"list of {type_text(arguments[0])}"
+    elif origin is typing.Literal:
+        text = " or ".join(map(repr, arguments))
+    else:
+        names = {
+            bool: "true or false",
+            int: "whole number",
+            float: "number",
+            str: "text",
+        }
+        text = names[annotation]
+    return f"{text} or null" if optional else text
+
+
+def walk(section: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
+    """Every key below a section with its dotted name, through all kinds."""
+    for key in keys_of(section).values():
+        yield prefix + key.name, key
+        for kind in kinds_of(key.annotation).values():
+            yield from walk(kind, f"{prefix}{key.name}.")
+
+
+def plain(value: Any) -> Any:
+    """A configuration, or a part of it, as plain JSON values.
+
+    Example:
+    >>> from transbeam.configs.schema.block import LayerNorm
+    >>> plain(LayerNorm())
+    {'kind': 'layer_norm', 'placement': 'post', 'epsilon': 1e-12}
+    """
+    if dataclasses.is_dataclass(value):
+        fields = dataclasses.fields(value)
+        return {field.name: plain(getattr(value, field.name)) for field in fields}
+    if isinstance(value, tuple):
+        return [plain(element) for element in cast("tuple[Any, ...]", value)]
+    return value
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that a misspelt one is most likely meant to be, if any is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return near[0] if near else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The sentence to end an error message with; empty when nothing is near.
+
+    Example:
+    >>> did_you_mean("num_layer", ["num_layers", "hidden_dim"])
+    " Did you mean 'num_layers'?"
+    """
+    near = nearest(word, known)
+    return f" Did you mean {near!r}?" if near else ""

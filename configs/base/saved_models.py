@@ -1,0 +1,28 @@
+"""Where a SavedModel lies: found without TensorFlow, for whoever loads it."""
+
+from pathlib import Path
+
+from transbeam.configs.base.errors import ArtifactError
+
+
+def find_version(model: Path) -> Path:
+    """The version folder to load: the one given, or the highest one below.
+
+    Raises:
+        ArtifactError: There is no SavedModel in either place.
+    """
+    if (model / "saved_model.pb").is_file():
+        return model
+    versions = [
+        folder
+        for folder in (model.iterdir() if model.is_dir() else ())
+        if folder.name.isdecimal() and (folder / "saved_model.pb").is_file()
+    ]
+    if not versions:
+        found = "holds no SavedModel" if model.is_dir() else "there is no such folder"
+        raise ArtifactError(
+            f"{model}: {found}. Give the folder of a model exported by `transbeam "
+            "export`, or any with saved_model.pb in it or in a version below, with "
+            "--model"
+        )
+    return max(versions, key=lambda folder: int(folder.name))

@@ -1,0 +1,68 @@
+"""Texts with places for fields in braces, such as `summarize: {text}`."""
+
+import string
+from collections.abc import Sequence
+from functools import lru_cache
+
+from transbeam.configs.base.errors import ConfigError
+
+
+@lru_cache
+def template_parts(template: str) -> tuple[tuple[str, str | None], ...]:
+    """A template as pairs of plain text and the field after it, the last without one.
+
+    Example:
+    >>> template_parts("sum: {text}!")
+    (('sum: ', 'text'), ('!', None))
+
+    Raises:
+        ValueError: A brace without its partner; `{{` and `}}` are plain braces.
+    """
+    parts = string.Formatter().parse(template)
+    return tuple(
+        (plain, None if field is None else field + _decoration(form, conversion))
+        for plain, field, form, conversion in parts
+    )
+
+
+def _decoration(form: str | None, conversion: str | None) -> str:
+    """What `{text!r:>5}` has beside the name: part of it, so that no field has it."""
+    return (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+
+
+def template_fields(key: str, template: str) -> list[str]:
+    """The fields that a template asks for, in its order.
+
+    Args:
+        key: What the configuration calls the template.
+        template: The text with fields in braces.
+
+    Example:
+    >>> template_fields("text", "{title}. {body}")
+    ['title', 'body']
+
+    Raises:
+        ConfigError: A brace without its partner, or no field.
+    """
+    try:
+        fields = [field for _, field in template_parts(template) if field is not None]
+    except ValueError as error:
+        raise ConfigError(
+            f"{key}={template!r}: {error}. A brace that is meant is written twice"
+        ) from None
+    if not fields:
+        raise ConfigError(
+            f"{key}={template!r} is the same for every document: it needs the name of "
+            "a field in braces"
+        )
+    return fields
+
+
+def check_template(key: str, template: str, known: Sequence[str]) -> None:
+    """Raises ConfigError where a template asks for none of the known fields."""
+    for field in template_fields(key, template):
+        if field not in known:
+            raise ConfigError(
+                f"{key}={template!r}: there is no field {{{field}}}; {key} may have "
+                + ", ".join(f"{{{name}}}" for name in known)
+            )

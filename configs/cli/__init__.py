@@ -1,0 +1,1 @@
+"""Arguments, console and progress bars that all commands share."""

@@ -1,0 +1,298 @@
+"""What every command line shares: its arguments, and how it ends.
+
+A room's `__main__` is a parser, one line to read the arguments and a call of the
+stage, inside `run_main`:
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        return run_main(_main, argv)
+"""
+
+import argparse
+import json
+import os
+import select
+import shlex
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from transbeam.configs.base.atomic_files import os_problem
+from transbeam.configs.base.errors import ConfigError, UserError
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.warmup import settle_warmup
+from transbeam.configs.loader.yaml_config import Rule, load_run
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.daemon_threads import any_left
+from transbeam.configs.system.keras_backend import take_backend
+
+CONFIG_HELP = "the YAML file of a run, or the folder of one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """One call of a command: what to do, where, and who listens."""
+
+    config: RunConfig
+    config_file: Path
+    overrides: tuple[str, ...]
+    run_folder: Path
+    console: Console
+    workers: int
+    runner: str = "FnApiRunner"
+    beam_options: tuple[str, ...] = ()
+
+    def command(self, name: str) -> str:
+        """The line to type for another command on the same run, for messages.
+
+        Example:
+        >>> invocation = Invocation(
+        ...     config=None, config_file=Path("demo.yaml"), overrides=("seed=3",),
+        ...     run_folder=Path("runs/demo"), console=Console(), workers=1,
+        ... )
+        >>> invocation.command("data")
+        'transbeam data demo.yaml --run runs/demo --set seed=3'
+
+        Without `--set` where the run's folder says the same.
+        """
+        words = ["transbeam", name, str(self.config_file)]
+        if self.overrides and self._is_saved():
+            words[-1] = str(self.run_folder)
+            return shlex.join(words)
+        if self.run_folder != self.config_file:
+            words += ["--run", str(self.run_folder)]
+        for override in self.overrides:
+            words += ["--set", override]
+        return shlex.join(words)
+
+    def _is_saved(self) -> bool:
+        """Tells whether the run's folder, given as CONFIG, is this configuration."""
+        try:
+            saved = load_run(self.run_folder)
+        except ConfigError:
+            return False
+        return settle_warmup(saved) == settle_warmup(self.config)
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds CONFIG, `--set` and `--json`: enough for a command that only reads."""
+    parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
+    _add_settings(parser)
+
+
+def add_common_arguments(
+    parser: argparse.ArgumentParser, *, workers: bool = False
+) -> None:
+    """Adds what the commands share that work in a run's folder.
+
+    Args:
+        parser: Gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
+        workers: Whether `--workers` makes sense for the command.
+    """
+    parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
+    add_run_arguments(parser)
+    if workers:
+        parser.add_argument(
+            "--workers",
+            metavar="N",
+            type=at_least_one,
+            help="how many work at once; one for each usable core if left out",
+        )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds `--run`, `--set`, `--quiet` and `--json`."""
+    _add_settings(parser)
+    parser.add_argument(
+        "--run",
+        metavar="DIR",
+        dest="run_folder",
+        type=local_path,
+        help="the run's folder; if left out the one given as CONFIG, or else "
+        "runs/NAME, by the name of what is given",
+    )
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="print only warnings, errors and what was asked for",
+    )
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        dest="overrides",
+        action="append",
+        default=[],
+        help="replace a key, such as training.steps=100; may be given again",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout, and everything else on stderr",
+    )
+
+
+def at_least_one(text: str) -> int:
+    """Reads what an option counts.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no whole number, or less than 1.
+
+    Example:
+    >>> at_least_one("3")
+    3
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        message = f"{text!r} is not a whole number"
+        raise argparse.ArgumentTypeError(message) from None
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def read_invocation(
+    arguments: argparse.Namespace,
+    *,
+    with_model: bool = False,
+    rules: Sequence[Rule] = (),
+) -> Invocation:
+    """Loads the configuration that the parsed arguments ask for.
+
+    Args:
+        arguments: Of a parser that went through `add_common_arguments`.
+        with_model: Whether the command uses the model, and not the records alone.
+        rules: What else it does with the run; see
+            `transbeam.configs.loader.export_support`.
+
+    Raises:
+        ConfigError: The configuration is not right.
+    """
+    config = load_run(
+        arguments.config, arguments.overrides, with_model=with_model, rules=rules
+    )
+    return Invocation(
+        config=config,
+        config_file=arguments.config,
+        overrides=tuple(arguments.overrides),
+        run_folder=arguments.run_folder or _folder_of(arguments.config, config.name),
+        console=Console(quiet=arguments.quiet, json=arguments.json),
+        workers=getattr(arguments, "workers", None) or usable_cores(),
+    )
+
+
+def _folder_of(config_file: Path, name: str) -> Path:
+    return config_file if config_file.is_dir() else Path("runs", name)
+
+
+def usable_cores() -> int:
+    """The cores this process may use, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_main(
+    function: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None
+) -> int:
+    """Runs a command to its exit code.
+
+    | what happens                          | exit code | traceback |
+    |---------------------------------------|-----------|-----------|
+    | the function returns                  | its value | no        |
+    | the user's mistake, or a full disk    | 2         | no        |
+    | the user's Ctrl-C                     | 130       | no        |
+    | the reader of stdout is gone          | 141       | no        |
+    | anything else: a bug                  | 1         | yes       |
+
+    With `--json` among the arguments a mistake is also an object with the key
+    `error`, alone on stdout.
+
+    Args:
+        function: Takes the arguments, returns the exit code.
+        argv: The command and its arguments; the process's own if left out.
+    """
+    code = _run(function, sys.argv[1:] if argv is None else argv)
+    # Side threads are in the middle of something that libraries tidy away at an exit.
+    # Whoever gave the arguments has a process of its own, and goes on.
+    if argv is None and any_left():
+        _end_process(code)
+    return code
+
+
+def _run(function: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
+    _never_fail_to_print()
+    try:
+        if argv:
+            take_backend(argv[0])
+        code = function(argv)
+        sys.stdout.flush()
+    except UserError as error:
+        return _end(argv, f"error: {error}", str(error), 2)
+    except KeyboardInterrupt:
+        told = "what is finished is kept; run the same command again to go on"
+        _end(argv, f"interrupted: {told}", "interrupted", 130)
+        return _leave(130)
+    except BrokenPipeError:
+        if not _stdout_is_gone():
+            raise
+        return 141
+    except OSError as error:
+        problem = os_problem(error)
+        if problem is None:
+            raise
+        message = f"{error.filename or 'the disk'}: {problem}."
+        return _end(argv, f"error: {message}", message, 2)
+    return code
+
+
+def _never_fail_to_print() -> None:
+    """A terminal that lacks a character gets its number, and the command goes on."""
+    stdout: Any = sys.stdout
+    if hasattr(stdout, "reconfigure"):
+        stdout.reconfigure(errors="backslashreplace")
+
+
+def _end(argv: Sequence[str], told: str, error: str, code: int) -> int:
+    print(told, file=sys.stderr, flush=True)
+    if "--json" in argv:
+        print(json.dumps({"error": error}, indent=2), flush=True)
+    return code
+
+
+def _leave(code: int) -> int:
+    """Ends the process at once if abandoned threads would keep it waiting.
+
+    Beam's are such: they would sit at the exit until work is done that nobody wants.
+    """
+    main = threading.main_thread()
+    if any(not t.daemon and t is not main for t in threading.enumerate()):
+        _end_process(code)
+    return code
+
+
+def _end_process(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _stdout_is_gone() -> bool:
+    """Whether a broken pipe was stdout's (as in `... | head`) and not some socket's."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors are told unasked
+    if not poll.poll(0):
+        return False
+    # Python flushes stdout once more at its exit: let that go nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    return True

@@ -1,0 +1,285 @@
+"""The three faces of a progress bar: on a terminal, in a log, and none."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from transbeam.configs.cli.throughput import Pace
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.console import RenderableType
+    from rich.progress import Task
+
+SECONDS_BETWEEN_LINES = 10.0
+_SHORTEST_BAR = 5
+# The names are those of `rich`.
+_STYLES = {
+    "percent": "progress.percentage",
+    "elapsed": "progress.elapsed",
+    "left": "progress.remaining",
+}
+
+
+class Bar(Protocol):
+    """What the worker tells; all methods may be called from any thread."""
+
+    def advance(self, count: float = 1) -> None:
+        """So many more units are done."""
+
+    def set(self, completed: float) -> None:
+        """So many units are done in all."""
+
+    def describe(self, text: str) -> None:
+        """A short remark to show beside the bar, such as the loss."""
+
+    def close(self, *, finished: bool) -> None:
+        """The work is over; called once, by `Console.progress`."""
+
+
+class SilentBar:
+    """Shows nothing."""
+
+    def advance(self, count: float = 1) -> None: ...
+    def set(self, completed: float) -> None: ...
+    def describe(self, text: str) -> None: ...
+    def close(self, *, finished: bool) -> None: ...
+
+
+class LogBar:
+    """Plain lines on stderr, few enough to keep a log readable.
+
+    Args:
+        label, total, unit, start: As in `Console.progress`.
+        clock: Seconds from any origin; another one in tests.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: float | None,
+        unit: str,
+        start: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._label = label
+        self._total = total
+        self._unit = unit
+        self._start = self._completed = start
+        self._remark = ""
+        self._clock = clock
+        self._began = self._last_line = clock()
+        self._pace = Pace()
+        self._lock = threading.Lock()
+
+    def advance(self, count: float = 1) -> None:
+        with self._lock:
+            self._completed += count
+            self._pace.add(self._clock(), self._completed)
+            self._print_if_due()
+
+    def set(self, completed: float) -> None:
+        with self._lock:
+            self._completed = completed
+            self._pace.add(self._clock(), self._completed)
+            self._print_if_due()
+
+    def describe(self, text: str) -> None:
+        with self._lock:
+            self._remark = text
+
+    def close(self, *, finished: bool) -> None:
+        with self._lock:
+            ending = "" if finished else "stopped at "
+            self._print(ending, is_last=True)
+
+    def _print_if_due(self) -> None:
+        if self._clock() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._print()
+
+    def _print(self, ending: str = "", is_last: bool = False) -> None:
+        self._last_line = self._clock()
+        elapsed = self._last_line - self._began
+        done = self._completed - self._start
+        parts = [ending + self._count_text()]
+        if elapsed > 0:
+            parts.append(f"{amount(done / elapsed)} {self._unit}/s")
+        parts.append(f"elapsed {duration(elapsed)}")
+        speed = None if is_last else self._pace.speed(self._last_line)
+        if self._total is not None and speed:
+            left = max(self._total - self._completed, 0) / speed
+            parts.append(f"left {duration(left)}")
+        if self._remark:
+            parts.append(self._remark)
+        line = f"{self._label}: {', '.join(parts)}"
+        print(line, file=sys.stderr, flush=True)
+
+    def _count_text(self) -> str:
+        if not self._total:
+            return f"{amount(self._completed)} {self._unit}"
+        percent = 100 * self._completed / self._total
+        counted = f"{amount(self._completed)}/{amount(self._total)}"
+        return f"{counted} {self._unit} ({percent:.0f}%)"
+
+
+class TerminalBar:
+    """A bar drawn by `rich`, which is imported only when there is one to draw.
+
+    The remark stands on a line of its own: a long one leaves the numbers whole.
+
+    Args:
+        label, total, unit, start: As in `Console.progress`.
+        terminal: Where it is drawn, stderr if left out; another one in tests.
+        clock: Seconds from any origin; another one in tests.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: float | None,
+        unit: str,
+        start: float = 0.0,
+        terminal: "RichConsole | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        from rich.console import Console as RichConsole
+        from rich.progress import Progress
+        from rich.text import Text
+
+        start = round(start)  # `rich` begins at whole numbers
+        pace = self._pace = Pace()
+        self._clock = clock
+
+        class TwoLines(Progress):
+            def get_renderables(self) -> "Iterator[RenderableType]":
+                for task in self.tasks:
+                    parts = _parts(task, unit, start, pace.speed(clock()))
+                    yield _first_line(task, parts, self.console.width)
+                    if remark := task.fields["remark"]:
+                        yield Text(remark)
+
+        self._progress = TwoLines(
+            console=terminal or RichConsole(stderr=True),
+            get_time=clock,
+            # Text for stdout must reach stdout even when that is a file.
+            redirect_stdout=sys.stdout.isatty(),
+        )
+        # `completed` now and not by `advance`, which would count it as speed.
+        self._task = self._progress.add_task(
+            label, total=total, completed=start, remark=""
+        )
+        self._progress.start()
+
+    def advance(self, count: float = 1) -> None:
+        self._progress.advance(self._task, count)
+        self._add_to_pace()
+
+    def set(self, completed: float) -> None:
+        self._progress.update(self._task, completed=completed)
+        self._add_to_pace()
+
+    def _add_to_pace(self) -> None:
+        self._pace.add(self._clock(), self._progress.tasks[0].completed)
+
+    def describe(self, text: str) -> None:
+        self._progress.update(self._task, remark=text)
+
+    def close(self, *, finished: bool) -> None:
+        task = self._progress.tasks[0]
+        if finished and task.total is None:
+            # The length is known when the end is reached. Not by `update`, which
+            # forgets the speed when the total changes.
+            task.total = task.completed
+        self._progress.stop()
+
+
+def _parts(
+    task: "Task", unit: str, start: float, settled: float | None
+) -> dict[str, str]:
+    """What the first line says, from left to right; what is not known is not there.
+
+    Args:
+        task: As `rich` has it.
+        unit: What is counted.
+        start: How much was done before.
+        settled: The speed to tell the time left by, if it is known.
+    """
+    elapsed = (task.finished_time if task.finished else task.elapsed) or 0.0
+    speed = task.finished_speed or task.speed
+    if not speed and elapsed > 0:
+        # `rich` looks at the last half minute, in which a slow step may not end.
+        speed = (task.completed - start) / elapsed
+    total = "" if task.total is None else f"/{amount(task.total)}"
+    parts = {"label": task.description}
+    if total:
+        parts["percent"] = f"{task.percentage:3.0f}%"
+    parts["counts"] = f"{amount(task.completed)}{total}"
+    if speed:
+        parts["rate"] = f"{amount(speed)} {unit}/s"
+    parts["elapsed"] = duration(elapsed)
+    remaining = task.remaining or 0.0
+    if settled and remaining > 0:
+        parts["left"] = f"left {duration(remaining / settled)}"
+    return parts
+
+
+def _first_line(task: "Task", parts: dict[str, str], width: int) -> "RenderableType":
+    """The numbers, and a bar as long as they leave room for.
+
+    Where there is no room for a bar, numbers may be too many as well; they are left
+    out whole, for half a number is worse than none.
+    """
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    def room() -> int:
+        return width - len(" ".join(parts.values()))
+
+    bar_width = room() - 1
+    for least in ("elapsed", "rate", "label"):
+        if room() < 0:
+            parts.pop(least, None)
+    cells: list[RenderableType] = [
+        Text(text, style=_STYLES.get(name, "")) for name, text in parts.items()
+    ]
+    if bar_width >= _SHORTEST_BAR:
+        bar = ProgressBar(
+            total=task.total,
+            completed=task.completed,
+            width=bar_width,
+            pulse=task.total is None,
+            animation_time=task.get_time(),
+        )
+        cells.insert(1, bar)
+    line = Table.grid(padding=(0, 1))
+    for _ in cells:
+        line.add_column(no_wrap=True)
+    line.add_row(*cells)
+    return line
+
+
+def amount(value: float) -> str:
+    """A number with about three digits that matter, or all of a larger one.
+
+    Example:
+    >>> amount(1234567.8), amount(12.345), amount(0.01234), amount(3)
+    ('1,234,568', '12.3', '0.0123', '3')
+    """
+    if float(value).is_integer() or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds as a clock shows them.
+
+    Example:
+    >>> duration(36.4), duration(3723)
+    ('0:36', '1:02:03')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

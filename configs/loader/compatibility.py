@@ -1,0 +1,156 @@
+"""Whether a run's model fits its objective and its records.
+
+These rules are not among those of `RunConfig`: whoever makes records, or scores with a
+model brought along, writes no `model` section. `transbeam check` asks them, and so
+does every command that uses the model.
+"""
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Patches
+from transbeam.configs.schema.objectives.language_modeling import (
+    PrefixConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
+    ImageClassificationConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
+)
+from transbeam.configs.schema.run import RunConfig
+
+# The kind of model that each kind of objective trains.
+FAMILIES = {
+    "masked": "encoder",
+    "sentence_pairs": "encoder",
+    "causal": "decoder",
+    "prefix": "decoder",
+    "span_corruption": "seq2seq",
+    "seq2seq": "seq2seq",
+    "text_to_text": "seq2seq",
+    "classification": "encoder",
+    "pair_classification": "encoder",
+    "regression": "encoder",
+    "pair_regression": "encoder",
+    "token_classification": "encoder",
+    "span_qa": "encoder",
+    "image_classification": "encoder",
+}
+_WITH_DECODER = (Seq2SeqConfig, TextToTextConfig, SpanCorruptionConfig)
+# Whose records tell segments apart; elsewhere all tokens are of the first.
+WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "pair_regression", "span_qa")
+
+
+def check_model(run: RunConfig) -> None:
+    """Refuses a model that cannot be trained on the records that the run asks for.
+
+    Raises:
+        ConfigError: With the keys that do not fit each other.
+
+    Example:
+    >>> from transbeam.configs.schema.data import DataConfig
+    >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+    >>> from transbeam.configs.schema.sources import TextSource
+    >>> data = DataConfig(source=TextSource(path="corpus.txt"))
+    >>> check_model(RunConfig(name="gpt", data=data, objective=CausalConfig()))
+    Traceback (most recent call last):
+    ConfigError: model.kind=encoder does not go with ...
+    """
+    _check_family(run)
+    if isinstance(run.objective, ImageClassificationConfig):
+        _check_images(run.objective, _patches(run))
+        return
+    if _patches(run) is not None:
+        raise ConfigError(
+            "model.patches: the model reads images, and the records of "
+            f"objective.kind={run.objective.kind} are texts. Take `patches` away, or "
+            "choose image_classification"
+        )
+    _check_lengths(run)
+    _check_prefix(run)
+
+
+def decoder_length(run: RunConfig) -> int:
+    """Tokens of a record for the decoder, of an objective that fills two sides.
+
+    Example:
+    >>> from transbeam.configs.schema.data import DataConfig
+    >>> from transbeam.configs.schema.sources import TextSource
+    >>> data = DataConfig(source=TextSource(path="corpus.txt"), sequence_length=512)
+    >>> decoder_length(
+    ...     RunConfig(name="t5", data=data, objective=SpanCorruptionConfig())
+    ... )
+    184
+    """
+    objective = run.objective
+    if isinstance(objective, SpanCorruptionConfig):
+        return objective.target_length(run.data.sequence_length)
+    assert isinstance(objective, _WITH_DECODER)
+    return objective.decoder_length
+
+
+def _patches(run: RunConfig) -> Patches | None:
+    return run.model.patches if isinstance(run.model, EncoderConfig) else None
+
+
+def _check_family(run: RunConfig) -> None:
+    kind = run.objective.kind
+    needed = FAMILIES[kind]
+    a = "an" if needed == "encoder" else "a"
+    if run.model.kind != needed:
+        raise ConfigError(
+            f"model.kind={run.model.kind} does not go with objective.kind={kind}, "
+            f"which trains {a} {needed}. Write `kind: {needed}` in `model`, or choose "
+            "another objective"
+        )
+
+
+def _check_images(
+    objective: ImageClassificationConfig, patches: Patches | None
+) -> None:
+    if patches is None:
+        raise ConfigError(
+            "objective.kind=image_classification needs a model that reads images. "
+            f"Write `patches: {{image_size: {objective.image_size}, num_channels: "
+            f"{objective.channels}}}` in `model`"
+        )
+    if patches.image_size != objective.image_size:
+        raise ConfigError(
+            f"model.patches.image_size={patches.image_size} is not "
+            f"objective.image_size={objective.image_size}: make them the same"
+        )
+    if patches.num_channels != objective.channels:
+        raise ConfigError(
+            f"model.patches.num_channels={patches.num_channels} is not "
+            f"objective.channels={objective.channels}: make them the same"
+        )
+
+
+def _check_lengths(run: RunConfig) -> None:
+    """No record is longer than what the model has places for."""
+    objective, length = run.objective, run.data.sequence_length
+    lengths = {f"data.sequence_length={length}": length}
+    if isinstance(objective, _WITH_DECODER):
+        written = decoder_length(run)
+        asked = "" if objective.decoder_length else " (left out, by the encoder's)"
+        lengths[f"objective.decoder_length={written}{asked}"] = written
+    for told, length in lengths.items():
+        if length > run.model.max_sequence_length:
+            raise ConfigError(
+                f"{told} is more than "
+                f"model.max_sequence_length={run.model.max_sequence_length}. Make the "
+                "records shorter, or the model's longest input longer"
+            )
+
+
+def _check_prefix(run: RunConfig) -> None:
+    """A prefix is seen by all of its document, which takes full attention."""
+    if not isinstance(run.objective, PrefixConfig):
+        return
+    assert isinstance(run.model, DecoderConfig)
+    kind = run.model.attention.kind
+    if kind != "full":
+        raise ConfigError(
+            f"model.attention.kind={kind} does not go with objective.kind=prefix, "
+            "whose tokens all see the whole prefix, before them and after them. Write "
+            "`kind: full`"
+        )

@@ -1,0 +1,256 @@
+"""`transbeam explain`: the schema, printed for whoever writes a configuration.
+
+The left column is YAML with the defaults filled in, ready to be copied; the right one
+says what may stand there and why.
+"""
+
+import json
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from transbeam.configs.base.fields import REQUIRED
+from transbeam.configs.base.reflection import (
+    Key,
+    keys_of,
+    kinds_of,
+    nearest,
+    plain,
+    tag_of,
+    type_text,
+    walk,
+)
+from transbeam.configs.loader.yaml_nodes import complain
+from transbeam.configs.schema.run import RunConfig
+
+_INDENT = "  "
+
+
+def explain(key: str = "", width: int | None = None) -> str:
+    """Describes every key below one, as an indented tree.
+
+    Args:
+        key: A dotted key such as `model.position`; empty for the whole file.
+        width: Columns to wrap the descriptions at; the terminal's if left out.
+
+    Raises:
+        ConfigError: There is no such key.
+
+    Example:
+    >>> print(explain("objective.mask_fraction", width=80))
+    objective.mask_fraction: 0.8  Share of the asked-for tokens shown as [MASK].
+                                  [number from 0.0 to 1.0]
+    """
+    name = key.removesuffix(".kind")
+    rows = list(_key_rows(_find(key), name, "")) if key else list(_all_rows())
+    width = width or shutil.get_terminal_size((100, 24)).columns
+    # A row that is much longer than the others has its description below it.
+    left = min(max(len(row) for row, _ in rows) + 2, width // 2)
+    right = max(width - left, 30)
+    lines: list[str] = []
+    for row, text in rows:
+        wrapped = textwrap.wrap(text, right, break_on_hyphens=False) or [""]
+        if len(row) > left - 2:
+            lines.extend(_wrapped_row(row, width))
+        else:
+            lines.append(f"{row:{left}}{wrapped.pop(0)}")
+        lines.extend(" " * left + line for line in wrapped)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _wrapped_row(row: str, width: int) -> list[str]:
+    indent = " " * (len(row) - len(row.lstrip()))
+    return textwrap.wrap(
+        row,
+        width,
+        subsequent_indent=indent + _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def explain_json(key: str = "") -> dict[str, Any]:
+    """The same as one JSON object, for editors and scripts.
+
+    A plain key has `type`, `doc`, `required`, `default`, `minimum` and `maximum`; a
+    section has its `keys`, or `kinds` with the keys of each.
+
+    Example:
+    >>> explain_json("objective.mask_fraction")["default"]
+    0.8
+    """
+    return _key_json(_find(key)) if key else _keys_json(RunConfig)
+
+
+def _find(dotted: str) -> Key:
+    keys: dict[str, Key] = {}
+    for path, key in walk(RunConfig):
+        keys.setdefault(path, key)
+    wanted = dotted.removesuffix(".kind")
+    if wanted in keys:
+        return keys[wanted]
+    parent, _, name = dotted.rpartition(".")
+    siblings = {key.name: path for path, key in keys.items() if _is_in(parent, path)}
+    namesakes = [path for path, key in keys.items() if key.name == name]
+    if near := nearest(name, siblings):
+        hint = f"Did you mean {siblings[near]!r}?"
+    elif namesakes:
+        hint = f"Did you mean {' or '.join(map(repr, namesakes[:2]))}?"
+    else:
+        hint = f"Known: {', '.join(siblings or keys_of(RunConfig))}."
+    raise complain("", dotted, f"unknown key. {hint}")
+
+
+def _is_in(section: str, path: str) -> bool:
+    return path.rpartition(".")[0] == section
+
+
+def _all_rows() -> Iterator[tuple[str, str]]:
+    for key in keys_of(RunConfig).values():
+        yield from _key_rows(key, key.name, "")
+
+
+def _key_rows(key: Key, name: str, indent: str) -> Iterator[tuple[str, str]]:
+    kinds = kinds_of(key.annotation)
+    if not kinds:
+        yield f"{indent}{name}: {_default_text(key)}", _plain_key_text(key)
+        return
+    required = " Required." if key.required else ""
+    yield f"{indent}{name}:", f"{key.doc}{required}"
+    indent += _INDENT
+    told: list[_Told] = []
+    for kind, section in kinds.items():
+        inner = indent
+        if kind:
+            yield f"{indent}kind: {kind}", _kind_text(kind, section, key)
+            # Where there is a choice, the keys of a kind stand below its name.
+            inner += _INDENT if len(kinds) > 1 else ""
+        yield from _rows_below(section, kind, inner, told)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A key that has been told, of the kind it was told of."""
+
+    key: Key
+    kind: str
+
+    @property
+    def sections(self) -> dict[str, type]:
+        return kinds_of(self.key.annotation)
+
+
+def _rows_below(
+    section: type, kind: str, indent: str, told: list[_Told]
+) -> Iterator[tuple[str, str]]:
+    """The keys of a section. What was told of another key or kind is referred to.
+
+    Args:
+        section: The section.
+        kind: Its kind.
+        indent: Stands before each row.
+        told: What was told before; what is told here is added.
+    """
+    keys = _own_keys(section)
+    before = {one.key.name: one for one in told if one.kind != kind}
+    again = {
+        key.name: before[key.name].kind
+        for key in keys
+        if key.name in before and before[key.name].key == key
+    }
+    for other in dict.fromkeys(again.values()):
+        names = [name for name, its_kind in again.items() if its_kind == other]
+        yield f"{indent}# as in {other}:", ", ".join(names)
+    for key in keys:
+        if key.name in again:
+            continue
+        sections = kinds_of(key.annotation)
+        known = next((one for one in told if _has_all(one, sections)), None)
+        if known is None:
+            yield from _key_rows(key, key.name, indent)
+        else:
+            yield _row_referring(key, known, kind, indent)
+        told.append(_Told(key, kind))
+
+
+def _has_all(told: _Told, sections: dict[str, type]) -> bool:
+    return bool(sections) and sections.items() <= told.sections.items()
+
+
+def _row_referring(key: Key, known: _Told, kind: str, indent: str) -> tuple[str, str]:
+    """A key whose kinds are told at another; its default, if that is another."""
+    sections = kinds_of(key.annotation)
+    where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
+    if sections == known.sections:
+        what = f"the same {'keys' if '' in sections else 'kinds'} as {where}"
+    else:
+        what = f"the kinds {', '.join(sections)} of {where}"
+    other = not key.required and key.default != known.key.default
+    default = f" {_default_text(key)}" if other else ""
+    return f"{indent}{key.name}:{default}", f"{key.doc} [{what}]"
+
+
+def _kind_text(kind: str, section: type, key: Key) -> str:
+    is_default = not key.required and getattr(key.default, "kind", None) == kind
+    choice = len(kinds_of(key.annotation)) > 1
+    return _first_line(section) + (" The default." if is_default and choice else "")
+
+
+def _first_line(section: type) -> str:
+    return (section.__doc__ or "").partition("\n")[0]
+
+
+def _plain_key_text(key: Key) -> str:
+    allowed = f"{type_text(key.annotation)} {key.range_text}".strip()
+    return f"{key.doc} [{allowed}]"
+
+
+def _default_text(key: Key) -> str:
+    if key.default is REQUIRED:
+        return "(required)"
+    return _yaml_text(plain(key.default))
+
+
+def _yaml_text(value: Any) -> str:
+    if isinstance(value, list):
+        elements = cast("list[Any]", value)
+        return f"[{', '.join(map(_yaml_text, elements))}]"
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return f"{{{', '.join(f'{key}: {_yaml_text(of)}' for key, of in pairs)}}}"
+    plain_in_yaml = isinstance(value, str) and re.fullmatch(r"[\w./-]+", value)
+    return value if plain_in_yaml else json.dumps(value)
+
+
+def _keys_json(section: type) -> dict[str, Any]:
+    described = {key.name: _key_json(key) for key in _own_keys(section)}
+    return {"doc": _first_line(section), "keys": described}
+
+
+def _own_keys(section: type) -> list[Key]:
+    """The keys but for the `kind` that a section is chosen by."""
+    keys = keys_of(section).values()
+    return [key for key in keys if key.name != "kind" or not tag_of(section)]
+
+
+def _key_json(key: Key) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "type": type_text(key.annotation),
+        "doc": key.doc,
+        "required": key.required,
+    }
+    kinds = kinds_of(key.annotation)
+    if "" in kinds:
+        return described | {"keys": _keys_json(kinds[""])["keys"]}
+    if kinds:
+        default = None if key.required else getattr(key.default, "kind", None)
+        kinds_json = {kind: _keys_json(section) for kind, section in kinds.items()}
+        return described | {"default_kind": default, "kinds": kinds_json}
+    return described | {
+        "default": None if key.required else plain(key.default),
+        "minimum": key.minimum,
+        "maximum": key.maximum,
+    }

@@ -1,0 +1,219 @@
+"""What this version can do with a run beyond its records and its model.
+
+Models of every objective and every tokenizer can be trained and exported, but for some
+sizes of images, and to phones but for one kind of attention. Who asks for more hears it
+before the work begins, and from `transbeam check`.
+"""
+
+from pathlib import Path
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.attention import KernelAttention
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.tokenizer import (
+    ByteBPEConfig,
+    PretrainedConfig,
+    TokenizerConfig,
+    UnigramConfig,
+    WordPieceConfig,
+)
+
+ON_PHONES = (
+    "masked",
+    "sentence_pairs",
+    "classification",
+    "pair_classification",
+    "regression",
+    "pair_regression",
+    "token_classification",
+    "span_qa",
+    "image_classification",
+    "causal",
+    "prefix",
+    "seq2seq",
+    "text_to_text",
+    "span_corruption",
+)
+
+
+# Who answers for models of which objective.
+MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
+CASED = "tells upper case from lower, which MediaPipe does not"
+PLAIN = "the plain TFLite file runs in LiteRT, with the ids made by the app"
+# Whose models answer one text with one row of numbers.
+_OF_A_TEXT = ("classification", "regression", "masked")
+_BESIDE = (
+    "Take the key away: the tokenizer in Kotlin, Swift and Python lies beside the "
+    "plain file"
+)
+
+
+def phone_variants(run: RunConfig) -> tuple[str, ...]:
+    """Which of `export.tflite` can be made of a run's model: all, or none."""
+    return run.export.tflite if run.objective.kind in ON_PHONES else ()
+
+
+def check_export(run: RunConfig) -> None:
+    """Refuses a run whose model cannot be exported yet.
+
+    Raises:
+        ConfigError: With the key that stands in the way.
+    """
+    objective = run.objective
+    if isinstance(objective, ImageClassificationConfig) and objective.channels % 2 == 0:
+        raise ConfigError(
+            f"objective.channels={objective.channels}: this version of Transbeam "
+            "exports only models of grey images (1) and of colour (3)"
+        )
+    if isinstance(run.model, DecoderConfig | Seq2SeqConfig):
+        _check_cache(run, run.model)
+    for key in ("litert_lm", "tflite_text", "mediapipe"):
+        if getattr(run.export, key) and not run.export.tflite:
+            raise ConfigError(
+                f"export.{key}=True is made of the files that export.tflite names, and "
+                "that is empty. Name a variant there, such as float32, or take the key "
+                "away"
+            )
+    if run.export.litert_lm:
+        _check_litert_lm(run)
+    if run.export.tflite_text:
+        check_tflite_text(run)
+    if run.export.mediapipe:
+        check_mediapipe_task(run)
+        _check_mediapipe_tokenizer(run.tokenizer)
+
+
+def check_mediapipe_task(run: RunConfig) -> None:
+    """Refuses a task that MediaPipe has no client for, or labels that it cannot read.
+
+    Raises:
+        ConfigError: It is none of `MEDIAPIPE_CLIENTS`, or a label is of two lines.
+    """
+    kind = run.objective.kind
+    if kind not in MEDIAPIPE_CLIENTS:
+        raise ConfigError(
+            f"objective.kind={kind}: MediaPipe Tasks has no client for it; it has "
+            "TextClassifier, for objective.kind=classification, and TextEmbedder, for "
+            f"masked. Take `export.mediapipe: true` away: {PLAIN}"
+        )
+    for label in getattr(run.objective, "labels", ()):
+        if not {"\n", "\r"}.isdisjoint(label):
+            raise ConfigError(
+                f"objective.labels: {label!r} is of more than one line; expected one "
+                "line each, as MediaPipe reads them from a file. Rename the label"
+            )
+
+
+def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
+    """What to say of a vocabulary that MediaPipe would read otherwise.
+
+    Args:
+        kind: `tokenizer.kind`.
+        problem: What it is or does.
+    """
+    return ConfigError(
+        f"tokenizer.kind={kind}: the vocabulary {problem}; expected a WordPiece "
+        "vocabulary with `lowercase: true`, or a unigram one with `specials: albert` "
+        "and `normalization: nmt_nfkc_cf`. Train with one of these, or export no "
+        f"MediaPipe file: {PLAIN}"
+    )
+
+
+def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
+    """What is known before there is a vocabulary; the export looks at the pieces."""
+    match tokenizer:
+        case ByteBPEConfig():
+            problem = "is of kind byte_bpe, which MediaPipe does not know"
+        case WordPieceConfig(lowercase=False):
+            problem = CASED
+        case UnigramConfig(specials="t5"):
+            problem = "does not frame texts, where MediaPipe puts [CLS] and [SEP]"
+        case UnigramConfig(normalization="nmt_nfkc" | "nfkc" | "identity"):
+            problem = CASED
+        case _:
+            return
+    raise unsuited_to_mediapipe(tokenizer.kind, problem)
+
+
+def check_tflite_text(run: RunConfig) -> None:
+    """Refuses a run of which no TFLite file can take a text, as far as it is known.
+
+    A tokenizer that is brought along is only known once its files are read.
+
+    Raises:
+        ConfigError: The task reads more than a text, the tokenizer is no WordPiece, or
+            no variant can have one inside.
+    """
+    if run.objective.kind not in _OF_A_TEXT:
+        raise ConfigError(
+            f"export.tflite_text=True: objective.kind={run.objective.kind} is not "
+            "asked about one text at a time; expected classification, regression or "
+            f"masked, whose files embed. {_BESIDE}"
+        )
+    if not isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig):
+        raise no_wordpiece(f"tokenizer.kind={run.tokenizer.kind}")
+    if set(run.export.tflite) == {"int8"}:
+        raise ConfigError(
+            "export.tflite_text=True: export.tflite names int8 alone, and the "
+            "interpreter that int8 is calibrated in has no ops of a tokenizer. Name "
+            f"another variant there, such as dynamic_int8. {_BESIDE}"
+        )
+
+
+def no_wordpiece(tokenizer: str) -> ConfigError:
+    """What to say of a tokenizer that no TFLite file can hold, by what names it."""
+    return ConfigError(
+        f"export.tflite_text=True: {tokenizer} has no ops that TFLite files may hold; "
+        f"expected a WordPiece. {_BESIDE}"
+    )
+
+
+def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqConfig) -> None:
+    """On phones a model that writes has a cache with a slot for each token."""
+    if not run.export.tflite:
+        return
+    key, attention = "attention", model.attention
+    if isinstance(model, Seq2SeqConfig) and model.decoder_attention is not None:
+        key, attention = "decoder_attention", model.decoder_attention
+    if isinstance(attention, KernelAttention):
+        raise ConfigError(
+            f"model.{key}.kind=kernel: such a decoder keeps sums of its tokens, and "
+            "the cache of a TFLite file has a slot for each token. Write `kind: "
+            "sliding_window`, whose cost also grows with the length alone, or ask for "
+            "no such file with `export: {tflite: []}`"
+        )
+    longest, cache = model.max_sequence_length, run.export.tflite_cache
+    if cache is not None and cache > longest:
+        raise ConfigError(
+            f"export.tflite_cache={cache} is more than "
+            f"model.max_sequence_length={longest}, the longest text of the model. Make "
+            "it smaller, or leave it out"
+        )
+
+
+def _check_litert_lm(run: RunConfig) -> None:
+    """LiteRT-LM reads a prompt in pieces, each token after those before it."""
+    kind = run.objective.kind
+    if kind != "causal":
+        raise ConfigError(
+            f"export.litert_lm=True does not go with objective.kind={kind}: LiteRT-LM "
+            "runs decoders that read from left to right, which `causal` trains. Take "
+            "the key away; the TFLite file alone is written of all that write"
+        )
+
+
+def check_tokenizer(run: RunConfig) -> None:
+    """Refuses a run whose tokenizer is brought along and not there.
+
+    Raises:
+        ConfigError: With the key that names it.
+    """
+    tokenizer = run.tokenizer
+    if isinstance(tokenizer, PretrainedConfig) and not Path(tokenizer.path).exists():
+        raise ConfigError(
+            f"tokenizer.path={tokenizer.path}: there is no such file or folder, and "
+            "without a tokenizer no records can be made. Put the tokenizer's files "
+            "there that the model was trained with, or name another place"
+        )

@@ -1,0 +1,237 @@
+"""Needs of an objective: fields of each document, special pieces of the tokenizer.
+
+A source that cannot give it, or a tokenizer to be learned that will not have it, is
+known before anything is read.
+"""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.templates import template_fields
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.sources import (
+    ArraysSource,
+    ImagesSource,
+    MixtureSource,
+    PythonDocsSource,
+    SingleSource,
+    Source,
+    TextSource,
+    WarcSource,
+    WikipediaSource,
+    ZipSource,
+)
+from transbeam.configs.schema.table_sources import (
+    ConllSource,
+    ConlluSource,
+    CsvSource,
+    JsonlSource,
+    LabeledLinesSource,
+    ParallelSource,
+    ParquetSource,
+    SquadSource,
+    TFRecordSource,
+)
+from transbeam.configs.schema.tokenizer import (
+    ByteBPEConfig,
+    PretrainedConfig,
+    TokenizerConfig,
+    UnigramConfig,
+    WordPieceConfig,
+)
+
+_TEXT = ("text",)
+_LABELLED = ("text", "label")
+_PAIR = ("text", "second_text", "label")
+_FIELDS = {
+    "masked": _TEXT,
+    "sentence_pairs": _TEXT,
+    "causal": _TEXT,
+    "prefix": _TEXT,
+    "span_corruption": _TEXT,
+    "seq2seq": ("text", "target_text"),
+    "classification": _LABELLED,
+    "regression": _LABELLED,
+    "pair_classification": _PAIR,
+    "pair_regression": _PAIR,
+    "token_classification": ("words", "tags"),
+    "span_qa": ("text", "second_text", "answers"),
+    "image_classification": ("image", "label"),
+}
+_FRAME = ("begin", "end")
+_PIECES = {
+    "masked": ("mask",),
+    "sentence_pairs": (*_FRAME, "mask"),
+    "causal": ("end",),
+    "prefix": ("end",),
+    "span_corruption": ("end",),
+    "seq2seq": ("end",),
+    "text_to_text": ("end",),
+    "classification": _FRAME,
+    "regression": _FRAME,
+    "pair_classification": _FRAME,
+    "pair_regression": _FRAME,
+    "token_classification": _FRAME,
+    "span_qa": _FRAME,
+    "image_classification": (),
+}
+PURPOSES = {
+    "begin": "stands before a text",
+    "end": "stands after a text",
+    "mask": "hides a token",
+}
+
+
+def fields_needed(objective: Objective) -> tuple[str, ...]:
+    """The fields that a document must have, by the names of `Document`.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig
+    >>> fields_needed(RegressionConfig())
+    ('text', 'label')
+    """
+    if isinstance(objective, TextToTextConfig):
+        templates = {"source": objective.source, "target": objective.target}
+        named = [template_fields(*template) for template in templates.items()]
+        return tuple(dict.fromkeys([*named[0], *named[1]]))
+    return _FIELDS[objective.kind]
+
+
+def fields_given(source: SingleSource) -> tuple[str, ...]:
+    """The fields that the documents of a source have.
+
+    Example:
+    >>> fields_given(TextSource(path="a.txt"))
+    ('text',)
+    """
+    match source:
+        case TextSource() | ZipSource() | WikipediaSource() | WarcSource():
+            return _TEXT
+        case PythonDocsSource():
+            summaries = source.examples == "summaries"
+            return ("text", "target_text") if summaries else _TEXT
+        case ImagesSource() | ArraysSource():
+            return ("image", "label")
+        case ParallelSource():
+            return ("text", "target_text")
+        case LabeledLinesSource():
+            return _LABELLED
+        case ConllSource() | ConlluSource():
+            return ("text", "words", "tags")
+        case SquadSource():
+            return ("text", "second_text", "answers")
+        case CsvSource() | JsonlSource() | ParquetSource() | TFRecordSource():
+            columns = vars(source.columns)
+            return tuple(name for name, column in columns.items() if column is not None)
+    assert_never(source)
+
+
+def check_needs(run: RunConfig) -> None:
+    """Refuses a run of which no record can be made.
+
+    Raises:
+        ConfigError: A source whose documents lack what the objective needs, or a
+            tokenizer to be learned that will lack a piece; with what to do.
+    """
+    _check_fields(run)
+    _check_pieces(run)
+
+
+def _check_fields(run: RunConfig) -> None:
+    needed = fields_needed(run.objective)
+    sources = {
+        "data.source": run.data.source,
+        "data.validation_source": run.data.validation_source,
+        "evaluation.test": run.evaluation.test,
+    }
+    for key, given in sources.items():
+        for source in _parts(given):
+            missing = [field for field in needed if field not in fields_given(source)]
+            if not missing:
+                continue
+            if hasattr(source, "columns") and not {"image", "answers"} & {*missing}:
+                example = ", ".join(f"{name}: COLUMN" for name in missing)
+                remedy = f"Name its column: {key}.columns={{{example}}}"
+            else:
+                remedy = "Take a source whose documents have it, or another objective"
+            raise ConfigError(
+                f"objective.kind={run.objective.kind} needs {' and '.join(missing)} of "
+                f"each document, and {key}.kind={source.kind} as configured gives "
+                f"{' and '.join(fields_given(source))} alone. {remedy}"
+            )
+
+
+def _parts(source: Source | None) -> Iterator[SingleSource]:
+    if isinstance(source, MixtureSource):
+        yield from (part.source for part in source.parts)
+    elif source is not None:
+        yield source
+
+
+def pieces_needed(objective: Objective) -> tuple[str, ...]:
+    """The special pieces an objective cannot do without, by the names of `SpecialIds`.
+
+    Sentinels are counted by `SpanCorruptionConfig.num_sentinels`.
+    """
+    return _PIECES[objective.kind]
+
+
+def pieces_given(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:
+    """The special pieces a tokenizer will have; None where its files alone tell."""
+    match tokenizer:
+        case WordPieceConfig():
+            return ("begin", "end", "mask")
+        case ByteBPEConfig():
+            roberta = tokenizer.specials == "roberta"
+            return ("begin", "end", "mask") if roberta else _FRAME
+        case UnigramConfig():
+            albert = tokenizer.specials == "albert"
+            return ("begin", "end", "mask") if albert else ("end",)
+        case PretrainedConfig():
+            return None
+    assert_never(tokenizer)
+
+
+def _check_pieces(run: RunConfig) -> None:
+    given = pieces_given(run.tokenizer)
+    if given is None:
+        return
+    for piece in pieces_needed(run.objective):
+        if piece not in given:
+            raise missing_piece(run.objective, run.tokenizer, piece)
+    if isinstance(run.objective, SpanCorruptionConfig):
+        there = run.tokenizer.num_sentinels
+        check_sentinels(run.objective, run.data.sequence_length, there)
+
+
+def missing_piece(
+    objective: Objective, tokenizer: TokenizerConfig, piece: str
+) -> ConfigError:
+    """The error about a special piece that a tokenizer does not have."""
+    return ConfigError(
+        f"objective.kind={objective.kind} needs a piece that {PURPOSES[piece]}, and "
+        f"the tokenizer of tokenizer.kind={tokenizer.kind} has none. Choose special "
+        "pieces with one (tokenizer.kind=wordpiece has it), or another objective"
+    )
+
+
+def check_sentinels(
+    objective: SpanCorruptionConfig, sequence_length: int, there: int
+) -> None:
+    """Refuses too few sentinels for the spans of a text.
+
+    Raises:
+        ConfigError: With how many it takes.
+    """
+    count = objective.num_sentinels(sequence_length)
+    if there < count:
+        raise ConfigError(
+            f"objective.kind=span_corruption needs {count} sentinel pieces for "
+            f"data.sequence_length={sequence_length}, and the tokenizer has {there}. "
+            f"Set tokenizer.num_sentinels={count} or more, or "
+            "objective.mean_noise_span_length higher"
+        )

@@ -1,0 +1,247 @@
+"""Located nodes → frozen dataclasses, strict at every depth.
+
+What is checked here is what a field can say about itself: its type, its range, the
+kinds it may be. Rules between fields live in the `__post_init__` of the smallest
+section that sees both; their errors get their place here.
+
+A section with several kinds may leave `kind` out where the schema has a default for
+the key, and then is of the default's kind; a section with one kind may always. The
+keys of another kind are never let through.
+"""
+
+import functools
+import math
+import re
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import REQUIRED
+from transbeam.configs.base.reflection import (
+    Key,
+    did_you_mean,
+    keys_of,
+    kinds_of,
+    split_optional,
+    tag_of,
+    type_text,
+    walk,
+)
+from transbeam.configs.loader.yaml_nodes import (
+    Items,
+    Node,
+    Scalar,
+    Section,
+    complain,
+    found,
+    is_blank,
+)
+from transbeam.configs.schema.run import RunConfig
+
+T = TypeVar("T")
+
+
+def bind_section(section: type, node: Section, path: str) -> Any:
+    """Builds one section.
+
+    Args:
+        section: Its dataclass.
+        node: What was written; the `kind` it has been chosen by may be among it.
+        path: Its dotted key; empty for the whole file.
+
+    Raises:
+        ConfigError: A key is unknown, missing, of a wrong type or out of range, or a
+            rule of the section does not hold.
+    """
+    keys = keys_of(section)
+    values: dict[str, Any] = {}
+    for name, child in node.nodes.items():
+        if name not in keys:
+            raise complain(child.where, _join(path, name), _unknown(name, keys))
+        if name != "kind" or not tag_of(section):
+            values[name] = _bind_key(keys[name], child, _join(path, name))
+    for key in keys.values():
+        if key.required and key.name not in values:
+            what = f"this required key is missing. {key.doc}".strip()
+            raise complain(node.where, _join(path, key.name), what)
+    return hold_rules(lambda: section(**values), node, path)
+
+
+def hold_rules(rules: Callable[[], T], node: Section, path: str) -> T:
+    """Asks rules between keys; what they refuse gets the place of a key they name.
+
+    Args:
+        rules: Raises a `ConfigError` that says `key=value` of what does not fit.
+        node: The section whose keys the rules name.
+        path: Its dotted key; empty for the whole file.
+    """
+    try:
+        return rules()
+    except ConfigError as error:
+        where = _place_named_in(str(error), node) or node.where
+        raise complain(where, path, str(error)) from None
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _unknown(name: str, keys: dict[str, Key]) -> str:
+    hint = did_you_mean(name, keys)
+    places = [dotted for dotted in _dotted_keys() if dotted.endswith(f".{name}")]
+    if not hint and places:
+        hint = f" Did you mean {' or '.join(map(repr, places[:2]))}?"
+    return f"unknown key.{hint} Known here: {', '.join(keys)}."
+
+
+@functools.cache
+def _dotted_keys() -> tuple[str, ...]:
+    # Kinds of a section may share a key.
+    return tuple(dict.fromkeys(dotted for dotted, _ in walk(RunConfig)))
+
+
+def _place_named_in(message: str, node: Section) -> str | None:
+    """Where the first key stands that a rule's message names and the user gave."""
+    for dotted in re.findall(r"([a-z_][\w.]*)(?==|:)", message):
+        named: Node | None = node
+        for name in dotted.split("."):
+            named = named.nodes.get(name) if isinstance(named, Section) else None
+        if named is not None:
+            return named.where
+    return None
+
+
+def _bind_key(key: Key, node: Node, path: str) -> Any:
+    value = _bind(key.annotation, node, path, key)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        too_small = key.minimum is not None and value < key.minimum
+        too_large = key.maximum is not None and value > key.maximum
+        if too_small or too_large:
+            what = f"{value} is out of range: it must be {key.range_text}"
+            raise complain(node.where, path, what)
+    return value
+
+
+def _bind(annotation: Any, node: Node, path: str, key: Key | None = None) -> Any:
+    """Builds a value of a type; `key` is whose it is, unless it is one of a list."""
+    annotation, optional = split_optional(annotation)
+    if optional and isinstance(node, Scalar) and node.value is None:
+        return None
+    if kinds := kinds_of(annotation):
+        return _bind_kind(kinds, node, path, key)
+    if typing.get_origin(annotation) is tuple:
+        return _bind_items(annotation, node, path)
+    if typing.get_origin(annotation) is typing.Literal:
+        return _bind_literal(annotation, node, path)
+    return _bind_value(annotation, node, path)
+
+
+def _bind_kind(kinds: dict[str, type], node: Node, path: str, key: Key | None) -> Any:
+    if is_blank(node):
+        # All keys of a section commented out leave `section:` behind.
+        node = Section(node.where, {})
+    if not isinstance(node, Section):
+        what = f"expected a section (keys and values), found {found(node)}."
+        if isinstance(node, Scalar) and node.text in kinds:
+            what += f" Write {{kind: {node.text}}}."
+        raise complain(node.where, path, what)
+    if "" in kinds:
+        return bind_section(kinds[""], node, path)
+    chosen = _kind_of(kinds, node, path, key)
+    _refuse_keys_of_other_kinds(kinds, chosen, node, path)
+    return bind_section(kinds[chosen], node, path)
+
+
+def _kind_of(kinds: dict[str, type], node: Section, path: str, key: Key | None) -> str:
+    listed = ", ".join(kinds)
+    default = REQUIRED if key is None else key.default
+    given = node.nodes.get("kind")
+    if isinstance(given, Scalar) and given.value in kinds:
+        return given.text
+    if given is not None:
+        near = did_you_mean(given.text, kinds) if isinstance(given, Scalar) else ""
+        # What the key is for says why a kind that is known elsewhere is not here.
+        doc = f" {key.doc}" if key else ""
+        what = f"no such kind: {found(given)}.{near} Known here: {listed}.{doc}"
+        raise complain(given.where, _join(path, "kind"), what)
+    if len(kinds) == 1:
+        return listed
+    if default is REQUIRED or default is None:
+        what = f"this required key is missing. Known here: {listed}."
+        raise complain(node.where, _join(path, "kind"), what)
+    return default.kind
+
+
+def _refuse_keys_of_other_kinds(
+    kinds: dict[str, type], chosen: str, node: Section, path: str
+) -> None:
+    kind = node.nodes.get("kind")
+    for name, child in node.nodes.items():
+        owners = [kind for kind, section in kinds.items() if name in keys_of(section)]
+        if not owners or chosen in owners:
+            continue
+        what = f"is a key of kind {owners[0]!r}, but the kind here is {chosen!r} "
+        what += f"({kind.where if kind else 'the default'}). "
+        what += f"Write `kind: {owners[0]}`, or take this key away."
+        if kind and kind.where.startswith("--set"):
+            what += f" --set '{path}={{kind: {chosen}}}' replaces the whole section."
+        raise complain(child.where, _join(path, name), what)
+
+
+def _bind_items(annotation: Any, node: Node, path: str) -> tuple[Any, ...]:
+    element = typing.get_args(annotation)[0]
+    if not isinstance(node, Items):
+        what = f"expected a {type_text(annotation)}, found {found(node)}."
+        if isinstance(node, Scalar) and node.text:
+            what += f" Write [{node.text}]."
+        raise complain(node.where, path, what)
+    return tuple(
+        _bind(element, child, f"{path}[{index}]")
+        for index, child in enumerate(node.nodes)
+    )
+
+
+def _bind_literal(annotation: Any, node: Node, path: str) -> Any:
+    known = typing.get_args(annotation)
+    if isinstance(node, Scalar) and node.value in known:
+        return node.value
+    near = did_you_mean(node.text, known) if isinstance(node, Scalar) else ""
+    what = f"expected {type_text(annotation)}, found {found(node)}.{near}"
+    raise complain(node.where, path, what)
+
+
+def _bind_value(annotation: type, node: Node, path: str) -> Any:
+    value = node.value if isinstance(node, Scalar) else None
+    if annotation is float and type(value) is int:
+        value = _to_float(value)
+    if type(value) is not annotation:
+        what = f"expected {_article(annotation)}, found {found(node)}."
+        raise complain(node.where, path, what + _type_hint(annotation, node))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise complain(node.where, path, f"{found(node)} is not finite")
+    if type(value) is int and abs(value) >= 2**63:
+        raise complain(node.where, path, f"{found(node)} does not fit 64 bits")
+    return value
+
+
+def _to_float(value: int) -> float:
+    return float(value) if abs(value) < 2**1023 else math.inf
+
+
+def _article(annotation: type) -> str:
+    return ("a " if annotation in (int, float) else "") + type_text(annotation)
+
+
+def _type_hint(annotation: type, node: Node) -> str:
+    if not isinstance(node, Scalar):
+        return ""
+    if annotation is str:
+        return f' Put it in quotes: "{node.text}".' if node.text else ""
+    if node.quoted and type(Scalar("", node.text, False).value) in (annotation, int):
+        return f" Take the quotes away: {node.text}."
+    if annotation is bool and node.text.lower() in ("yes", "on", "no", "off"):
+        return f" Write {'true' if node.text.lower() in ('yes', 'on') else 'false'}."
+    if annotation is int and isinstance(node.value, float) and node.value.is_integer():
+        return f" Write {int(node.value)}."
+    return ""

@@ -1,0 +1,39 @@
+"""The YAML file of a run: given itself, or by the folder that the run is in."""
+
+from pathlib import Path
+
+from transbeam.configs.base.errors import ConfigError
+
+RUN_FILE = "run.yaml"
+_STAGES = ("data", "training", "export", "phone")
+
+
+def run_file(path: str | Path) -> Path:
+    """The file that CONFIG names.
+
+    A run's folder stands for the `run.yaml` in it, which imported runs have, or else
+    for that of the stage which was finished last.
+
+    Args:
+        path: A YAML file, which need not be there, or a run's folder.
+
+    Raises:
+        ConfigError: It is a folder without such a file, or that of a stage.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    if (path / "stage.json").is_file():
+        raise ConfigError(
+            f"{path}: is the folder of a stage. Name that of the run: {path.parent}"
+        )
+    if (path / RUN_FILE).is_file():
+        return path / RUN_FILE
+    files = [path / stage / RUN_FILE for stage in _STAGES]
+    of_stages = [file for file in files if file.is_file()]
+    if not of_stages:
+        raise ConfigError(
+            f"{path}: no {RUN_FILE} is in this folder or in those of its stages. Name "
+            "a YAML file, or the folder of a run of which a stage is done"
+        )
+    return max(of_stages, key=lambda file: (file.stat().st_mtime_ns, file))

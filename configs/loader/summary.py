@@ -1,0 +1,59 @@
+"""What a configuration asks for, in a few lines for people."""
+
+from transbeam.configs.schema.model import Model, Seq2SeqConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.tokenizer import PretrainedConfig
+
+
+def summary(config: RunConfig) -> str:
+    """A line for each part of a run."""
+    data, training, objective = config.data, config.training, config.objective
+    rows = {"data": _data(config), "tokenizer": _tokenizer(config)}
+    records = training.steps * training.batch_size
+    amount = f"{records * data.sequence_length:,} tokens"
+    if isinstance(objective, ImageClassificationConfig):
+        del rows["tokenizer"]
+        amount = f"{records:,} images"
+    rows |= {
+        "objective": objective.kind,
+        "model": _model(config.model),
+        "training": f"{training.steps:,} steps of {training.batch_size:,} records: "
+        f"{amount}",
+        "export": ", ".join(["saved_model", *config.export.tflite]),
+    }
+    return "\n".join(f"  {name:<10} {text}" for name, text in rows.items())
+
+
+def _data(config: RunConfig) -> str:
+    data, objective = config.data, config.objective
+    records = f"records of {data.sequence_length:,} tokens"
+    if isinstance(objective, ImageClassificationConfig):
+        records = f"records of {objective.image_size} × {objective.image_size} pixels"
+    held_out = data.validation_source
+    validated = f", validated on {held_out.kind}" if held_out else ""
+    return f"{data.source.kind} in {records}{validated}"
+
+
+def _model(model: Model) -> str:
+    """Such as `decoder of 12 blocks, 768 wide, 12 heads; attention full, ...`."""
+    blocks, attention = f"{model.num_layers}", model.attention
+    kinds = attention.kind
+    if isinstance(model, Seq2SeqConfig):
+        blocks += f" and {model.decoder_layers}"
+        if model.decoder_attention is not None:
+            kinds += f" and {model.decoder_attention.kind}"
+    heads = f"{attention.num_heads} heads"
+    if attention.key_value_heads < attention.num_heads:
+        heads += f" on {attention.key_value_heads} of keys and values"
+    return (
+        f"{model.kind} of {blocks} blocks, {model.hidden_dim:,} wide, {heads}; "
+        f"attention {kinds}, position {model.position.kind}"
+    )
+
+
+def _tokenizer(config: RunConfig) -> str:
+    tokenizer = config.tokenizer
+    if isinstance(tokenizer, PretrainedConfig):
+        return f"the one in {tokenizer.path}"
+    return f"{tokenizer.kind}, {tokenizer.vocabulary_size:,} pieces"

@@ -1,0 +1,137 @@
+"""A sweep: one run for each combination of some keys' values, from one YAML file.
+
+Such as this one, of four runs:
+
+    name: peaks
+    base: configs/tiny/masked.yaml
+    set:
+      training.steps: 60
+    grid:
+      training.schedule.peak: [1e-3, 4e-3]
+      model.dropout: [0.0, 0.1]
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from transbeam.configs.base.reflection import did_you_mean
+from transbeam.configs.loader.yaml_config import read_text
+from transbeam.configs.loader.yaml_nodes import (
+    Items,
+    Node,
+    Scalar,
+    Section,
+    complain,
+    compose,
+    found,
+)
+from transbeam.configs.schema.run import FOLDER_NAME
+
+_KEYS = ("name", "base", "set", "grid")
+_MOST_RUNS = 1_000
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a file of a sweep says.
+
+    Attributes:
+        name: Of the sweep.
+        base: The configuration that all runs share; from where the command is run.
+        fixed: What is replaced in all of them, as `--set` takes it.
+        grid: The values of each key that is varied, as `--set` takes them.
+    """
+
+    name: str
+    base: Path
+    fixed: tuple[str, ...]
+    grid: Mapping[str, tuple[str, ...]]
+
+    def points(self) -> Iterator[tuple[str, ...]]:
+        """What each run replaces, of the grid alone; the last key varies fastest.
+
+        Example:
+        >>> sweep = Sweep("s", Path("a"), (), {"seed": ("1", "2"), "b": ("3",)})
+        >>> list(sweep.points())
+        [('seed=1', 'b=3'), ('seed=2', 'b=3')]
+        """
+        for values in itertools.product(*self.grid.values()):
+            pairs = zip(self.grid, values, strict=True)
+            yield tuple(f"{key}={value}" for key, value in pairs)
+
+
+def load_sweep(path: str | Path) -> Sweep:
+    """Reads the file of a sweep.
+
+    Raises:
+        ConfigError: It is not right; the message says where.
+    """
+    root = compose(read_text(path), lambda line: f"{path}:{line}")
+    if not isinstance(root, Section):
+        raise complain(str(path), "", "expected the keys of a sweep: name, base, grid")
+    for key, node in root.nodes.items():
+        if key not in _KEYS:
+            what = f"is no key of a sweep.{did_you_mean(key, _KEYS)}"
+            raise complain(node.where, key, what)
+    none: Mapping[str, Node] = {}
+    fixed = _section(root, "set") if "set" in root.nodes else none
+    grid = {key: _values(key, node) for key, node in _section(root, "grid").items()}
+    for key in fixed.keys() & grid.keys():
+        what = f"stands in `set` too ({fixed[key].where}). Take one of them away"
+        raise complain(root.nodes["grid"].where, f"grid.{key}", what)
+    name = _text(root, "name")
+    if not FOLDER_NAME.fullmatch(name):
+        what = "expected letters, digits, '.', '_' and '-': it is a folder's name"
+        raise complain(root.nodes["name"].where, "name", what)
+    runs = 1
+    for values in grid.values():
+        runs *= len(values)
+    if runs > _MOST_RUNS:
+        what = f"{runs:,} runs; a sweep has {_MOST_RUNS:,} at most"
+        raise complain(root.nodes["grid"].where, "grid", what)
+    return Sweep(
+        name,
+        Path(_text(root, "base")),
+        tuple(f"{key}={_flow(node)}" for key, node in fixed.items()),
+        grid,
+    )
+
+
+def _text(root: Section, key: str) -> str:
+    node = root.nodes.get(key)
+    if node is None:
+        raise complain(root.where, key, "is missing; a sweep needs it")
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        raise complain(node.where, key, f"expected a text, found {found(node)}")
+    return node.value
+
+
+def _section(root: Section, key: str) -> Mapping[str, Node]:
+    node = root.nodes.get(key)
+    if node is None:
+        raise complain(root.where, key, "is missing; a sweep needs it")
+    if not isinstance(node, Section) or not node.nodes:
+        what = f"expected dotted keys and their values, found {found(node)}"
+        raise complain(node.where, key, what)
+    return node.nodes
+
+
+def _values(key: str, node: Node) -> tuple[str, ...]:
+    if not isinstance(node, Items) or not node.nodes:
+        what = f"expected a list of values, such as [1, 2], found {found(node)}"
+        raise complain(node.where, f"grid.{key}", what)
+    return tuple(map(_flow, node.nodes))
+
+
+def _flow(node: Node, nested: bool = False) -> str:
+    """A node as YAML on one line; texts within others are quoted, for their commas."""
+    if isinstance(node, Scalar):
+        quotes = node.quoted or (nested and isinstance(node.value, str))
+        return json.dumps(node.text, ensure_ascii=False) if quotes else node.text
+    if isinstance(node, Items):
+        return f"[{', '.join(_flow(inner, nested=True) for inner in node.nodes)}]"
+    pairs = (f"{key}: {_flow(inner, nested=True)}" for key, inner in node.nodes.items())
+    return f"{{{', '.join(pairs)}}}"

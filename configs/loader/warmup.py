@@ -1,0 +1,62 @@
+"""The warm-up of a training that leaves its steps out, as a number.
+
+It is a share of all steps, unless there is a training already that is the beginning of
+this one, or the same: then it is what it was.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from transbeam.configs.loader.run_folder import different_keys
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.schedules import ENDLESS, most_warmup
+
+STEPS = "training.steps"
+WARMUP_STEPS = "training.schedule.warmup_steps"
+_KIND = "training.schedule.kind"
+
+
+def settle_warmup(config: RunConfig) -> RunConfig:
+    """The same run, with the steps of its warm-up as a number."""
+    return replace(config, training=config.training.with_warmup())
+
+
+def inherited_warmup(
+    config: RunConfig, there: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The warm-up of the training that is there, if this one goes on from it.
+
+    Args:
+        config: What is asked for.
+        there: What the training that is there was decided by.
+        inputs: The same of what is asked for, its warm-up settled.
+
+    Returns:
+        What to replace in `inputs`: nothing, if the warm-up is given, or the other is
+        not its beginning.
+
+    Example:
+    >>> from transbeam.configs.schema.data import DataConfig
+    >>> from transbeam.configs.schema.sources import TextSource
+    >>> from transbeam.configs.schema.schedules import ConstantSchedule
+    >>> from transbeam.configs.schema.training import TrainingConfig
+    >>> source = DataConfig(source=TextSource(path="corpus.txt"))
+    >>> training = TrainingConfig(steps=30, schedule=ConstantSchedule())
+    >>> run = RunConfig(name="tiny", data=source, training=training)
+    >>> there = {STEPS: 20, WARMUP_STEPS: 2, _KIND: "constant", "seed": 1}
+    >>> inherited_warmup(run, there, {**there, STEPS: 30, WARMUP_STEPS: 3})
+    {'training.schedule.warmup_steps': 2}
+    >>> inherited_warmup(run, there, {**there, STEPS: 30, WARMUP_STEPS: 3, "seed": 2})
+    {}
+    """
+    schedule = config.training.schedule
+    differing = {*different_keys(there, inputs)} - {STEPS, WARMUP_STEPS}
+    if schedule.warmup_steps is not None or differing or WARMUP_STEPS not in there:
+        return {}
+    before = {WARMUP_STEPS: there[WARMUP_STEPS]}
+    if isinstance(schedule, ENDLESS) and inputs[STEPS] >= there[STEPS]:
+        return before
+    # In version 0.1.0 the default was a number, and not a share of the steps.
+    is_same = inputs[STEPS] == there[STEPS]
+    return before if is_same and there[WARMUP_STEPS] == most_warmup(schedule) else {}

@@ -1,0 +1,69 @@
+"""`training.distillation`: learning from a trained model."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+
+
+def _weight(doc: str, default: float) -> Any:
+    return option(doc, default=default, minimum=0.0, maximum=1e4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillationConfig:
+    """What a student learns from its teacher; the defaults are DistilBERT's."""
+
+    teacher: str = option(
+        "The folder of a finished run with the same tokenizer and objective."
+    )
+    temperature: float = option(
+        "Scores of both are divided by it, which shows what the teacher holds for the "
+        "next best.",
+        default=2.0,
+        minimum=0.1,
+        maximum=100.0,
+    )
+    task_weight: float = _weight("Weight of the objective's own loss.", default=2.0)
+    teacher_weight: float = _weight(
+        "Weight of temperature² times the divergence of the student's answers from "
+        "the teacher's.",
+        default=5.0,
+    )
+    cosine_weight: float = _weight(
+        "Weight of 1 - the cosine between their last vectors of each token; 0 for "
+        "widths that differ.",
+        default=1.0,
+    )
+    layers: tuple[int, ...] | None = option(
+        "Which of the teacher's blocks, from 0, the student's begin as, in order. Left "
+        "out: as many, evenly spaced from the first. []: nothing is taken from the "
+        "teacher's weights, its embeddings neither.",
+        default=None,
+    )
+    decoder_layers: tuple[int, ...] | None = option(
+        "The same for the decoder of a model of two stacks.", default=None
+    )
+
+    def __post_init__(self) -> None:
+        if not self.teacher_weight and not self.cosine_weight:
+            raise ConfigError(
+                "teacher_weight=0 and cosine_weight=0 leave nothing to learn from the "
+                "teacher. Raise one, or take `distillation` away"
+            )
+        if not self.copies and self.decoder_layers:
+            raise ConfigError(
+                "layers=[] takes nothing from the teacher's weights, and "
+                "decoder_layers names some. Take one of the two away"
+            )
+
+    @property
+    def copies(self) -> bool:
+        """Whether the student begins with weights of its teacher.
+
+        Example:
+        >>> DistillationConfig(teacher="runs/bert", layers=()).copies
+        False
+        """
+        return self.layers != ()

@@ -1,0 +1,56 @@
+"""`data.cleaning.languages`: which languages are kept."""
+
+from dataclasses import dataclass
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+
+# What py3langid's model tells apart, as far as ISO 639-1 has a code for it. Norwegian
+# Bokmål is `no`.
+_CODES = (
+    "af am an ar as az ba be bg bn br bs ca cs cy da de dz el en eo es et eu fa fi fo "
+    "fr fy ga gd gl gu ha he hi hr ht hu hy id ig is it ja jv ka kk km kn ko ku ky la "
+    "lb lg ln lo lt lv mg mk ml mn mr ms mt my ne nl nn no oc om or pa pl ps pt qu ro "
+    "ru rw sa se si sk sl sn so sq sr st sv sw ta te tg th tk tl tr tt ug uk ur uz vi "
+    "vo wa xh yo zh zu"
+)
+LANGUAGES: tuple[str, ...] = tuple(_CODES.split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageRules:
+    """Is it written in the languages that are wanted?
+
+    Needs `pip install 'transbeam[languages]'`. Of a long text some stretches are looked
+    at, so the time for a document is bounded.
+
+    Example:
+    >>> LanguageRules(allowed=("en", "german"))
+    Traceback (most recent call last):
+    ConfigError: allowed: 'german' is not the ISO 639-1 code ...
+    """
+
+    allowed: tuple[str, ...] = option(
+        "Languages by their codes of two letters in ISO 639-1, such as `en`, `de`, "
+        "`zh`."
+    )
+    minimum_probability: float = option(
+        "Smallest probability that a text is in one of the allowed languages. Texts of "
+        "a few words are seldom certain.",
+        default=0.3,
+        minimum=0.0,
+        maximum=1.0,
+    )
+
+    def __post_init__(self) -> None:
+        if not self.allowed:
+            raise ConfigError(
+                "allowed=[] would drop every document: name the languages to keep, or "
+                "leave `languages` out"
+            )
+        for code in self.allowed:
+            if code not in LANGUAGES:
+                raise ConfigError(
+                    f"allowed: {code!r} is not the ISO 639-1 code of a language that "
+                    f"can be told from others. Known here: {', '.join(LANGUAGES)}"
+                )

@@ -1,0 +1,369 @@
+"""`model`: one Transformer block with five sockets, and how often it is stacked.
+
+The sockets are in `configs/schema/attention.py` and `configs/schema/block.py`. What
+cannot go together is refused here, with the reason.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+from transbeam.configs.schema.attention import (
+    Attention,
+    BlockSparseAttention,
+    CausalAttention,
+    FullAttention,
+    GlobalWindowAttention,
+    Heads,
+    KernelAttention,
+    LowRankAttention,
+)
+from transbeam.configs.schema.block import (
+    AlibiPosition,
+    DenseFeedForward,
+    DirectedAlibiPosition,
+    FeedForward,
+    Initializer,
+    LayerNorm,
+    LearnedPosition,
+    Norm,
+    NormalInitializer,
+    PlainResidual,
+    Position,
+    RelativeBiasPosition,
+    Residual,
+    RopePosition,
+)
+
+_TIED = "Score tokens by the embedding's own table; else by a table of their own."
+_CAUSAL = (
+    "The other kinds that encoders have mix what comes before a token with what comes "
+    "after it."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stack:
+    """What every family has: embeddings and a stack of equal blocks."""
+
+    num_layers: int = option("How many blocks.", default=4, minimum=1)
+    hidden_dim: int = option("Width of a token's vector.", default=256, minimum=1)
+    max_sequence_length: int = option(
+        "Longest input; learned positions have a vector for each place.",
+        default=512,
+        minimum=1,
+    )
+    vocabulary_multiple: int = option(
+        "The token embedding has a multiple of this many rows; those past the "
+        "vocabulary are never chosen. 64 or 128 is faster on most hardware.",
+        default=1,
+        minimum=1,
+    )
+    embedding_dim: int | None = option(
+        "Width of a token's vector in the table; a dense layer widens it to "
+        "hidden_dim, and tied scores are of vectors made as narrow again (ALBERT). "
+        "Takes rows x (hidden_dim - embedding_dim) weights away. Left out: hidden_dim, "
+        "without such layers.",
+        default=None,
+        minimum=1,
+    )
+    dropout: float = option(
+        "Dropout after the embeddings and after each sub-layer.",
+        default=0.1,
+        minimum=0.0,
+        maximum=0.99,
+    )
+    embedding_scale: bool = option(
+        "Multiply the tokens' vectors by the root of their width, sqrt(hidden_dim) "
+        "(Vaswani et al., 2017), or sqrt(embedding_dim).",
+        default=False,
+    )
+    embeddings_norm: bool | None = option(
+        "A norm after the embeddings (BERT). Left out: with norm.placement=post only.",
+        default=None,
+    )
+    initializer: Initializer = option("The initial weights.", default=NormalInitializer)
+    position: Position = option("How a token's place is told.", default=LearnedPosition)
+    norm: Norm = option("Which norm, and where.", default=LayerNorm)
+    feedforward: FeedForward = option(
+        "What happens to each token alone.", default=DenseFeedForward
+    )
+    residual: Residual = option(
+        "How a sub-layer's result joins its input.", default=PlainResidual
+    )
+
+    @property
+    def has_embeddings_norm(self) -> bool:
+        """`embeddings_norm`, or what it is when left out."""
+        if self.embeddings_norm is None:
+            return self.norm.placement == "post"
+        return self.embeddings_norm
+
+    @property
+    def table_dim(self) -> int:
+        """`embedding_dim`, or what it is when left out."""
+        return self.embedding_dim or self.hidden_dim
+
+    def _check_embedding(self) -> None:
+        """Refuses a table that is wider than what becomes of its rows."""
+        if self.embedding_dim is not None and self.embedding_dim > self.hidden_dim:
+            raise ConfigError(
+                f"embedding_dim={self.embedding_dim} is more than "
+                f"hidden_dim={self.hidden_dim}: the dense layer behind the table would "
+                "throw away what the table holds. Make it smaller, or take the key away"
+            )
+
+    def head_dim(self, attention: Heads) -> int:
+        """Width of one head.
+
+        Example:
+        >>> EncoderConfig(hidden_dim=64).head_dim(FullAttention(num_heads=4))
+        16
+        """
+        return attention.head_dim or self.hidden_dim // attention.num_heads
+
+    def _check_attention(self, attention: Attention, key: str, *, causal: bool) -> None:
+        """Refuses what one attention cannot do with the rest of the stack."""
+        if attention.head_dim is None and self.hidden_dim % attention.num_heads:
+            raise ConfigError(
+                f"hidden_dim={self.hidden_dim} is not a multiple of "
+                f"{key}.num_heads={attention.num_heads}. Make them fit, or give "
+                f"{key}.head_dim"
+            )
+        if causal and not isinstance(attention, CausalAttention):
+            raise ConfigError(
+                f"{key}.kind={attention.kind} cannot keep a decoder's tokens from "
+                "seeing what comes after them. Give the decoder an attention of kind "
+                "full, sliding_window or kernel"
+            )
+        self._check_position(attention, key, causal=causal)
+        self._check_length(attention, key)
+
+    def _check_position(self, attention: Attention, key: str, *, causal: bool) -> None:
+        """Refuses positions that this attention cannot know."""
+        match self.position:
+            case RelativeBiasPosition() | AlibiPosition() | DirectedAlibiPosition():
+                if isinstance(attention, LowRankAttention | KernelAttention):
+                    raise ConfigError(
+                        f"position.kind={self.position.kind} is added to the scores of "
+                        f"pairs of tokens, and {key}.kind={attention.kind} makes none"
+                    )
+            case RopePosition():
+                self._check_rotation(attention, key)
+            case _:
+                pass
+        if not isinstance(self.position, DirectedAlibiPosition):
+            return
+        if causal:
+            raise ConfigError(
+                "position.kind=directed_alibi has heads that look ahead, which a "
+                "decoder may not. Write `kind: alibi`"
+            )
+        if attention.num_heads % 2:
+            raise ConfigError(
+                f"{key}.num_heads={attention.num_heads} is odd; position.kind="
+                "directed_alibi needs pairs of heads, one for each direction"
+            )
+
+    def _check_rotation(self, attention: Attention, key: str) -> None:
+        if isinstance(attention, LowRankAttention):
+            raise ConfigError(
+                f"position.kind=rope turns each key by its own place, and {key}."
+                "kind=low_rank sums up keys of many places"
+            )
+        if self.head_dim(attention) % 2:
+            raise ConfigError(
+                f"position.kind=rope turns pairs of numbers, and a head's width of "
+                f"{self.head_dim(attention)} is odd: change {key}.head_dim, or "
+                "hidden_dim / num_heads"
+            )
+
+    def _check_length(self, attention: Attention, key: str) -> None:
+        """Refuses sizes that go beyond the longest input."""
+        longest = f"max_sequence_length={self.max_sequence_length}"
+        match attention:
+            case GlobalWindowAttention(num_global_tokens=number):
+                if number > self.max_sequence_length:
+                    raise ConfigError(
+                        f"{key}.num_global_tokens={number} is more than {longest}"
+                    )
+            case LowRankAttention(rank=rank):
+                if rank > self.max_sequence_length:
+                    raise ConfigError(
+                        f"{key}.rank={rank} is more than {longest}: nothing would be "
+                        "summed up"
+                    )
+            case BlockSparseAttention(block_size=size, num_random_blocks=number):
+                blocks = -(-self.max_sequence_length // size)
+                if number >= blocks:
+                    raise ConfigError(
+                        f"{key}.num_random_blocks={number} cannot be chosen among "
+                        f"{blocks}: {longest} has no more blocks of "
+                        f"{key}.block_size={size}"
+                    )
+            case _:
+                pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patches:
+    """Images cut into squares instead of texts into tokens (ViT)."""
+
+    image_size: int = option("Height and width in pixels.", default=224, minimum=1)
+    patch_size: int = option("Height and width of a square.", default=16, minimum=1)
+    num_channels: int = option("Colours of a pixel.", default=3, minimum=1)
+
+    def __post_init__(self) -> None:
+        if self.image_size % self.patch_size:
+            raise ConfigError(
+                f"image_size={self.image_size} is not a multiple of "
+                f"patch_size={self.patch_size}"
+            )
+
+    @property
+    def sequence_length(self) -> int:
+        """Squares of an image, and the class token before them.
+
+        Example:
+        >>> Patches(image_size=224, patch_size=16).sequence_length
+        197
+        """
+        return (self.image_size // self.patch_size) ** 2 + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooler:
+    """One vector for a whole text."""
+
+    kind: Literal["first", "mean", "max", "attention"] = option(
+        "`first`: the vector of the first token, as in BERT; `mean`, `max`: over the "
+        "real tokens; `attention`: a mean by learned weights.",
+        default="first",
+    )
+    projection: bool = option(
+        "A dense layer with an activation on top, as in BERT.", default=False
+    )
+    activation: Literal["tanh", "relu"] = option(
+        "Of the projection: `tanh` as in BERT, `relu` as in DistilBERT's classifier.",
+        default="tanh",
+    )
+
+    def __post_init__(self) -> None:
+        if self.activation != "tanh" and not self.projection:
+            raise ConfigError(
+                f"activation={self.activation} is of the projection, and "
+                "projection=False. Write `projection: true`, or take the key away"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(Stack):
+    """A bidirectional encoder in the manner of BERT."""
+
+    kind: Literal["encoder"] = "encoder"
+    attention: Attention = option(
+        "How tokens look at each other.", default=FullAttention
+    )
+    num_segments: int = option(
+        "Kinds of segment (BERT's sentence A and B are 2); 0 for none; 1 adds one "
+        "vector to all tokens (RoBERTa).",
+        default=0,
+        minimum=0,
+    )
+    pooler: Pooler | None = option(
+        "One vector for a whole text; null for none. A classifier without one takes "
+        "the first token.",
+        default=None,
+    )
+    patches: Patches | None = option(
+        "Read images instead of texts; null for texts.", default=None
+    )
+
+    def __post_init__(self) -> None:
+        self._check_attention(self.attention, "attention", causal=False)
+        self._check_embedding()
+        if self.patches is None:
+            return
+        if self.num_segments:
+            raise ConfigError(
+                f"num_segments={self.num_segments}: images have no segments"
+            )
+        if self.vocabulary_multiple != 1:
+            raise ConfigError(
+                f"vocabulary_multiple={self.vocabulary_multiple} is of the table of "
+                "tokens, and with patches there is none. Take the key away"
+            )
+        if self.embedding_dim is not None:
+            raise ConfigError(
+                f"embedding_dim={self.embedding_dim} is of the table of tokens, and "
+                "with patches there is none. Take the key away"
+            )
+        if self.embedding_scale:
+            raise ConfigError(
+                "embedding_scale=True is of tokens' vectors, and with patches there "
+                "are none. Take the key away"
+            )
+        if self.patches.sequence_length > self.max_sequence_length:
+            raise ConfigError(
+                f"max_sequence_length={self.max_sequence_length} is less than an "
+                f"image's {self.patches.sequence_length} squares with its class token"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(Stack):
+    """A decoder that predicts the next token, in the manner of GPT and LLaMA."""
+
+    kind: Literal["decoder"] = "decoder"
+    norm: Norm = option(
+        "Which norm, and where.",
+        default=lambda: LayerNorm(placement="pre", epsilon=1e-5),
+    )
+    attention: CausalAttention = option(
+        f"How tokens look at those before them. {_CAUSAL}", default=FullAttention
+    )
+    tie_embeddings: bool = option(_TIED, default=True)
+
+    def __post_init__(self) -> None:
+        self._check_attention(self.attention, "attention", causal=True)
+        self._check_embedding()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(Stack):
+    """An encoder, and a decoder that looks at it: the first Transformer, T5."""
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    num_decoder_layers: int | None = option(
+        "Blocks of the decoder. Left out: as num_layers.", default=None, minimum=1
+    )
+    attention: Attention = option(
+        "How the encoder's tokens look at each other.", default=FullAttention
+    )
+    decoder_attention: CausalAttention | None = option(
+        "How the decoder's tokens look at those before them. Left out: as "
+        f"`attention`. {_CAUSAL}",
+        default=None,
+    )
+    tie_embeddings: bool = option(_TIED, default=True)
+    scale_logits: bool = option(
+        "Divide what is scored by the root of its width, sqrt(hidden_dim) or, tied, "
+        "sqrt(embedding_dim), as the first T5 does.",
+        default=False,
+    )
+
+    def __post_init__(self) -> None:
+        self._check_attention(self.attention, "attention", causal=False)
+        key = "attention" if self.decoder_attention is None else "decoder_attention"
+        attention = self.decoder_attention or self.attention
+        self._check_attention(attention, key, causal=True)
+        self._check_embedding()
+
+    @property
+    def decoder_layers(self) -> int:
+        """`num_decoder_layers`, or what it is when left out."""
+        return self.num_decoder_layers or self.num_layers
+
+
+Model = EncoderConfig | DecoderConfig | Seq2SeqConfig

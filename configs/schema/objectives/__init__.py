@@ -1,0 +1,1 @@
+"""The kinds of `objective`, without labels and with."""

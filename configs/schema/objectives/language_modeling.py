@@ -1,0 +1,196 @@
+"""`objective`: what a language model without labels is asked to predict."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """How tokens are chosen and hidden; the part that two objectives share."""
+
+    kind: str = ""
+    masking_fraction: float = option(
+        "Share of a record's ordinary tokens that are asked for.",
+        default=0.15,
+        minimum=0.01,
+        maximum=0.9,
+    )
+    mask_fraction: float = option(
+        "Share of the asked-for tokens shown as [MASK].",
+        default=0.8,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    random_fraction: float = option(
+        "Share of the asked-for tokens shown as a random piece; the rest is shown "
+        "as it is.",
+        default=0.1,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    whole_words: bool = option("Hide all pieces of a word together.", default=False)
+    ngram: int = option(
+        "Hide up to this many neighbours together: n of them with a chance in "
+        "proportion to 1/n. They are words with `whole_words`, else pieces.",
+        default=1,
+        minimum=1,
+        maximum=16,
+    )
+
+    def __post_init__(self) -> None:
+        if self.mask_fraction + self.random_fraction > 1.0 + 1e-9:
+            raise ConfigError(
+                f"mask_fraction={self.mask_fraction} and "
+                f"random_fraction={self.random_fraction} add up to more than 1"
+            )
+
+    def predictions_per_record(self, sequence_length: int) -> int:
+        """The fixed number of slots for asked-for tokens in a record.
+
+        Example:
+        >>> MaskedConfig().predictions_per_record(128)
+        20
+        """
+        return math.ceil(self.masking_fraction * sequence_length)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedConfig(Masking):
+    """Masked language modelling (BERT): some tokens are hidden and asked for."""
+
+    kind: Literal["masked"] = "masked"
+    masking: Literal["static", "dynamic"] = option(
+        "`static`: the data job masks, once for all epochs. `dynamic`: the trainer "
+        "masks, each epoch anew (RoBERTa).",
+        default="static",
+    )
+    copies: int = option(
+        "With static masking: how many times each training record is made, each time "
+        "with other tokens hidden.",
+        default=1,
+        minimum=1,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.masking == "dynamic" and self.copies > 1:
+            raise ConfigError(
+                f"copies={self.copies} has no use with masking=dynamic, which hides "
+                "other tokens in each epoch. Leave it out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePairsConfig(Masking):
+    """Masked language modelling on pairs of segments (BERT, ALBERT).
+
+    The model also says what the second segment is to the first.
+    """
+
+    kind: Literal["sentence_pairs"] = "sentence_pairs"
+    task: Literal["next_sentence", "sentence_order"] = option(
+        "`next_sentence`: does the second segment follow the first, or is it from "
+        "another document (BERT)? `sentence_order`: are the two in order (ALBERT)?",
+        default="next_sentence",
+    )
+    sentences: Literal["punctuation", "lines"] = option(
+        "Where a sentence ends: after `.`, `!`, `?` or at the end of a line; or at the "
+        "end of a line only.",
+        default="punctuation",
+    )
+    short_fraction: float = option(
+        "Share of the pairs that aim at a random shorter length.",
+        default=0.1,
+        minimum=0.0,
+        maximum=1.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalConfig:
+    """Causal language modelling (GPT): each token is predicted from those before."""
+
+    kind: Literal["causal"] = "causal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixConfig:
+    """Prefix language modelling: a document's end is predicted from its beginning.
+
+    Within the beginning, tokens may see each other in both directions.
+    """
+
+    kind: Literal["prefix"] = "prefix"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanCorruptionConfig:
+    """Span corruption (T5): spans are cut out of a text and asked for.
+
+    `data.sequence_length` is the encoder's.
+    """
+
+    kind: Literal["span_corruption"] = "span_corruption"
+    noise_density: float = option(
+        "Share of a document's tokens that are cut out.",
+        default=0.15,
+        minimum=0.01,
+        maximum=0.9,
+    )
+    mean_noise_span_length: float = option(
+        "Tokens per span on average.", default=3.0, minimum=1.0
+    )
+    decoder_length: int | None = option(
+        "Tokens per record for the decoder. Left out: about what the encoder's length "
+        "calls for.",
+        default=None,
+        minimum=4,
+    )
+
+    def target_length(self, encoder_length: int) -> int:
+        """Tokens of a record for the decoder.
+
+        Left to itself it is what one text needs that fills the encoder, and half as
+        much more: several short texts in its place need more sentinels and ends.
+
+        Example:
+        >>> SpanCorruptionConfig().target_length(512)
+        184
+        """
+        if self.decoder_length is not None:
+            return self.decoder_length
+        noise = encoder_length * self.noise_density / (1.0 - self.noise_density)
+        target = noise * (1.0 + 1.0 / self.mean_noise_span_length)
+        return 8 * math.ceil(target * 1.5 / 8)
+
+    def longest_text(self, encoder_length: int) -> int:
+        """The most tokens of text that surely fit both sides, whatever is cut out."""
+        target_length = self.target_length(encoder_length)
+        longest = 1
+        while True:
+            tokens = longest + 1
+            noise, spans = self._most(tokens)
+            least_noise = math.floor(tokens * self.noise_density)
+            fits_encoder = tokens - least_noise + spans + 1 <= encoder_length
+            if not fits_encoder or noise + spans + 1 > target_length:
+                return longest
+            longest = tokens
+
+    def num_sentinels(self, encoder_length: int) -> int:
+        """The number of sentinels that the spans of one text may take.
+
+        Example:
+        >>> SpanCorruptionConfig().num_sentinels(512)
+        30
+        """
+        return self._most(self.longest_text(encoder_length))[1]
+
+    def _most(self, tokens: int) -> tuple[int, int]:
+        """Noise tokens and spans of a text of so many tokens, at most."""
+        noise = math.ceil(tokens * self.noise_density)
+        # One span may be cut in two where the text begins and ends.
+        return noise, math.ceil(noise / self.mean_noise_span_length) + 1

@@ -1,0 +1,179 @@
+"""`objective`: what a model with labelled examples is asked to predict."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+from transbeam.configs.base.templates import check_template
+
+_DECODER_LENGTH = (
+    "Tokens of a record's target side; its source side has data.sequence_length."
+)
+_PACKED = (
+    "Put several pairs side by side in a record, as many as fit on both sides; else "
+    "each record has one pair."
+)
+_TOO_LONG = (
+    "What becomes of a pair one side of which is longer than a record: truncate cuts "
+    "the side's end off, drop sends the pair to quarantine."
+)
+_LABELS = "Names of the classes as the data has them; the first has id 0."
+
+SOURCE_FIELDS = ("text", "second_text")
+TARGET_FIELDS = ("target_text", "label")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig:
+    """A text and its answer: translation, summaries. `text` gives `target_text`."""
+
+    kind: Literal["seq2seq"] = "seq2seq"
+    decoder_length: int = option(_DECODER_LENGTH, default=128, minimum=8)
+    packed: bool = option(_PACKED, default=True)
+    too_long: Literal["truncate", "drop"] = option(_TOO_LONG, default="truncate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextToTextConfig:
+    """Any task as text to text (T5): a prefix tells the model which one."""
+
+    kind: Literal["text_to_text"] = "text_to_text"
+    source: str = option(
+        "What the model reads, such as `summarize: {text}` or "
+        "`mnli premise: {text} hypothesis: {second_text}`."
+    )
+    target: str = option(
+        "What it is to answer: `{target_text}` or `{label}`, and text around it.",
+        default="{target_text}",
+    )
+    decoder_length: int = option(_DECODER_LENGTH, default=128, minimum=8)
+    packed: bool = option(_PACKED, default=True)
+    too_long: Literal["truncate", "drop"] = option(_TOO_LONG, default="truncate")
+
+    def __post_init__(self) -> None:
+        check_template("source", self.source, SOURCE_FIELDS)
+        check_template("target", self.target, TARGET_FIELDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationConfig:
+    """The class of a text: `text` gives `label`."""
+
+    kind: Literal["classification"] = "classification"
+    labels: tuple[str, ...] = option(_LABELS)
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairClassificationConfig:
+    """The class of two texts: `text` and `second_text` give `label`.
+
+    A pair that is too long loses tokens at the end of its longer text, until both are
+    equally long; then of both in turn.
+    """
+
+    kind: Literal["pair_classification"] = "pair_classification"
+    labels: tuple[str, ...] = option(_LABELS)
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionConfig:
+    """A number for a text, such as a rating: `text` gives `label`, as it stands."""
+
+    kind: Literal["regression"] = "regression"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRegressionConfig:
+    """A number for two texts, such as how alike they are (STS-B).
+
+    `text` and `second_text` give `label`, as it stands. A pair that is too long is cut
+    as for `pair_classification`.
+    """
+
+    kind: Literal["pair_regression"] = "pair_regression"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenClassificationConfig:
+    """A tag for each word of a sentence: `words` give `tags`."""
+
+    kind: Literal["token_classification"] = "token_classification"
+    labels: tuple[str, ...] = option(
+        "Names of the tags as the data has them; the first has id 0."
+    )
+    all_pieces: bool = option(
+        "Ask for the tag at every piece of a word, not at its first alone.",
+        default=False,
+    )
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanQAConfig:
+    """The place of an answer: `text` and the question `second_text` give a span.
+
+    A text that is longer than a record is read in windows, one record for each.
+    """
+
+    kind: Literal["span_qa"] = "span_qa"
+    stride: int = option(
+        "Tokens from the start of a window to the start of the next; at most a whole "
+        "window. Less than half a window keeps short answers whole in one of them.",
+        default=128,
+        minimum=1,
+    )
+    max_question_length: int = option(
+        "Tokens of a question; the rest of a longer one is cut off.",
+        default=64,
+        minimum=1,
+    )
+
+    @property
+    def minimum_sequence_length(self) -> int:
+        """The least `data.sequence_length`: question, specials, a token of text.
+
+        Example:
+        >>> SpanQAConfig(max_question_length=64).minimum_sequence_length
+        68
+        """
+        return self.max_question_length + 3 + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageClassificationConfig:
+    """The class of an image (ViT): `image` gives `label`."""
+
+    kind: Literal["image_classification"] = "image_classification"
+    labels: tuple[str, ...] = option(_LABELS)
+    image_size: int = option(
+        "Height and width in pixels that the source's images have; others go to "
+        "quarantine.",
+        default=224,
+        minimum=1,
+    )
+    channels: int = option(
+        "Numbers of a pixel: 1 for grey, 3 for colour.", default=3, minimum=1, maximum=4
+    )
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels)
+
+
+def _check_labels(labels: tuple[str, ...]) -> None:
+    if len(labels) < 2:
+        raise ConfigError(f"labels={list(labels)}: at least two are needed to choose")
+    doubled = [label for label, count in Counter(labels).items() if count > 1]
+    if doubled:
+        raise ConfigError(f"labels={list(labels)}: {doubled[0]!r} stands there twice")
+    if "" in labels:
+        raise ConfigError(f"labels={list(labels)}: a label needs a name")

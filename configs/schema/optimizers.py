@@ -1,0 +1,144 @@
+"""`training.optimizer`: what turns gradients into updates."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+
+# Weight decay would pull these towards values that mean something: a bias towards no
+# offset, a norm's scale towards silence, a rare token's vector towards the others.
+NOT_DECAYED = ("bias$", "gamma$", "beta$", "scale$", "embeddings?$")
+
+
+def _decay_rate(doc: str, default: float, minimum: float = 0.0) -> Any:
+    return option(doc, default=default, minimum=minimum, maximum=0.99999)
+
+
+def _epsilon(default: float) -> Any:
+    return option("Added to the root.", default=default, minimum=1e-12, maximum=1.0)
+
+
+def _weight_decay(default: float, maximum: float = 1.0) -> Any:
+    return option(
+        "Share of a weight taken off per step, times the learning rate.",
+        default=default,
+        minimum=0.0,
+        maximum=maximum,
+    )
+
+
+def _not_decayed() -> Any:
+    return option(
+        "Regular expressions, searched in a weight's path: what they match is not "
+        "decayed.",
+        default=NOT_DECAYED,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamWConfig:
+    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
+
+    kind: Literal["adamw"] = "adamw"
+    beta_1: float = _decay_rate("Decay of the mean.", default=0.9)
+    beta_2: float = _decay_rate("Decay of the mean square.", default=0.98)
+    epsilon: float = _epsilon(1e-6)
+    weight_decay: float = _weight_decay(0.01)
+    not_decayed: tuple[str, ...] = _not_decayed()
+
+    def __post_init__(self) -> None:
+        _check_patterns(self.not_decayed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdafactorConfig:
+    """Adam's mean squares by row and column alone (Shazeer & Stern, 2018).
+
+    It keeps next to nothing beside the weights. The learning rate is relative: a
+    weight moves by that share of its own size, so a peak of 1e-2 is usual.
+    """
+
+    kind: Literal["adafactor"] = "adafactor"
+    decay_exponent: float = option(
+        "The mean square of step t is new by a share of t^-decay_exponent.",
+        default=0.8,
+        minimum=0.1,
+        maximum=1.0,
+    )
+    epsilon_1: float = option(
+        "Added to squared gradients.", default=1e-30, minimum=1e-36, maximum=1.0
+    )
+    epsilon_2: float = option(
+        "Smallest size that a weight is taken to have.",
+        default=1e-3,
+        minimum=1e-12,
+        maximum=1.0,
+    )
+    clip_threshold: float = option(
+        "Largest root mean square of a weight's update, before the learning rate.",
+        default=1.0,
+        minimum=1e-3,
+        maximum=1e3,
+    )
+    weight_decay: float = _weight_decay(0.0)
+    not_decayed: tuple[str, ...] = _not_decayed()
+
+    def __post_init__(self) -> None:
+        _check_patterns(self.not_decayed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LionConfig:
+    """The sign of a mean of gradients (Chen et al., 2023): half of Adam's memory.
+
+    Every number moves by the whole learning rate: a peak 3 to 10 times smaller than
+    Adam's does, with a weight decay larger by as much.
+    """
+
+    kind: Literal["lion"] = "lion"
+    beta_1: float = _decay_rate(
+        "Share of the mean in what the sign is taken of.", default=0.9, minimum=1e-3
+    )
+    beta_2: float = _decay_rate("Decay of the mean.", default=0.99)
+    weight_decay: float = _weight_decay(0.1, maximum=100.0)
+    not_decayed: tuple[str, ...] = _not_decayed()
+
+    def __post_init__(self) -> None:
+        _check_patterns(self.not_decayed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MuonConfig:
+    """Momentum made orthogonal (Jordan et al., 2024), for the hidden matrices alone.
+
+    Embeddings, the layers that give scores, biases and norms are left to Adam. Updates
+    have Adam's size (Liu et al., 2025, eq. 4), so its learning rates suit them.
+    """
+
+    kind: Literal["muon"] = "muon"
+    momentum: float = _decay_rate("Decay of the momentum.", default=0.95)
+    beta_1: float = _decay_rate("Decay of Adam's mean.", default=0.9)
+    beta_2: float = _decay_rate("Decay of Adam's mean square.", default=0.95)
+    epsilon: float = _epsilon(1e-8)
+    weight_decay: float = _weight_decay(0.1)
+    not_decayed: tuple[str, ...] = _not_decayed()
+
+    def __post_init__(self) -> None:
+        _check_patterns(self.not_decayed)
+
+
+Optimizer = AdamWConfig | AdafactorConfig | LionConfig | MuonConfig
+
+
+def _check_patterns(patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"not_decayed={pattern!r} is not a regular expression: {error}. A "
+                "point, a bracket or another sign that is meant as it stands needs a "
+                "\\ before it"
+            ) from None

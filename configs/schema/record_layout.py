@@ -1,0 +1,42 @@
+"""`data.layout`: how documents share records."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedLayout:
+    """Several documents side by side in a record, with hardly any padding."""
+
+    kind: Literal["packed"] = "packed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketedLayout:
+    """One document in a record, records of a few lengths; not for all objectives.
+
+    For `masked`, `causal`, `prefix`, and for classes and numbers: of texts, of pairs
+    and of tokens. A document goes into the shortest that holds it; one longer than all
+    is cut.
+    """
+
+    kind: Literal["bucketed"] = "bucketed"
+    lengths: tuple[int, ...] = option(
+        "Tokens per record, ascending; the last is data.sequence_length. A document "
+        "goes into the shortest that holds it, or is cut to the last."
+    )
+
+    def __post_init__(self) -> None:
+        ascending = all(short < long for short, long in pairwise(self.lengths))
+        if not self.lengths or self.lengths[0] < 4 or not ascending:
+            raise ConfigError(
+                f"lengths={list(self.lengths)}: expected ascending numbers from 4 on, "
+                "such as [32, 64, 128]"
+            )
+
+
+Layout = PackedLayout | BucketedLayout

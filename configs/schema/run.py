@@ -1,0 +1,131 @@
+"""`RunConfig`: the whole run, and the rules between its sections.
+
+What the model has to do with the others is in `configs/loader/compatibility.py`.
+"""
+
+import re
+from dataclasses import dataclass
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+from transbeam.configs.schema.data import DataConfig
+from transbeam.configs.schema.evaluation import EvaluationConfig
+from transbeam.configs.schema.export import ExportConfig, check_examples
+from transbeam.configs.schema.model import EncoderConfig, Model
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
+    ImageClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SpanQAConfig,
+)
+from transbeam.configs.schema.sources import ImagesSource, MixtureSource
+from transbeam.configs.schema.tokenizer import TokenizerConfig, WordPieceConfig
+from transbeam.configs.schema.training import TrainingConfig
+
+IN_BUCKETS = (
+    "masked",
+    "causal",
+    "prefix",
+    "classification",
+    "pair_classification",
+    "token_classification",
+    "regression",
+    "pair_regression",
+)
+ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
+
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One YAML file: from a corpus to a served and phone-ready model."""
+
+    name: str = option("Names the run and its folder.")
+    seed: int = option("All randomness of the run comes from it.", default=0, minimum=0)
+    data: DataConfig = option("From the corpus to records.")
+    tokenizer: TokenizerConfig = option(
+        "How text becomes ids.", default=WordPieceConfig
+    )
+    objective: Objective = option(
+        "What to predict, and so what records hold and how a model ends.",
+        default=MaskedConfig,
+    )
+    model: Model = option("The network.", default=EncoderConfig)
+    training: TrainingConfig = option(
+        "How it learns. Left out: 10,000 steps with the defaults; a run that only "
+        "makes records needs no more.",
+        default=lambda: TrainingConfig(steps=10_000),
+    )
+    export: ExportConfig = option("What is made of it.", default=ExportConfig)
+    evaluation: EvaluationConfig = option("How it is judged.", default=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        if not FOLDER_NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"name={self.name!r} cannot name a folder: begin with a letter or a "
+                "digit; letters, digits, '.', '_' and '-' may follow"
+            )
+        self._check_images()
+        self._check_numbers()
+        self._check_objective()
+
+    def _check_images(self) -> None:
+        """The sources and the objective agree on the images' size."""
+        objective = self.objective
+        if not isinstance(objective, ImageClassificationConfig):
+            return
+        sources = {
+            "data.source": self.data.source,
+            "data.validation_source": self.data.validation_source,
+            "evaluation.test": self.evaluation.test,
+        }
+        for key, given in sources.items():
+            several = isinstance(given, MixtureSource)
+            for source in [part.source for part in given.parts] if several else [given]:
+                if not isinstance(source, ImagesSource):
+                    continue
+                if source.image_size != objective.image_size:
+                    raise ConfigError(
+                        f"{key}: image_size={source.image_size} is not "
+                        f"objective.image_size={objective.image_size}: make them the "
+                        "same"
+                    )
+
+    def _check_numbers(self) -> None:
+        """What is about choices is not asked of a number."""
+        if not isinstance(self.objective, RegressionConfig | PairRegressionConfig):
+            return
+        for key in ("label_smoothing", "z_loss"):
+            if value := getattr(self.training, key):
+                raise ConfigError(
+                    f"training.{key}={value} is about the scores of classes, and "
+                    f"objective.kind={self.objective.kind} predicts a number. Take it "
+                    "away"
+                )
+
+    def _check_objective(self) -> None:
+        """What the kind of objective asks of the other sections."""
+        kind = self.objective.kind
+        if self.data.deduplication.near and kind not in ON_TEXT_ALONE:
+            raise ConfigError(
+                "data.deduplication.near compares texts alone, but "
+                f"objective.kind={kind} learns from what goes with them: documents "
+                "with one text and different labels would be dropped. Take `near` away"
+            )
+        if self.data.layout.kind == "bucketed" and kind not in IN_BUCKETS:
+            raise ConfigError(
+                f"data.layout.kind=bucketed does not go with objective.kind={kind}, "
+                f"only with {', '.join(IN_BUCKETS)}"
+            )
+        if isinstance(self.objective, SpanQAConfig):
+            least = self.objective.minimum_sequence_length
+            if self.data.sequence_length < least:
+                raise ConfigError(
+                    f"data.sequence_length={self.data.sequence_length} leaves no room "
+                    "for the context behind objective.max_question_length="
+                    f"{self.objective.max_question_length}: at least {least} is needed"
+                )
+        check_examples(self.objective, self.export.examples)

@@ -1,0 +1,196 @@
+"""`training.schedule`: the learning rate over time."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from transbeam.configs.base.fields import option
+
+
+def _peak() -> Any:
+    return option(
+        "Largest learning rate. Lion wants a tenth of what AdamW and Muon do; with "
+        "Adafactor it is the share of its own size that a weight moves by.",
+        default=1e-3,
+        minimum=1e-9,
+        maximum=10.0,
+    )
+
+
+# Of a warm-up that is left out.
+_MOST_STEPS = 100
+_MOST_STEPS_OF_NOAM = 4_000
+
+
+def _warmup_steps(minimum: int = 0, most: int = _MOST_STEPS) -> Any:
+    return option(
+        "Steps in which the rate rises in a line to its peak. Left out: a tenth of all "
+        f"steps, at most {most:,}; of a training that goes on to more, what it was.",
+        default=None,
+        minimum=minimum,
+    )
+
+
+def _final_fraction() -> Any:
+    return option(
+        "What is left of the peak at the last step.",
+        default=0.0,
+        minimum=0.0,
+        maximum=1.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineSchedule:
+    """Linear warm-up to the peak, then half a cosine down."""
+
+    kind: Literal["cosine"] = "cosine"
+    peak: float = _peak()
+    warmup_steps: int | None = _warmup_steps()
+    final_fraction: float = _final_fraction()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSchedule:
+    """Linear warm-up to the peak, then a line down: BERT's."""
+
+    kind: Literal["linear"] = "linear"
+    peak: float = _peak()
+    warmup_steps: int | None = _warmup_steps()
+    final_fraction: float = _final_fraction()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantSchedule:
+    """Linear warm-up to the peak, which then stays."""
+
+    kind: Literal["constant"] = "constant"
+    peak: float = _peak()
+    warmup_steps: int | None = _warmup_steps()
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseSqrtSchedule:
+    """Linear warm-up, then peak · sqrt(warmup_steps / step): T5's, fairseq's."""
+
+    kind: Literal["inverse_sqrt"] = "inverse_sqrt"
+    peak: float = _peak()
+    warmup_steps: int | None = _warmup_steps(minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoamSchedule:
+    """The Transformer's (Vaswani et al., 2017, eq. 3): the width sets the peak.
+
+    factor · hidden_dim^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
+    """
+
+    kind: Literal["noam"] = "noam"
+    factor: float = option(
+        "What the paper's rate is multiplied by.",
+        default=1.0,
+        minimum=1e-6,
+        maximum=1e3,
+    )
+    warmup_steps: int | None = _warmup_steps(minimum=1, most=_MOST_STEPS_OF_NOAM)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WsdSchedule:
+    """Warm-up, a stable peak, and a decay at the end (Hu et al., 2024; MiniCPM).
+
+    Before the decay the rates do not depend on how long the run is.
+    """
+
+    kind: Literal["wsd"] = "wsd"
+    peak: float = _peak()
+    warmup_steps: int | None = _warmup_steps()
+    decay_fraction: float = option(
+        "Share of all steps, at the end, in which the rate goes down.",
+        default=0.1,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    shape: Literal["linear", "sqrt"] = option(
+        "How it goes down: in a line, or as 1 - sqrt(progress), which is fast at first "
+        "(Hägele et al., 2024).",
+        default="sqrt",
+    )
+    final_fraction: float = _final_fraction()
+
+    def decay_steps(self, steps: int) -> int:
+        """How many of a run's steps the decay takes.
+
+        Example:
+        >>> WsdSchedule(decay_fraction=0.2).decay_steps(50)
+        10
+        """
+        return round(self.decay_fraction * steps)
+
+
+Schedule = (
+    CosineSchedule
+    | LinearSchedule
+    | ConstantSchedule
+    | InverseSqrtSchedule
+    | NoamSchedule
+    | WsdSchedule
+)
+
+
+def warmup_of(schedule: Schedule, steps: int) -> int:
+    """The steps of the warm-up: what is configured, or a share of all steps.
+
+    Args:
+        schedule: The schedule.
+        steps: The run's.
+
+    Example:
+    >>> warmup_of(CosineSchedule(), 60), warmup_of(CosineSchedule(), 10_000)
+    (6, 100)
+    """
+    if schedule.warmup_steps is not None:
+        return schedule.warmup_steps
+    left = steps
+    if isinstance(schedule, WsdSchedule):
+        left -= schedule.decay_steps(steps)
+    warmup = min(steps // 10, most_warmup(schedule), left)
+    at_least_one = isinstance(schedule, NoamSchedule | InverseSqrtSchedule)
+    return max(warmup, int(at_least_one))
+
+
+def most_warmup(schedule: Schedule) -> int:
+    """The steps that a warm-up has at most, if it is left out."""
+    return _MOST_STEPS_OF_NOAM if isinstance(schedule, NoamSchedule) else _MOST_STEPS
+
+
+def with_warmup(schedule: Schedule, steps: int) -> Schedule:
+    """The same schedule, with the steps of its warm-up as a number."""
+    return replace(schedule, warmup_steps=warmup_of(schedule, steps))
+
+
+# Their rates do not depend on how many steps there are.
+ENDLESS = (ConstantSchedule, InverseSqrtSchedule, NoamSchedule)
+
+
+def common_steps(schedule: Schedule, steps: int, others: int) -> int:
+    """Counts the first steps whose rates two trainings of one schedule share.
+
+    Args:
+        schedule: Theirs, with the steps of its warm-up as a number.
+        steps: Of the one.
+        others: Of the other.
+
+    Example:
+    >>> common_steps(ConstantSchedule(warmup_steps=3), 20, 30)
+    20
+    >>> common_steps(WsdSchedule(warmup_steps=3, decay_fraction=0.2), 20, 30)
+    16
+    >>> common_steps(CosineSchedule(warmup_steps=3), 20, 30)
+    3
+    """
+    shorter = min(steps, others)
+    if steps == others or isinstance(schedule, ENDLESS):
+        return shorter
+    if isinstance(schedule, WsdSchedule):
+        return min(n - schedule.decay_steps(n) for n in (steps, others))
+    return min(warmup_of(schedule, steps), shorter)

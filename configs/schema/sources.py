@@ -1,0 +1,174 @@
+"""`data.source`: where documents come from, one kind for each sort of file."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from transbeam.configs.base.encodings import check_encoding
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+from transbeam.configs.schema.table_sources import TableSource
+
+_DOCUMENT = "What one document is: a line, a run of lines up to a blank one, or a file."
+_ENCODING = (
+    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
+    "as a byte order mark says, else UTF-8, else as chardet tells; in quarantine if it "
+    "is not certain."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSource:
+    """Plain text files, also compressed (.gz, .bz2, .xz, .zst)."""
+
+    kind: Literal["text"] = "text"
+    path: str = option("Glob of the files, such as `corpus/**/*.txt`.")
+    document: Literal["line", "paragraph", "file"] = option(
+        _DOCUMENT, default="paragraph"
+    )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZipSource:
+    """Plain text files inside zip archives."""
+
+    kind: Literal["zip"] = "zip"
+    path: str = option("Glob of the archives, such as `corpus/*.zip`.")
+    members: str = option(
+        "Which files of an archive to read, by a pattern for their whole name; `*` "
+        "stands for folders too.",
+        default="*.txt",
+    )
+    document: Literal["line", "paragraph", "file"] = option(_DOCUMENT, default="file")
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WikipediaSource:
+    """The articles of a Wikipedia dump (MediaWiki's XML export), as plain text."""
+
+    kind: Literal["wikipedia"] = "wikipedia"
+    path: str = option("Glob of the dumps, such as `*-pages-articles*.xml.bz2`.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarcSource:
+    """Web archives: the text of WET files, and of the pages in WARC files."""
+
+    kind: Literal["warc"] = "warc"
+    path: str = option("Glob of the archives, such as `CC-MAIN-*.warc.wet.gz`.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonDocsSource:
+    """The docstrings of installed Python packages, read from their source files.
+
+    The packages are parsed, never imported. Useful as a real corpus that every
+    machine with Transbeam on it already has.
+    """
+
+    kind: Literal["python_docs"] = "python_docs"
+    packages: tuple[str, ...] = option("Top-level packages to read, such as `numpy`.")
+    examples: Literal["docstrings", "summaries"] = option(
+        "`docstrings`: each docstring is a text. `summaries`: each documented "
+        "function's code is a text, and the first paragraph of its docstring the "
+        "target text.",
+        default="docstrings",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesSource:
+    """Image files in one folder per class."""
+
+    kind: Literal["images"] = "images"
+    path: str = option(
+        "Glob of the files, such as `flowers/*/*.png`; the folder a file lies in is "
+        "its label."
+    )
+    image_size: int = option(
+        "Height and width in pixels that every image is resized to; write the same in "
+        "objective.image_size.",
+        default=224,
+        minimum=1,
+        maximum=4096,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArraysSource:
+    """Images with labels in NumPy archives (.npz), all of one size."""
+
+    kind: Literal["arrays"] = "arrays"
+    path: str = option("Glob of the archives.")
+    images: str = option(
+        "Name of the uint8 array of shape (count, height, width) or "
+        "(count, height, width, channels).",
+        default="images",
+    )
+    labels: str = option("Name of the array of (count,) labels.", default="labels")
+
+
+FileSource = (
+    TextSource
+    | ZipSource
+    | WikipediaSource
+    | WarcSource
+    | PythonDocsSource
+    | ImagesSource
+    | ArraysSource
+)
+SingleSource = FileSource | TableSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixturePart:
+    """One source of several, and how much of it is used."""
+
+    source: SingleSource = option("Any source but another mixture.")
+    weight: float = option(
+        "How often each training document is used: 2 takes it twice, with other "
+        "random choices; 0.5 takes half of the documents, by their hash.",
+        default=1.0,
+        minimum=0.0,
+        maximum=100.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureSource:
+    """Several sources in one run, each used more or less often."""
+
+    kind: Literal["mixture"] = "mixture"
+    parts: tuple[MixturePart, ...] = option(
+        "The sources: a list of {source: {kind: ..., ...}, weight: 1.0}."
+    )
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ConfigError("parts: expected at least one source, found none")
+
+
+Source = SingleSource | MixtureSource
+
+
+def check_weights(key: str, source: Source | None) -> None:
+    """Refuses weights in a source whose documents are judged on: each is there once.
+
+    Raises:
+        ConfigError: A part of a mixture has a weight.
+    """
+    if not isinstance(source, MixtureSource):
+        return
+    for number, part in enumerate(source.parts):
+        if part.weight != 1.0:
+            raise ConfigError(
+                f"{key}: part {number} has weight={part.weight}, but a weight says how "
+                "often a document is trained on. Take it away"
+            )

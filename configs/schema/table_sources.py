@@ -1,0 +1,253 @@
+"""`data.source`: tables, line pairs and annotated text, one kind for each format."""
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+from transbeam.configs.base.encodings import check_encoding
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+from transbeam.configs.base.templates import template_fields
+
+_PATH = "Glob of the files; `.gz`, `.bz2`, `.xz` and `.zst` are unpacked while reading."
+_ENCODING = (
+    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
+    "as a byte order mark says, else UTF-8, else as chardet tells; in quarantine if it "
+    "is not certain."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which column of a table becomes which part of a document.
+
+    A name with dots reaches into nested values: `translation.en` is the field `en`
+    of the field `translation`, `target.0` the first element of the list `target`.
+    What has braces is a template: `{title}. {body}` puts two columns together.
+    """
+
+    text: str = option(
+        "Column of the text, or a template such as `{title}. {body}`. A list of texts "
+        "is joined with spaces. Not read where `words` is given: the text is then the "
+        "words with a space between.",
+        default="text",
+    )
+    second_text: str | None = option(
+        "Column of a pair's other half, or of the question about the text; or a "
+        "template.",
+        default=None,
+    )
+    target_text: str | None = option(
+        "Column of what a sequence-to-sequence model is to answer, or a template.",
+        default=None,
+    )
+    label: str | None = option(
+        "Column of the class, or of the number for regression. A number, true or false "
+        "is taken as JSON writes it: `1`, `true`.",
+        default=None,
+    )
+    words: str | None = option(
+        "Column of a sentence's words: a list, or a text cut at white space.",
+        default=None,
+    )
+    tags: str | None = option("Column of one tag for each word.", default=None)
+
+    def __post_init__(self) -> None:
+        for key in ("text", "second_text", "target_text"):
+            value = getattr(self, key)
+            if value is not None and "" in columns_in(value, key):
+                raise ConfigError(
+                    f"{key}={value!r}: braces without the name of a column inside"
+                )
+        if self.tags is not None and self.words is None:
+            raise ConfigError(
+                f"tags={self.tags!r} without `words`: tags belong to words. Name the "
+                "column of the words too"
+            )
+
+    def names(self) -> list[str]:
+        """The columns that are read.
+
+        Example:
+        >>> Columns(label="stars").names()
+        ['text', 'stars']
+        >>> Columns(text="{title}. {body}").names()
+        ['title', 'body']
+        """
+        texts = (
+            self.text if self.words is None else None,
+            self.second_text,
+            self.target_text,
+        )
+        in_texts = [columns_in(value) for value in texts if value is not None]
+        whole = [n for n in (self.words, self.label, self.tags) if n is not None]
+        return list(dict.fromkeys([*itertools.chain(*in_texts), *whole]))
+
+
+def is_template(column: str) -> bool:
+    """Whether a text is put together from columns, and not the name of one."""
+    return "{" in column or "}" in column
+
+
+def columns_in(column: str, key: str = "text") -> list[str]:
+    """The columns that a text is made of: the one that is named, or a template's."""
+    return template_fields(key, column) if is_template(column) else [column]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonlSource:
+    """JSON objects: one on each line, or an array of them, or over several lines."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: str = option(_PATH)
+    columns: Columns = option("Which field becomes what.", default=Columns)
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvSource:
+    """Tables of delimited fields: CSV, TSV and their relatives."""
+
+    kind: Literal["csv"] = "csv"
+    path: str = option(_PATH)
+    columns: Columns = option(
+        "Which column becomes what: by its name in the header; without a header by "
+        'its number in quotes, counted from "0".',
+        default=Columns,
+    )
+    header: bool = option("Whether the first row names the columns.", default=True)
+    delimiter: str = option(
+        r'The character between two fields, such as "," or "\t" (in double quotes).',
+        default=",",
+    )
+    quoting: Literal["auto", "none"] = option(
+        "`auto`: a field may be in double quotes, with any character inside and a "
+        "quote doubled (RFC 4180). `none`: quotes are ordinary characters, as in most "
+        "TSV.",
+        default="auto",
+    )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n\ufeff':
+            raise ConfigError(
+                f"delimiter={self.delimiter!r}: expected one character, not a quote "
+                r'or a line end. A tab is written "\t", in double quotes'
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParquetSource:
+    """Apache Parquet tables; only the columns that are asked for are read."""
+
+    kind: Literal["parquet"] = "parquet"
+    path: str = option("Glob of the files.")
+    columns: Columns = option("Which column becomes what.", default=Columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TFRecordSource:
+    """TFRecord files of `tf.train.Example`s; a feature is a column."""
+
+    kind: Literal["tfrecord"] = "tfrecord"
+    path: str = option(_PATH)
+    columns: Columns = option("Which feature becomes what.", default=Columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabeledLinesSource:
+    """Text files with a label before the first space or tab of each line."""
+
+    kind: Literal["labeled_lines"] = "labeled_lines"
+    path: str = option(_PATH)
+    prefix: str = option(
+        "What each label begins with and does not belong to it, such as fastText's "
+        "`__label__`.",
+        default="",
+    )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelSource:
+    """Pairs of text files whose lines belong together, as translations come.
+
+    The files of both globs, sorted by name, pair up one to one.
+    """
+
+    kind: Literal["parallel"] = "parallel"
+    path: str = option("Glob of the files whose lines become the text.")
+    target_path: str = option("Glob of the files whose lines become the target text.")
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConllSource:
+    """Tagged words in columns, one word a line, a blank line after each sentence."""
+
+    kind: Literal["conll"] = "conll"
+    path: str = option(_PATH)
+    word_column: int = option(
+        "Column of the word, counted from 0, or from the end with -1.", default=0
+    )
+    tag_column: int = option(
+        "Column of the tag, counted from 0, or from the end with -1.", default=-1
+    )
+    comment: str | None = option(
+        "Beginning of the lines that are left out, such as `# id`. Nothing is left out "
+        "by default, because a word may begin with a `#`.",
+        default=None,
+    )
+    encoding: str = option(_ENCODING, default="utf-8")
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
+        if self.comment == "":
+            raise ConfigError(
+                "comment='': every line begins with nothing. Write what the lines "
+                "begin with that are no words, or leave the key out"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConlluSource:
+    """Universal Dependencies treebanks (CoNLL-U)."""
+
+    kind: Literal["conllu"] = "conllu"
+    path: str = option(_PATH)
+    tags: Literal["upos", "xpos", "deprel"] = option(
+        "Which annotation becomes the tags: the universal part of speech, the "
+        "language's own, or the relation to the head.",
+        default="upos",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquadSource:
+    """Questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0."""
+
+    kind: Literal["squad"] = "squad"
+    path: str = option(_PATH)
+
+
+TableSource = (
+    JsonlSource
+    | CsvSource
+    | ParquetSource
+    | TFRecordSource
+    | LabeledLinesSource
+    | ParallelSource
+    | ConllSource
+    | ConlluSource
+    | SquadSource
+)

@@ -1,0 +1,203 @@
+"""`training`: how long, how fast and with what the model learns."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.fields import option
+from transbeam.configs.schema.adaptation import Adaptation, AllWeights, LoraWeights
+from transbeam.configs.schema.distillation import DistillationConfig
+from transbeam.configs.schema.distribution import DataParallelConfig, Distribution
+from transbeam.configs.schema.optimizers import AdamWConfig, Optimizer
+from transbeam.configs.schema.schedules import (
+    CosineSchedule,
+    Schedule,
+    WsdSchedule,
+    warmup_of,
+    with_warmup,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Records of another run."""
+
+    run: str = option("Folder of a run whose data job has finished.")
+    weight: float = option(
+        "Batches that it gives for each batch of this run's own records.",
+        default=1.0,
+        minimum=1e-6,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """One fit of the model to the records."""
+
+    steps: int = option("Optimizer updates.", minimum=1)
+    batch_size: int = option("Records per update.", default=32, minimum=1)
+    datasets: tuple[Dataset, ...] = option(
+        "Further records to train on: a list of {run: runs/other, weight: 0.5}. Their "
+        "tokenizer, objective and length are those of this run.",
+        default=(),
+    )
+    accumulation: int = option(
+        "Micro-batches that one update is made of: memory of batch_size/accumulation "
+        "records, numbers of batch_size.",
+        default=1,
+        minimum=1,
+    )
+    optimizer: Optimizer = option(
+        "What turns gradients into updates.", default=AdamWConfig
+    )
+    schedule: Schedule = option("The learning rate over time.", default=CosineSchedule)
+    clip_norm: float | None = option(
+        "Largest norm of all gradients together; larger ones are scaled down to it. "
+        "null: they are left as they are.",
+        default=1.0,
+        minimum=1e-6,
+    )
+    label_smoothing: float = option(
+        "Share of a target's probability that is spread over all classes.",
+        default=0.0,
+        minimum=0.0,
+        maximum=0.5,
+    )
+    z_loss: float = option(
+        "Weight of log²(sum of exponentials), which keeps scores from drifting; PaLM "
+        "has 1e-4.",
+        default=0.0,
+        minimum=0.0,
+        maximum=1.0,
+    )
+    ema_decay: float | None = option(
+        "Decay of a moving average of the weights, updated with them. Left out: there "
+        "is none.",
+        default=None,
+        minimum=0.0,
+        maximum=0.99999,
+    )
+    init_from: str | None = option(
+        "Folder of a run to begin with: the model that it trained or imported. Its "
+        "tokenizer and the keys of its `model` must be this run's; a head that it has "
+        "not is new. Left out: random weights.",
+        default=None,
+    )
+    initial_weights: str | None = option(
+        "A file of weights to begin with instead, as `transbeam import` leaves in a "
+        "run's folder.",
+        default=None,
+    )
+    adaptation: Adaptation = option("Which weights are trained.", default=AllWeights)
+    distillation: DistillationConfig | None = option(
+        "Learn from a trained model too. Left out: from the records alone.",
+        default=None,
+    )
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
+        "Number format of the matrix products. Variables stay float32. With "
+        "mixed_float16 the loss is scaled, so that small gradients are not lost.",
+        default="float32",
+    )
+    rematerialize: bool = option(
+        "Keep only what goes into each block, and compute the inside again for the "
+        "gradient: less memory, for one more forward pass.",
+        default=False,
+    )
+    distribution: Distribution = option(
+        "How several devices share the work.", default=DataParallelConfig
+    )
+    deterministic: bool = option(
+        "The same numbers every time on one machine, bit for bit; somewhat slower.",
+        default=False,
+    )
+    shuffle_records: int = option(
+        "Records held in memory to shuffle among.", default=16_384, minimum=1
+    )
+    log_every: int = option(
+        "Steps between lines of the log (metrics.jsonl).", default=10, minimum=1
+    )
+    evaluate_every: int = option(
+        "Steps between validations; a checkpoint is written with each.",
+        default=200,
+        minimum=1,
+    )
+    validation_batches: int = option(
+        "Batches of a validation while training; the last one reads the whole split.",
+        default=8,
+        minimum=1,
+    )
+    samples: int = option(
+        "Validation documents that the report shows with what the model says of them.",
+        default=5,
+        minimum=0,
+    )
+    final_weights: Literal["last", "best"] = option(
+        "Which weights a training ends with: of the last step, or of the checkpoint "
+        "with the least validation loss.",
+        default="last",
+    )
+    keep_checkpoints: int = option(
+        "How many of the last to keep.", default=2, minimum=1
+    )
+    max_skipped_steps: int = option(
+        "Steps in a row whose loss or gradient is not finite before the run is given "
+        "up.",
+        default=20,
+        minimum=1,
+    )
+
+    def __post_init__(self) -> None:
+        self._check_beginning()
+        if self.batch_size % self.accumulation:
+            raise ConfigError(
+                f"accumulation={self.accumulation} does not divide "
+                f"batch_size={self.batch_size}: micro-batches are of one size"
+            )
+        schedule = self.schedule
+        warmup_steps = warmup_of(schedule, self.steps)
+        if warmup_steps > self.steps:
+            raise ConfigError(
+                f"schedule.warmup_steps={warmup_steps} is more than "
+                f"steps={self.steps}. Left out, it is a tenth of them"
+            )
+        if isinstance(schedule, WsdSchedule):
+            decay_steps = schedule.decay_steps(self.steps)
+            if warmup_steps + decay_steps > self.steps:
+                raise ConfigError(
+                    f"schedule.decay_fraction={schedule.decay_fraction} of "
+                    f"steps={self.steps} is {decay_steps} steps, which leaves no room "
+                    f"for schedule.warmup_steps={warmup_steps}"
+                )
+
+    def with_warmup(self, steps: int | None = None) -> "TrainingConfig":
+        """The same, with the steps of the warm-up as a number.
+
+        Args:
+            steps: Of the warm-up, if they are left out here; None for the share of all
+                steps that they then are.
+        """
+        schedule = self.schedule
+        if schedule.warmup_steps is None and steps is not None:
+            schedule = replace(schedule, warmup_steps=steps)
+        return replace(self, schedule=with_warmup(schedule, self.steps))
+
+    def _check_beginning(self) -> None:
+        """The weights to begin with are there where they must be, and only once."""
+        given = {"init_from": self.init_from, "initial_weights": self.initial_weights}
+        named = [f"{key}={value}" for key, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ConfigError(
+                f"{' and '.join(named)}: a training begins once. Take one of them away"
+            )
+        copies = self.distillation is not None and self.distillation.copies
+        if copies and named:
+            raise ConfigError(
+                f"{named[0]}, and the student also begins with blocks of its teacher. "
+                "Write `layers: []` in `distillation`, or take the other away"
+            )
+        if isinstance(self.adaptation, LoraWeights) and not (named or copies):
+            raise ConfigError(
+                "adaptation.kind=lora trains adapters beside weights that stay as they "
+                "are, and without init_from these are random. Name a run to begin "
+                "with, or write `kind: all`"
+            )

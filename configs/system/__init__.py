@@ -1,0 +1,1 @@
+"""The process and its machine: backend, imports, threads, memory, CPU features."""

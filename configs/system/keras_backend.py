@@ -1,0 +1,102 @@
+"""The backend of Keras that each command runs on.
+
+Users choose it by `KERAS_BACKEND`, or in Keras's own file. Trainings run on TensorFlow
+and on JAX. What tokenizes runs on TensorFlow whatever was chosen, for tensorflow_text
+imports Keras; so does what makes or asks a SavedModel.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from transbeam.configs.base.errors import ConfigError
+
+TENSORFLOW = "tensorflow"
+# Backends that trainings run on, and how to install them.
+_TRAINING = {TENSORFLOW: "tensorflow", "jax": "transbeam[jax]"}
+_ANY = frozenset({"run", "train", "evaluate", "sweep", "import", "trim"})
+_ON_TENSORFLOW = frozenset(
+    {"check", "data", "deploy", "export", "loadtest", "predict", "prune", "score"}
+    | {"serve", "tokenize"}
+)
+
+
+def chosen_backend(environment: Mapping[str, str]) -> str:
+    """The backend that the user has chosen.
+
+    Example:
+    >>> chosen_backend({"KERAS_BACKEND": "jax"})
+    'jax'
+    """
+    if backend := environment.get("KERAS_BACKEND"):
+        return backend
+    with suppress(OSError, ValueError, AttributeError):
+        told = json.loads(_keras_file(environment).read_bytes())
+        return str(told.get("backend", TENSORFLOW))
+    return TENSORFLOW
+
+
+def _keras_file(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("KERAS_HOME", "~/.keras"), "keras.json").expanduser()
+
+
+def backend_for(
+    command: str,
+    environment: Mapping[str, str],
+    is_installed: Callable[[str], object] = importlib.util.find_spec,
+) -> str | None:
+    """The backend that a command runs on; None for one that does without Keras.
+
+    Args:
+        command: Its name, such as `train`.
+        environment: The process's.
+        is_installed: Tells whether a module can be imported.
+
+    Raises:
+        ConfigError: The command cannot run on the chosen backend.
+
+    Example:
+    >>> backend_for("export", {"KERAS_BACKEND": "jax"})
+    'tensorflow'
+    >>> backend_for("cost", {"KERAS_BACKEND": "torch"})
+    """
+    if command in _ON_TENSORFLOW:
+        return TENSORFLOW
+    if command not in _ANY:
+        return None
+    chosen = chosen_backend(environment)
+    choice = f"KERAS_BACKEND={chosen}"
+    if not environment.get("KERAS_BACKEND"):
+        choice = f"{_keras_file(environment)}: backend={chosen}"
+    if chosen not in _TRAINING:
+        known = " or ".join(_TRAINING)
+        raise ConfigError(
+            f"{choice}: `transbeam {command}` runs on {known}. Set it to "
+            "one of them, or take it away"
+        )
+    if not is_installed(chosen):
+        raise ConfigError(
+            f"{choice}: {chosen} is not installed here. Take it away, or "
+            f"pip install '{_TRAINING[chosen]}'"
+        )
+    return chosen
+
+
+def take_backend(command: str) -> None:
+    """Makes Keras, which is not imported yet, use the backend of a command.
+
+    Processes that the command starts inherit it.
+
+    Args:
+        command: Its name, such as `train`; others change nothing.
+
+    Raises:
+        ConfigError: The command cannot run on the chosen backend.
+    """
+    backend = backend_for(command, os.environ)
+    if backend is not None and "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = backend

@@ -1,0 +1,155 @@
+"""Imports the heavy libraries without the noise they make on the way in.
+
+TensorFlow writes to file descriptor 2 from C++ before any log level applies, and
+Apache Beam logs through the root logger, which installs a handler there and makes
+every other library talk from then on.
+"""
+
+import contextlib
+import gc
+import importlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Generator, Sequence
+
+from transbeam.configs.system.cpu_features import processor_environment
+from transbeam.configs.system.keras_backend import chosen_backend
+
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
+
+
+_IMPORTING = threading.Lock()
+
+
+def quiet_environment() -> dict[str, str]:
+    """The environment for a child process that is to start as quietly, and to run.
+
+    What the user has set stays.
+
+    Example:
+    >>> "TF_CPP_MIN_LOG_LEVEL" in quiet_environment()
+    True
+    """
+    return _QUIET | processor_environment() | dict(os.environ)
+
+
+def quiet_import(*modules: str) -> None:
+    """Imports modules by name; afterwards `import` finds them loaded.
+
+    To be called by an entry point before anything else imports them. What an import
+    writes is dropped if it succeeds and shown if it raises.
+
+    Args:
+        modules: Dotted names, such as `tensorflow`.
+
+    Raises:
+        ImportError: Or whatever else the import raises.
+
+    Example:
+    >>> quiet_import("json", "xml.dom")
+    """
+    for name, value in quiet_environment().items():
+        os.environ.setdefault(name, value)
+    # One at a time: the process has only one stderr to hold back.
+    with _IMPORTING:
+        if not all(module in sys.modules for module in modules):
+            _import_quietly(modules)
+
+
+def _import_quietly(modules: Sequence[str]) -> None:
+    needless = ["matplotlib", "sklearn"]
+    if chosen_backend(os.environ) != "jax":
+        needless.append("jax")
+    with (
+        _garbage_ignored(),
+        _stderr_held_back(),
+        _root_logger_untouched(),
+        _hidden(*needless),
+    ):
+        for module in modules:
+            imported = importlib.import_module(module)
+            if module == "tensorflow":
+                # The first look for a GPU complains where there is none.
+                imported.config.list_physical_devices()
+                logging.getLogger(module).addFilter(_is_not_about_retracing)
+
+
+def _is_not_about_retracing(record: logging.LogRecord) -> bool:
+    """Records in buckets are traced for each length, which TensorFlow warns of."""
+    return "triggered tf.function retracing" not in record.getMessage()
+
+
+@contextlib.contextmanager
+def _garbage_ignored() -> Generator[None, None, None]:
+    """Keeps the garbage collector away from what an import makes, then and later.
+
+    TensorFlow's modules are half a million objects that live as long as the process.
+    Going through them takes a fifth of the import, and over a second at Python's end.
+    """
+    was_enabled = gc.isenabled()
+    gc.collect()  # or what is garbage by now would be kept as well
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _hidden(*modules: str) -> Generator[None, None, None]:
+    """Makes modules look absent to those that can do without them.
+
+    Keras, which TensorFlow imports, would load matplotlib for its image galleries, a
+    fifth of the time that importing TensorFlow takes, and scikit-learn for its
+    wrappers, a quarter of the rest. TensorFlow would load JAX, to convert functions of
+    it for phones: a seventh of what is left.
+    """
+    hidden = [module for module in modules if module not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for module in hidden:
+            del sys.modules[module]
+
+
+@contextlib.contextmanager
+def _stderr_held_back() -> Generator[None, None, None]:
+    if sys.stderr is None:  # started with stderr closed: there is nothing to hold
+        yield
+        return
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except Exception:  # a Ctrl-C is none of the import's
+            sys.stderr.flush()
+            held.seek(0)
+            with open(stderr, "wb", closefd=False) as shown:
+                shutil.copyfileobj(held, shown)
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+@contextlib.contextmanager
+def _root_logger_untouched() -> Generator[None, None, None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    # With a handler in place, `logging.warning` does not install one of its own.
+    root.handlers[:] = [logging.NullHandler()]
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)

@@ -1,0 +1,112 @@
+"""Weights in eight or four bits."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import keras
+from keras import ops
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.adaptation.dense_layers import forget_training
+from transbeam.model.base.weight_paths import matching
+from transbeam.model.layers.dtype_policies import WEIGHTS_ONLY
+from transbeam.model.layers.quantized_embedding import Int8Table
+
+# Four bits have one scale and one zero for this many numbers of a column: with one for
+# a whole column, a single large number would leave few steps for the others.
+INT4_BLOCK = 128
+
+
+def quantise(
+    model: keras.Model,
+    mode: Literal["int8", "int4"] = "int8",
+    *,
+    targets: Sequence[str] = ("*",),
+) -> None:
+    """Rounds the weights of dense layers and of the tables of tokens, in place.
+
+    What is computed stays float: only what is kept is smaller, by almost 4 or 8 times
+    where most weights are in dense layers. On a CPU this saves memory and a download
+    but not time: TensorFlow makes floats of a kernel whenever it multiplies with it.
+
+    A kernel has one scale for each column in int8, and for each 128 numbers of a column
+    in int4. A table of tokens has one for each token, and stays at eight bits in both.
+    Norms, biases and the small tables of places and segments are left as they are.
+
+    The model is saved and loaded as any other. To load a `.weights.h5` of it, build the
+    model, quantise it in the same way, and load then.
+
+    Args:
+        model: A built model without adapters. Put these beside it afterwards
+            (`enable_lora`).
+        mode: `"int8"` or `"int4"`.
+        targets: Patterns of the paths of layers; see
+            `transbeam.model.adaptation.dense_layers`.
+
+    Raises:
+        ConfigError: Another mode, a pattern that fits no layer, or a layer that is
+            quantised already, has an adapter, or computes in float16, for
+            which Keras makes no int8 weights.
+
+    Example:
+    >>> from transbeam.configs.schema.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
+    >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> quantise(encoder, "int8")
+    >>> encoder.get_layer("token_embedding").embeddings.dtype
+    'int8'
+
+    References:
+        - [Jacob et al., 2018](https://arxiv.org/abs/1712.05877), section 2.1, here
+          without its zero point in int8, and for weights only
+        - [Dettmers et al., 2022](https://arxiv.org/abs/2208.07339), section 2.1
+          (one scale for a vector)
+    """
+    match mode:
+        case "int8":
+            config = WEIGHTS_ONLY
+        case "int4":
+            config = keras.quantizers.Int4QuantizationConfig(block_size=INT4_BLOCK)
+        case _:
+            raise ConfigError(f"mode={mode!r} is not one of 'int8', 'int4'")
+    layers = {
+        layer.path: layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.Dense | Int8Table)
+    }
+    chosen = matching(layers, targets, "layer that can be quantised")
+    for path in chosen:
+        _check(path, layers[path], mode)
+    model.quantize(mode, config=config, filters=lambda layer: layer.path in chosen)
+    forget_training(model)
+
+
+def weight_bytes(model: keras.Model) -> int:
+    """How much memory a model's weights take, as they are kept.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> weight_bytes(model)
+    32
+    """
+    return sum(ops.convert_to_numpy(weight).nbytes for weight in model.weights)
+
+
+def _check(path: str, layer: keras.layers.Layer, mode: str) -> None:
+    int8 = mode == "int8" or isinstance(layer, Int8Table)
+    if int8 and layer.compute_dtype == "float16":
+        raise ConfigError(
+            f"{path} computes in float16, and Keras makes no int8 weights for that; "
+            "build the model with dtype=float32 or mixed_bfloat16, load its "
+            "weights, and quantise that"
+        )
+    if layer.quantization_mode is not None:
+        raise ConfigError(
+            f"{path} is quantised already ({layer.quantization_mode}); build the model "
+            "afresh from its float weights, or leave this layer out of the targets"
+        )
+    if getattr(layer, "lora_enabled", False):
+        raise ConfigError(
+            f"{path} has an adapter; merge it (merge_lora), or quantise first and put "
+            "adapters beside that"
+        )

@@ -1,0 +1,1 @@
+"""Seeds, initializers, paths of weights and checks of tensors."""

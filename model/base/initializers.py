@@ -1,0 +1,67 @@
+"""Initial weights: what they are when nothing is said, and from a model's one seed."""
+
+import keras
+
+from transbeam.model.base.seeds import derive_seed
+
+# What a layer may be given; None for BERT's, which `initializer_or_normal` makes.
+InitializerLike = str | keras.initializers.Initializer | None
+
+
+def initializer_or_normal(
+    initializer: InitializerLike = None,
+) -> keras.initializers.Initializer:
+    """What a layer draws its weights from, which for all layers is BERT's by default.
+
+    Args:
+        initializer: A Keras initializer or its name; None for a normal of deviation
+            0.02, without what lies beyond two deviations.
+
+    Raises:
+        ValueError: for a name that Keras does not know.
+
+    Example:
+    >>> initializer_or_normal().stddev
+    0.02
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805); the deviation is in
+          the published code (`modeling.py`), not in the paper
+    """
+    if initializer is None:
+        return keras.initializers.TruncatedNormal(stddev=0.02)
+    return keras.initializers.get(initializer)
+
+
+def seeded(
+    initializer: str | keras.initializers.Initializer, seed: int | None, *names: str
+) -> keras.initializers.Initializer:
+    """Copies an initializer and gives the copy a seed of its own.
+
+    Keras's initializers carry their seed, so that one object shared by two weights
+    of one shape fills both with the same numbers. Here a layer keeps one initializer
+    and one seed, and each of its weights draws from a copy.
+
+    Args:
+        initializer: A Keras initializer or its name. A seed it has is replaced.
+        seed: Seed of the layer, or None for other numbers each time.
+        names: Where the weight stands in the layer, from the outside in.
+
+    Returns:
+        A new initializer; one that draws nothing, like `"zeros"`, is only copied.
+
+    Raises:
+        ValueError: for a name that Keras does not know.
+
+    Example:
+    >>> query = seeded("glorot_uniform", 17, "query", "kernel")
+    >>> query.get_config()["seed"] == derive_seed(17, "query", "kernel")
+    True
+    >>> seeded("zeros", 17, "query", "bias").get_config()
+    {}
+    """
+    found = keras.initializers.get(initializer)
+    config = found.get_config()
+    if "seed" in config:
+        config["seed"] = derive_seed(seed, *names)
+    return type(found).from_config(config)

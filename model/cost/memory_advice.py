@@ -1,0 +1,105 @@
+"""Whether a training fits into the memory there is, and what to change if not."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from transbeam.configs.schema.optimizers import AdafactorConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.memory import Memory
+from transbeam.model.cost.report import count_cost
+
+
+def training_need(run: RunConfig, replicas: int = 1) -> int:
+    """Bytes that the training of a run holds at its peak, without what it runs in.
+
+    Args:
+        run: The run.
+        replicas: How many devices share a batch; it is one device's memory.
+
+    Raises:
+        UserError: The tokenizer is not there, so the vocabulary has no size.
+    """
+    rows = -(-run.training.batch_size // replicas)
+    return count_cost(run, batch_size=rows)["memory"]["training"]["peak"]
+
+
+def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
+    """What to tell someone whose training does not fit.
+
+    Args:
+        run: The run.
+        found: What there is.
+        replicas: How many devices share a batch.
+
+    Returns:
+        The need, what there is, and changes with what each would make of it: first
+        those that change no number, or hardly any.
+    """
+    need = training_need(run, replicas)
+    told = (
+        f"training takes about {gigabytes(need)}, and there are "
+        f"{gigabytes(found.size)} on {found.where}."
+    )
+    ways = {
+        way: size
+        for way, changed in _ways(run, found, replicas)
+        if (size := training_need(changed, replicas)) < need
+    }
+    if not ways:
+        return f"{told} Make the model smaller, or the records shorter"
+    enough = {way: size for way, size in ways.items() if size <= found.size}
+    asked = "One of these is enough" if enough else "No one of these is enough alone"
+    listed = [f"  {way}: {gigabytes(size)}" for way, size in (enough or ways).items()]
+    return "\n".join([f"{told} {asked}:", *listed])
+
+
+def _ways(
+    run: RunConfig, found: Memory, replicas: int
+) -> Iterator[tuple[str, RunConfig]]:
+    """Keys to change, and the run with them."""
+
+    def changed(**keys: Any) -> RunConfig:
+        return replace(run, training=replace(run.training, **keys))
+
+    again = {"rematerialize": True}
+    parts = "training.accumulation="
+    if (most := _accumulation(run, found, replicas)) is not None:
+        yield f"{parts}{most}", changed(accumulation=most)
+    if not run.training.rematerialize:
+        yield "training.rematerialize=true", changed(**again)
+        most = _accumulation(changed(**again), found, replicas)
+        if most is not None:
+            way = f"training.rematerialize=true and {parts}{most}"
+            yield way, changed(accumulation=most, **again)
+    if run.training.precision == "float32":
+        way = "training.precision=mixed_bfloat16"
+        yield way, changed(precision="mixed_bfloat16")
+    if run.training.optimizer.kind != "adafactor":
+        way = "training.optimizer={kind: adafactor}"
+        yield way, changed(optimizer=AdafactorConfig())
+
+
+def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
+    """The fewest micro-batches that fit, or else the most; None without more."""
+    training = run.training
+    more = [
+        parts
+        for parts in range(training.accumulation + 1, training.batch_size + 1)
+        if training.batch_size % (parts * replicas) == 0
+    ]
+    for parts in more:
+        changed = replace(run, training=replace(training, accumulation=parts))
+        if training_need(changed, replicas) <= found.size:
+            return parts
+    return more[-1] if more else None
+
+
+def gigabytes(size: int) -> str:
+    """Such as `1.2 GB`.
+
+    Example:
+    >>> gigabytes(1_234_000_000), gigabytes(12_300_000)
+    ('1.2 GB', '0.01 GB')
+    """
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e9:,.2f} GB"

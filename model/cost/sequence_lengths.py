@@ -1,0 +1,66 @@
+"""How long the sequences are whose cost is counted."""
+
+from dataclasses import dataclass
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
+from transbeam.configs.schema.objectives.supervised import (
+    Seq2SeqConfig as TranslationConfig,
+)
+from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.schema.run import RunConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lengths:
+    """Tokens of one sequence, or of the two of a pair.
+
+    Attributes:
+        tokens: Of the one sequence; of the encoder's where there are two.
+        decoder_tokens: Of the decoder's where there are two, else 0.
+    """
+
+    tokens: int
+    decoder_tokens: int = 0
+
+    @property
+    def together(self) -> int:
+        """All tokens of a record."""
+        return self.tokens + self.decoder_tokens
+
+
+def lengths_of(run: RunConfig, tokens: int | None = None) -> Lengths:
+    """The lengths of a run's records.
+
+    Args:
+        run: The run.
+        tokens: Takes the place of `data.sequence_length`. A decoder's own length stays
+            what the objective says, or what it makes of this one.
+
+    Raises:
+        ConfigError: A length the model cannot read.
+    """
+    model = run.model
+    if isinstance(model, EncoderConfig) and model.patches is not None:
+        squares = model.patches.sequence_length
+        if tokens not in (None, squares):
+            raise ConfigError(
+                f"--length {tokens}: an image is always {squares} tokens, its squares "
+                "and one for the class. Leave --length out"
+            )
+        return Lengths(tokens=squares)
+    tokens = run.data.sequence_length if tokens is None else tokens
+    if tokens > model.max_sequence_length:
+        raise ConfigError(
+            f"a length of {tokens} is more than model.max_sequence_length="
+            f"{model.max_sequence_length}. Give a smaller --length, or change the model"
+        )
+    if not isinstance(model, Seq2SeqConfig):
+        return Lengths(tokens=tokens)
+    objective = run.objective
+    if isinstance(objective, SpanCorruptionConfig):
+        return Lengths(tokens=tokens, decoder_tokens=objective.target_length(tokens))
+    # `check_model` has refused all others.
+    assert isinstance(objective, TranslationConfig | TextToTextConfig)
+    return Lengths(tokens=tokens, decoder_tokens=objective.decoder_length)

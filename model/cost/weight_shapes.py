@@ -1,0 +1,346 @@
+"""Every weight of a model by its path, with its shape, and nothing built.
+
+Paths are those of the built model, such as
+`encoder_layer_0/self_attention/query/kernel`, so patterns of `training.adaptation` mean
+the same here as there.
+"""
+
+from typing import assert_never
+
+from transbeam.configs.schema.attention import (
+    Attention,
+    BlockSparseAttention,
+    FullAttention,
+    GlobalWindowAttention,
+    KernelAttention,
+    LowRankAttention,
+    SlidingWindowAttention,
+)
+from transbeam.configs.schema.block import (
+    DenseFeedForward,
+    GatedFeedForward,
+    LayerNorm,
+    LearnedPosition,
+    RelativeBiasPosition,
+    ReZeroResidual,
+)
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    Seq2SeqConfig,
+    Stack,
+)
+from transbeam.configs.schema.objectives.language_modeling import (
+    MaskedConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from transbeam.model.cost.stacks import decoder_attention
+
+Shapes = dict[str, tuple[int, ...]]
+
+# Objectives that ask for the class of a whole row.
+Classification = (
+    ClassificationConfig,
+    PairClassificationConfig,
+    ImageClassificationConfig,
+)
+# And those that ask for a number.
+Regression = (RegressionConfig, PairRegressionConfig)
+
+
+def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
+    """The weights of a backbone: no head but a decoder's own scores.
+
+    Args:
+        config: The `model` section of a run.
+        vocabulary_size: How many tokens there are, before they are rounded up to
+            `vocabulary_multiple`. Without effect for images.
+
+    Example:
+    >>> shapes = backbone_shapes(EncoderConfig(num_layers=1, hidden_dim=8), 100)
+    >>> shapes["token_embedding/embeddings"]
+    (100, 8)
+    >>> shapes["encoder_layer_0/self_attention/query/kernel"]
+    (8, 8)
+    """
+    shapes: Shapes = {}
+    layers = layers_of(config)
+    blocks: dict[str, Shapes] = {part: {} for part in layers}
+    for path, shape in shapes_by_part(config, vocabulary_size).items():
+        part, _, inner = path.partition("/")
+        if part in layers:
+            blocks[part][inner] = shape
+        else:
+            shapes[path] = shape
+    for part, count in layers.items():
+        for number in range(count):
+            shapes |= _under(f"{part.removesuffix('s')}_{number}", blocks[part])
+    return shapes
+
+
+def layers_of(config: Model) -> dict[str, int]:
+    """How many blocks a model has, by the part that they are.
+
+    Example:
+    >>> layers_of(Seq2SeqConfig(num_layers=6, num_decoder_layers=3))
+    {'encoder_layers': 6, 'decoder_layers': 3}
+    """
+    match config:
+        case EncoderConfig():
+            return {"encoder_layers": config.num_layers}
+        case DecoderConfig():
+            return {"decoder_layers": config.num_layers}
+        case Seq2SeqConfig():
+            return {
+                "encoder_layers": config.num_layers,
+                "decoder_layers": config.decoder_layers,
+            }
+        case _:
+            assert_never(config)
+
+
+def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
+    """The same with one block for all of a stack, for any number of them.
+
+    Args:
+        config: The `model` section of a run.
+        vocabulary_size: As for `backbone_shapes`.
+
+    Example:
+    >>> shapes = shapes_by_part(EncoderConfig(hidden_dim=8), 100)
+    >>> shapes["encoder_layers/self_attention/query/kernel"]
+    (8, 8)
+    """
+    match config:
+        case EncoderConfig():
+            return _encoder(config, vocabulary_size)
+        case DecoderConfig():
+            stack = _stack(config, config.attention, "decoder")
+            return _tables(config, vocabulary_size) | stack
+        case Seq2SeqConfig():
+            return _seq2seq(config, vocabulary_size)
+        case _:
+            assert_never(config)
+
+
+def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Shapes:
+    """The weights that an objective puts on top of the backbone.
+
+    Args:
+        config: The `model` section of a run.
+        objective: The `objective` section.
+        vocabulary_size: As for `backbone_shapes`.
+
+    Returns:
+        Nothing for a model that scores tokens by itself.
+
+    Example:
+    >>> head_shapes(EncoderConfig(hidden_dim=8), SpanQAConfig(), 100)
+    {'span_classifier/kernel': (8, 2), 'span_classifier/bias': (2,)}
+    """
+    width = config.hidden_dim
+    masked = {
+        **_dense("head_dense", width, config.table_dim),
+        **_norm("head_norm", config, config.table_dim),
+        "head_bias/bias": (vocabulary_size,),
+    }
+    match objective:
+        case MaskedConfig():
+            return masked
+        case SentencePairsConfig():
+            return masked | _dense("pair_classifier", width, 2)
+        case SpanQAConfig():
+            return _dense("span_classifier", width, 2)
+        case TokenClassificationConfig(labels=labels):
+            return _dense("token_classifier", width, len(labels))
+        case _ if isinstance(objective, Classification):
+            return _dense("classifier", width, len(objective.labels))
+        case _ if isinstance(objective, Regression):
+            return _dense("regressor", width, 1)
+        case _:
+            return {}
+
+
+def table_rows(config: Stack, vocabulary_size: int) -> int:
+    """Rows of the token embedding: the vocabulary, rounded up.
+
+    Example:
+    >>> table_rows(DecoderConfig(vocabulary_multiple=128), 32_100)
+    32128
+    """
+    multiple = config.vocabulary_multiple
+    return -(-vocabulary_size // multiple) * multiple
+
+
+def _encoder(config: EncoderConfig, vocabulary_size: int) -> Shapes:
+    width = config.hidden_dim
+    if config.patches is None:
+        shapes = _tokens(config, vocabulary_size)
+    else:
+        patches = config.patches
+        pixels = patches.patch_size**2 * patches.num_channels
+        shapes = _dense("patch_embedding", pixels, width)
+        shapes |= _table("class_token", 1, width)
+    if config.num_segments:
+        shapes |= _table("segment_embedding", config.num_segments, config.table_dim)
+    shapes |= _stack(config, config.attention, "encoder")
+    if config.pooler is not None and config.pooler.kind == "attention":
+        shapes["pooling/query"] = (width,)
+    if config.pooler is not None and config.pooler.projection:
+        shapes |= _dense("pooler", width, width)
+    return shapes
+
+
+def _seq2seq(config: Seq2SeqConfig, vocabulary_size: int) -> Shapes:
+    encoder = _stack(config, config.attention, "encoder", pair=True)
+    decoder = _stack(config, decoder_attention(config), "decoder", pair=True)
+    return _tables(config, vocabulary_size) | encoder | decoder
+
+
+def _tables(config: DecoderConfig | Seq2SeqConfig, vocabulary_size: int) -> Shapes:
+    """A table of tokens to read them, and another to score them unless tied."""
+    width = config.hidden_dim
+    shapes = _tokens(config, vocabulary_size)
+    if not config.tie_embeddings:
+        shapes |= _dense("logits", width, vocabulary_size, bias=False)
+    elif config.embedding_dim is not None:
+        shapes |= _dense("logits_projection", width, config.embedding_dim, bias=False)
+    return shapes
+
+
+def _tokens(config: Stack, vocabulary_size: int) -> Shapes:
+    """The table of tokens, and what widens its rows if they are narrow."""
+    width = config.table_dim
+    shapes = _table("token_embedding", table_rows(config, vocabulary_size), width)
+    if config.embedding_dim is not None:
+        shapes |= _dense("embedding_projection", width, config.hidden_dim)
+    return shapes
+
+
+def _stack(
+    config: Stack, attention: Attention, side: str, *, pair: bool = False
+) -> Shapes:
+    """A stack from its places to its final norm.
+
+    Args:
+        config: The model's.
+        attention: The stack's own.
+        side: `"encoder"` or `"decoder"`.
+        pair: Whether it is one of two; then the decoder looks at the encoder.
+    """
+    width, prefix = config.table_dim, f"{side}_" if pair else ""
+    shapes: Shapes = {}
+    match config.position:
+        case LearnedPosition(offset=offset):
+            rows = offset + config.max_sequence_length
+            shapes |= _table(f"{prefix}position_embedding", rows, width)
+        case RelativeBiasPosition(num_buckets=buckets):
+            shapes |= _table(f"{prefix}relative_bias", buckets, attention.num_heads)
+        case _:
+            pass
+    if config.has_embeddings_norm:
+        shapes |= _norm(f"{prefix}embeddings_norm", config, width)
+    block = _block(config, attention, crosses=pair and side == "decoder")
+    shapes |= _under(f"{side}_layers", block)
+    if config.norm.placement == "pre":
+        shapes |= _norm(f"{prefix}final_norm", config)
+    return shapes
+
+
+def _block(config: Stack, attention: Attention, *, crosses: bool) -> Shapes:
+    """Its sub-layers, each with its norm and what scales its result."""
+    sub_layers = {"self_attention": _attention(config, attention)}
+    if crosses:
+        sub_layers["cross_attention"] = _projections(config, attention)
+    sub_layers["feedforward"] = _feedforward(config)
+    shapes: Shapes = {}
+    for name, inner in sub_layers.items():
+        shapes |= _under(name, inner) | _norm(f"{name}_norm", config)
+        if isinstance(config.residual, ReZeroResidual):
+            shapes[f"{name}_residual/scale"] = ()
+    return shapes
+
+
+def _attention(config: Stack, attention: Attention) -> Shapes:
+    """A self-attention."""
+    shapes = _projections(config, attention)
+    match attention:
+        case GlobalWindowAttention():
+            # Queries, keys and values of global tokens are projected on their own.
+            own = _inward(config, attention)
+            return shapes | {f"global_{name}": shape for name, shape in own.items()}
+        case LowRankAttention(rank=rank, share_key_value=share_key_value):
+            summaries = ("key",) if share_key_value else ("key", "value")
+            summary = (config.max_sequence_length, rank)
+            return {f"{name}_summary": summary for name in summaries} | shapes
+        case (
+            FullAttention()
+            | SlidingWindowAttention()
+            | BlockSparseAttention()
+            | KernelAttention()  # random features are drawn, not learned
+        ):
+            return shapes
+        case _:
+            assert_never(attention)
+
+
+def _projections(config: Stack, attention: Attention) -> Shapes:
+    """Queries, keys, values and the output."""
+    inner = attention.num_heads * config.head_dim(attention)
+    bias = attention.output_bias
+    output = _dense("output", inner, config.hidden_dim, bias=bias)
+    return _inward(config, attention) | output
+
+
+def _inward(config: Stack, attention: Attention) -> Shapes:
+    width, head_dim = config.hidden_dim, config.head_dim(attention)
+    bias = attention.projection_bias
+    shapes = _dense("query", width, attention.num_heads * head_dim, bias=bias)
+    for name in ("key", "value"):
+        outputs = attention.key_value_heads * head_dim
+        shapes |= _dense(name, width, outputs, bias=bias)
+    return shapes
+
+
+def _feedforward(config: Stack) -> Shapes:
+    feedforward, width = config.feedforward, config.hidden_dim
+    wide, bias = feedforward.intermediate_dim, feedforward.use_bias
+    shapes = _dense("intermediate", width, wide, bias=bias)
+    match feedforward:
+        case DenseFeedForward():
+            pass
+        case GatedFeedForward():
+            shapes |= _dense("gate", width, wide, bias=bias)
+        case _:
+            assert_never(feedforward)
+    return shapes | _dense("output", wide, width, bias=bias)
+
+
+def _norm(name: str, config: Stack, width: int | None = None) -> Shapes:
+    """A norm of vectors as wide as the blocks', if no other width is given."""
+    vectors = ("gamma", "beta") if isinstance(config.norm, LayerNorm) else ("gamma",)
+    return {f"{name}/{vector}": (width or config.hidden_dim,) for vector in vectors}
+
+
+def _table(name: str, rows: int, width: int) -> Shapes:
+    return {f"{name}/embeddings": (rows, width)}
+
+
+def _dense(name: str, inputs: int, outputs: int, *, bias: bool = True) -> Shapes:
+    kernel = {f"{name}/kernel": (inputs, outputs)}
+    return kernel | ({f"{name}/bias": (outputs,)} if bias else {})
+
+
+def _under(name: str, shapes: Shapes) -> Shapes:
+    return {f"{name}/{path}": shape for path, shape in shapes.items()}

@@ -1,0 +1,1 @@
+"""Keras functional models with checked inputs, or with deferred logits."""

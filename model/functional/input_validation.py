@@ -1,0 +1,117 @@
+"""A functional model that refuses what its inputs were not declared for."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from transbeam.model.base.tensor_checks import (
+    check_integers,
+    dtype_of,
+    fits,
+    known_values,
+)
+from transbeam.model.functional.inputs import sequence_of
+
+_INT32 = np.iinfo("int32")
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class CheckedModel(keras.Model):
+    """Says what is wrong with an input before Keras makes it fit.
+
+    A functional model of Keras casts what it is given to the dtypes of its inputs and
+    takes axes of 1 away: token ids of 2.7 become 2, an image between 0 and 1 turns
+    black, `(2, 6, 1)` is read as `(2, 6)`. Here ids are whole numbers, of any width
+    that int32 holds the values of; masks may be bool; an image is uint8; and all
+    inputs have as many rows, and those of one sequence as many tokens.
+
+    Looked at are shapes and dtypes, which costs nothing in a compiled model; and,
+    outside of graphs, whether 64-bit ids fit 32. Whether there is a vector for an id is
+    for the layers to say: also outside of graphs only (see `TokenEmbedding`). It is
+    built, called, trained, saved and exported as any functional model.
+
+    Call arguments:
+        inputs: dict of tensors by name, or tensors in the order of the names.
+
+    Raises:
+        ValueError: An input that is missing or not declared, or one of another rank,
+            dtype or length. Keras says some of it in its own words.
+
+    Example:
+    >>> from transbeam.configs.schema.model import EncoderConfig
+    >>> from transbeam.model.encoder import build_encoder
+    >>> encoder = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
+    >>> mask = np.ones((1, 3), "int32")
+    >>> encoder({"token_ids": np.ones((1, 3)), "padding_mask": mask})
+    Traceback (most recent call last):
+    ValueError: ...token_ids has dtype float64 (and shape (1, 3)); ...
+    >>> encoder({"token_ids": np.ones((1, 4), "int32"), "padding_mask": mask})
+    Traceback (most recent call last):
+    ValueError: ...token_ids has shape (1, 4); expected that of padding_mask, (1, 3)...
+    """
+
+    # Not `__call__`, past which Keras goes in compiled functions of JAX's.
+    def call(self, inputs, training=None, mask=None, **kwargs):
+        given = inputs
+        if not isinstance(inputs, dict):
+            names = [tensor.name for tensor in self.inputs]
+            given = dict(zip(names, keras.tree.flatten(inputs), strict=False))
+        self._check(given)
+        return super().call(inputs, training=training, mask=mask, **kwargs)
+
+    def _check(self, given: dict[str, Any]) -> None:
+        declared = {tensor.name: tensor for tensor in self.inputs}
+        if set(given) != set(declared):
+            raise ValueError(
+                f"{self.name}: inputs has {sorted(given)}; expected {sorted(declared)}"
+            )
+        for name, tensor in given.items():
+            _check_tensor(tensor, declared[name], name)
+        _check_lengths(given)
+
+
+def _check_tensor(tensor: Any, declared: keras.KerasTensor, name: str) -> None:
+    free = ("batch", "length")
+    axes = [free[i] if n is None else str(n) for i, n in enumerate(declared.shape)]
+    expected = f"({', '.join(axes)})"
+    if not fits(tuple(tensor.shape), tuple(declared.shape)):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
+    dtype = dtype_of(tensor)
+    if declared.dtype != "int32":
+        if dtype != declared.dtype:
+            raise ValueError(
+                f"{name}, of shape {tuple(tensor.shape)}, has dtype {dtype}; expected "
+                f"{declared.dtype}"
+            )
+    elif dtype != "bool" or not name.endswith("_mask"):
+        check_integers(tensor, name)
+        _check_width(tensor, dtype, name)
+
+
+def _check_width(tensor: Any, dtype: str, name: str) -> None:
+    """Refuses numbers that int32 would change."""
+    wide = dtype in ("int64", "uint32", "uint64")
+    values = known_values(tensor) if wide else None
+    if values is None or not values.size:
+        return
+    if values.min() < _INT32.min or values.max() > _INT32.max:
+        raise ValueError(
+            f"{name}, of shape {tuple(values.shape)}, go from {values.min()} to "
+            f"{values.max()}; expected numbers that int32 can hold"
+        )
+
+
+def _check_lengths(given: dict[str, Any]) -> None:
+    """Refuses inputs of one batch, or of one sequence, that are not as long."""
+    first: dict[str, str] = {}
+    for name in sorted(given):
+        batch = min(given)
+        sequence = first.setdefault(sequence_of(name), name)
+        for other, axes in ((batch, 1), (sequence, 2)):
+            shape, expected = tuple(given[name].shape), tuple(given[other].shape)
+            if not fits(shape[:axes], expected[:axes]):
+                what = "that" if axes == 2 else "as many rows as that"
+                raise ValueError(
+                    f"{name} has shape {shape}; expected {what} of {other}, {expected}"
+                )

@@ -1,0 +1,55 @@
+"""The inputs of a model: ids of tokens, and where they stand."""
+
+import keras
+
+IDS = ("padding_mask", "document_ids", "position_ids", "prefix_mask")
+
+
+def ids(name: str) -> keras.KerasTensor:
+    """One whole number for each token of a row: int32 `(B, T)`."""
+    return keras.Input((None,), dtype="int32", name=name)
+
+
+def token_inputs(
+    prefix: str = "", *, packed: bool = False
+) -> dict[str, keras.KerasTensor]:
+    """Ids and places of one sequence.
+
+    Args:
+        prefix: `"encoder_"` or `"decoder_"` in a model of two sequences.
+        packed: Whether rows hold several documents.
+
+    Example:
+    >>> list(token_inputs(packed=True))
+    ['token_ids', 'document_ids', 'position_ids']
+    >>> list(token_inputs("encoder_"))
+    ['encoder_token_ids', 'encoder_padding_mask']
+    """
+    places = ("document_ids", "position_ids") if packed else ("padding_mask",)
+    return {
+        f"{prefix}{name}": ids(f"{prefix}{name}") for name in ("token_ids", *places)
+    }
+
+
+def sequence_of(name: str) -> str:
+    """Which sequence an input has a number for each token of.
+
+    Example:
+    >>> sequence_of("encoder_token_ids"), sequence_of("encoder_padding_mask")
+    ('encoder_', 'encoder_')
+    >>> sequence_of("token_ids"), sequence_of("masked_positions"), sequence_of("image")
+    ('', 'masked_positions', 'image')
+    """
+    for token_input in ("token_ids", "segment_ids", *IDS):
+        if name.endswith(token_input):
+            return name.removesuffix(token_input)
+    return name
+
+
+def places_of(
+    inputs: dict[str, keras.KerasTensor], prefix: str = ""
+) -> dict[str, keras.KerasTensor]:
+    """Collects where the tokens stand; see `transbeam.model.layers.sequence_info`."""
+    return {
+        name: inputs[f"{prefix}{name}"] for name in IDS if f"{prefix}{name}" in inputs
+    }

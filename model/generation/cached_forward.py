@@ -1,0 +1,186 @@
+"""The way of new tokens through the layers of a built model, with a cache."""
+
+import keras
+from keras import ops
+
+from transbeam.model.generation.cache_rows import CONTEXT, add_slots, has_slots
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.kernels.cache_update import update_slice
+from transbeam.model.kernels.shared_trace import share_trace
+from transbeam.model.layers.attention.fused_qkv import (
+    join_projections,
+    joined_projection,
+    joined_projections,
+)
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.stack.layer_stack import LayerStack
+
+
+class Walk:
+    """The way of new tokens through the layers.
+
+    The cache is a dict: `layers`, a tuple with the cache of each block's own attention;
+    `padding_mask` `(B, S)` of all slots, 1 for those that are still free; with a
+    context, under `context` its mask and its keys and values for each block; and
+    `hidden` `(B, S, D)` if asked for.
+    """
+
+    def __init__(self, model: keras.Model, stack: LayerStack, keep_hidden: bool):
+        self.model = model
+        self.stack = stack
+        self.keep_hidden = keep_hidden
+        self.prefix = prefix_of(model)
+        self.token_embedding: TokenEmbedding = model.get_layer("token_embedding")
+        # All that stands between the last vectors and the scores, whatever it is.
+        self.score = keras.Model(stack.output, model.output["logits"])
+        self.max_length = getattr(stack.position_embedding, "max_sequence_length", None)
+        for block in stack.blocks:
+            if not hasattr(block.self_attention, "step"):
+                raise ValueError(
+                    f"{block.name}: {type(block.self_attention).__name__} has no cache "
+                    "to decode with"
+                )
+
+    def steps(self, prefill) -> Steps:
+        can_rewind = has_slots(self.stack.blocks[0].self_attention.make_cache(1, 1))
+
+        def begin():
+            weights = self._cast_weights()
+            joined = with_weights(self._join_projections, weights)()
+
+            def prepared(function):
+                def call(*arguments):
+                    with joined_projections(joined):
+                        return function(*arguments)
+
+                return with_weights(call, weights)
+
+            return Steps(
+                prepared(prefill),
+                prepared(self.step),
+                self.max_length,
+                can_rewind,
+            )
+
+        return Steps(prefill, self.step, self.max_length, can_rewind, begin)
+
+    def _join_projections(self):
+        joined = {
+            id(block.self_attention): join_projections(block.self_attention)
+            for block in self.stack.blocks
+        }
+        return {layer: pair for layer, pair in joined.items() if pair is not None}
+
+    def _cast_weights(self):
+        """Weights that every step would cast anew, in the dtype of the products.
+
+        With mixed precision that is most of the bytes a step moves.
+        """
+        dtype = self.token_embedding.compute_dtype
+        table = self.token_embedding.embeddings
+        return [
+            (weight, ops.cast(weight, dtype))
+            for weight in self.model.weights
+            if len(weight.shape) > 1
+            and keras.backend.is_float_dtype(weight.dtype)
+            and weight.dtype != dtype
+            and (weight._autocast or weight is table)
+        ]
+
+    def prefill(self, token_ids, padding_mask, slots, context=None, context_mask=None):
+        batch, length = ops.shape(token_ids)
+        # Free slots count as real: causality hides them until they are filled. There is
+        # always one, for Keras warns of a softmax over a single key.
+        free = ops.ones((batch, slots - length), "int32")
+        mask = ops.concatenate([padding_mask, free], axis=1)
+        cache = {
+            "padding_mask": mask[:, : length + 1],
+            "layers": tuple(
+                block.self_attention.make_cache(batch, length + 1)
+                for block in self.stack.blocks
+            ),
+        }
+        if context is not None:
+            cache[CONTEXT] = self.fill_context(context, context_mask)
+        # Later tokens see what is before them anyway.
+        prefix = ops.pad(padding_mask, ((0, 0), (0, 1)))
+        x, cache = self.read(token_ids, cache, 0, dict.fromkeys(self.prefix, prefix))
+        room = slots - length - 1
+        layers = tuple(add_slots(layer, room) for layer in cache["layers"])
+        cache = {**cache, "padding_mask": mask, "layers": layers}
+        if self.keep_hidden:
+            cache["hidden"] = ops.pad(x, ((0, 0), (0, slots - length), (0, 0)))
+        return self.score(x[:, -1:])[:, 0], cache
+
+    def fill_context(self, context, mask):
+        """What is kept of an encoder's vectors `(B, S, D)` under `context`."""
+        layers = (block.cross_attention for block in self.stack.blocks)
+        filled = tuple(layer.fill_cache(context) for layer in layers if layer)
+        return {"padding_mask": mask, "layers": filled}
+
+    def step(self, token_ids, cache, index):
+        x, cache = self.read(token_ids, cache, index, {})
+        if self.keep_hidden:
+            hidden = update_slice(cache["hidden"], index, x, axis=1)
+            cache = {**cache, "hidden": hidden}
+        return self.score(x), cache
+
+    def read(self, token_ids, cache, index, prefix):
+        """Sends new tokens through the blocks: `(B, Q, D)` and the new cache."""
+        mask = cache["padding_mask"]
+        columns = index + ops.arange(ops.shape(token_ids)[1], dtype="int32")
+        padding = ops.sum(1 - mask, axis=1, keepdims=True)  # (B, 1)
+        position_ids = ops.maximum(ops.expand_dims(columns, 0) - padding, 0)
+        if self.max_length is not None:
+            # Written ahead beyond the end, and thrown away.
+            position_ids = ops.minimum(position_ids, self.max_length - 1)
+        x = self.stack.embed(self.token_embedding(token_ids), position_ids)
+        places = {"padding_mask": mask, "position_ids": position_ids, **prefix}
+        places = self.stack.with_bias_table(places, x)
+
+        context = cache.get(CONTEXT)
+        layers = []
+        blocks = self.stack.blocks
+        for number, step in enumerate(share_trace(blocks, _step)):
+            kept, context_places = {"self_attention": cache["layers"][number]}, None
+            if context is not None:
+                kept["cross_attention"] = context["layers"][number]
+                context_places = {"padding_mask": context["padding_mask"]}
+            joined = joined_projection(blocks[number].self_attention)
+            x, kept = step(joined, x, places, kept, index, context_places)
+            layers.append(kept["self_attention"])
+        return self.stack.normalise(x), {**cache, "layers": tuple(layers)}
+
+
+def _step(block, joined, *arguments):
+    """A block's step with its joined projections, if there are any."""
+    pairs = {} if joined is None else {id(block.self_attention): joined}
+    with joined_projections(pairs):
+        return block.step(*arguments)
+
+
+def with_weights(function, weights):
+    """The function with other values for some weights: pairs of weight and tensor."""
+    if not weights:
+        return function
+
+    def call(*arguments):
+        with keras.StatelessScope() as scope:
+            for pair in weights:
+                scope.add_update(pair)
+            return function(*arguments)
+
+    return call
+
+
+def encoder_of(model: keras.Model) -> keras.Model:
+    """The encoder of a pair: from its two inputs to its vectors `(B, S, D)`."""
+    inputs = {tensor.name: tensor for tensor in model.inputs}
+    names = ("encoder_token_ids", "encoder_padding_mask")
+    output = LayerStack.of(model, "encoder_").output
+    return keras.Model({name: inputs[name] for name in names}, output)
+
+
+def prefix_of(model: keras.Model) -> list[str]:
+    """The name of the input that says what a prefix is, if there is one."""
+    return [tensor.name for tensor in model.inputs if tensor.name == "prefix_mask"]

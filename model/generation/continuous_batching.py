@@ -1,0 +1,194 @@
+"""Continuous batching: texts written side by side that begin and end when they like.
+
+After each token rows may join and others leave. As the prompts of one batch are padded
+on the left to end together, so is a row that joins: it comes to stand where the others
+have got to.
+
+References:
+    - [Yu et al., 2022](https://www.usenix.org/conference/osdi22/presentation/yu),
+      section 4, "iteration-level scheduling"
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from transbeam.model.generation.cache_rows import join_rows, move_columns, move_slots
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.request_batch import Requests, choose, map_requests
+from transbeam.model.generation.row_logits_processors import Texts
+
+# Free columns that are made at once: each time all keys and values are copied.
+ROOM = 32
+
+
+class Running(NamedTuple):
+    """Texts that are being written: `B` rows that end in one column of `L`.
+
+    Attributes:
+        token_ids: int32 `(B, L)`, prompts and new tokens; what stands before a row and
+            behind the last column means nothing.
+        num_tokens: int32 `(B,)`, how many of them each row has.
+        num_new: int32 `(B,)`, how many of these are new.
+        length: int, or on TensorFlow an int32 scalar: columns that are filled.
+        requests: What each row asks for.
+        cache: Of the model, with a slot for each column.
+    """
+
+    token_ids: Any
+    num_tokens: Any
+    num_new: Any
+    length: Any
+    requests: Requests
+    cache: Any
+
+    @property
+    def columns(self) -> Any:
+        """`L`."""
+        return ops.shape(self.token_ids)[1]
+
+    @property
+    def last(self) -> Any:
+        """The newest token of each row: int32 `(B, 1)`."""
+        rows = ops.shape(self.token_ids)[0]
+        return ops.slice(self.token_ids, (0, self.length - 1), (rows, 1))
+
+    def ended(self, stop_token_ids: Sequence[int]) -> tuple[Any, Any]:
+        """Whether each text is over, and whether it came to its end by itself."""
+        finished = ops.zeros_like(self.num_new, dtype="bool")
+        for token in stop_token_ids:
+            finished = ops.logical_or(finished, ops.equal(self.last[:, 0], token))
+        full = self.num_new >= self.requests.max_new_tokens
+        return ops.logical_or(finished, full), finished
+
+
+def start(
+    steps: Steps, token_ids: Any, padding_mask: Any, requests: Requests
+) -> Running:
+    """Reads prompts and writes the first token of each.
+
+    Args:
+        steps: The model; see `transbeam.model.generation.keras_decode_functions`.
+        token_ids: int32 `(B, P)`, the prompts, padded on the left.
+        padding_mask: int32 `(B, P)`, 0 for padding.
+        requests: What each row asks for.
+
+    Example:
+    >>> def prefill(token_ids, padding_mask, slots):
+    ...     return ops.one_hot(token_ids[:, -1] + 1, 10), ()
+    >>> def step(token_ids, cache, index):  # counts up
+    ...     return ops.one_hot(token_ids + 1, 10), ()
+    >>> steps = Steps(prefill, step)
+    >>> def requests(*numbers):  # the likeliest token each time
+    ...     zeros = ops.zeros((len(numbers),), "int32")
+    ...     none, all = ops.cast(zeros, "float32"), ops.ones((len(numbers),))
+    ...     return Requests(ops.array(numbers), none, zeros, all, zeros)
+    >>> prompts = ops.array([[2], [4]])
+    >>> running = start(steps, prompts, ops.ones_like(prompts), requests(3, 1))
+    >>> running = advance(steps, keep(running, ops.array([0])))
+    >>> late = start(steps, prompts[1:] + 2, ops.ones((1, 1)), requests(5))
+    >>> running = advance(steps, join(running, late))
+    >>> ops.convert_to_numpy(running.token_ids)[:, : running.length]
+    array([[2, 3, 4, 5],
+           [0, 6, 7, 8]], dtype=int32)
+    """
+    length = ops.shape(token_ids)[1]
+    slots = length + ROOM
+    logits, cache = steps.prefill(token_ids, padding_mask, slots)
+    num_tokens = ops.sum(ops.cast(padding_mask, "int32"), axis=1)
+    running = Running(
+        move_columns(ops.cast(token_ids, "int32"), 0, slots, axis=1),
+        num_tokens,
+        ops.zeros_like(num_tokens),
+        length,
+        requests,
+        cache,
+    )
+    return _append(running, logits)
+
+
+def advance(steps: Steps, running: Running) -> Running:
+    """Writes one more token in each row."""
+    # The new token needs a column, and all of them are full only now and then.
+    full = ops.cast(running.length >= running.columns, "int32")
+    room = running.columns + ROOM * (full if _is_tensor(running.length) else int(full))
+    running = _move(running, 0, room)
+    logits, cache = steps.step(running.last, running.cache, running.length - 1)
+    return _append(running._replace(cache=cache), logits[:, 0])
+
+
+def join(running: Running, others: Running) -> Running:
+    """The rows of the first, then those of the second."""
+    known = not _is_tensor(running.length) and not _is_tensor(others.length)
+    length = (max if known else ops.maximum)(running.length, others.length)
+    first, second = (
+        _move(part, length - part.length, length + ROOM) for part in (running, others)
+    )
+
+    def both(one, other):
+        return keras.tree.map_structure(
+            lambda x, y: ops.concatenate([x, y], axis=0), one, other
+        )
+
+    return Running(
+        both(first.token_ids, second.token_ids),
+        both(first.num_tokens, second.num_tokens),
+        both(first.num_new, second.num_new),
+        length,
+        map_requests(both, first.requests, second.requests),
+        join_rows(first.cache, second.cache),
+    )
+
+
+def keep(running: Running, rows: Any) -> Running:
+    """Some of the rows, int32 `(R,)`, at least one, without columns that none needs."""
+
+    def take(part):
+        return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
+
+    num_tokens = take(running.num_tokens)
+    length = ops.max(num_tokens)
+    length = length if _is_tensor(running.length) else int(length)
+    kept = Running(
+        take(running.token_ids),
+        num_tokens,
+        take(running.num_new),
+        running.length,
+        map_requests(take, running.requests),
+        take(running.cache),
+    )
+    return _move(kept, length - running.length, length + ROOM)
+
+
+def _append(running: Running, logits: Any) -> Running:
+    columns = ops.arange(running.columns, dtype="int32")
+
+    def read():
+        first = ops.expand_dims(running.length - running.num_tokens, 1)
+        real = ops.logical_and(columns >= first, columns < running.length)
+        return Texts(running.token_ids, real, running.length)
+
+    requests = running.requests
+    token = choose(logits, requests, running.num_new, read, requests.adjusted())
+    here = ops.expand_dims(ops.equal(columns, running.length), 0)
+    return running._replace(
+        token_ids=ops.where(here, ops.expand_dims(token, 1), running.token_ids),
+        num_tokens=running.num_tokens + 1,
+        num_new=running.num_new + 1,
+        length=running.length + 1,
+    )
+
+
+def _move(running: Running, places: Any, columns: Any) -> Running:
+    """With its rows so many columns further to the right, of so many in all."""
+    return running._replace(
+        token_ids=move_columns(running.token_ids, places, columns, axis=1),
+        length=running.length + places,
+        cache=move_slots(running.cache, places, columns),
+    )
+
+
+def _is_tensor(length: Any) -> bool:
+    return not isinstance(length, int)

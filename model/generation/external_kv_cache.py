@@ -1,0 +1,112 @@
+"""Reading and writing as calls of fixed shapes, whose cache the caller keeps.
+
+A loop inside a graph holds its cache itself. A program on a phone has no such loop: it
+calls a function for each token and hands it the cache that the last call gave.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from transbeam.model.generation.cache_rows import CONTEXT
+from transbeam.model.generation.cached_forward import Walk, encoder_of
+from transbeam.model.stack.layer_stack import LayerStack
+
+# The keys and values of each block, in the order of the blocks.
+Layers = tuple[dict[str, Any], ...]
+
+
+class Calls:
+    """A model that writes, as functions of tensors alone.
+
+    Shapes: `B` batch, `Q` new tokens, `C` slots of the cache, `S` length of the
+    source, `V` vocabulary. Slots that no real token was written into hold anything:
+    a token sees its own slot and those before it.
+
+    Args:
+        model: What `build_decoder` or `build_seq2seq` made, with its weights, not
+            packed. Its own attention keeps every token in a slot.
+        slots: `C`, most tokens of a decoder's row.
+
+    Example:
+    >>> from transbeam.configs.schema.model import DecoderConfig
+    >>> from transbeam.model.decoder import build_decoder
+    >>> decoder = build_decoder(
+    ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ... )
+    >>> calls = Calls(decoder, slots=4)
+    >>> logits, layers = calls.read(ops.array([[1, 2]]), 0, calls.empty(1))
+    >>> logits, layers = calls.read(ops.array([[3]]), 2, layers)
+    >>> tuple(logits.shape)
+    (1, 1, 10)
+    """
+
+    def __init__(self, model: keras.Model, slots: int):
+        pair = any(tensor.name == "encoder_token_ids" for tensor in model.inputs)
+        prefix = "decoder_" if pair else ""
+        self.slots = slots
+        self._walk = Walk(model, LayerStack.of(model, prefix), keep_hidden=False)
+        self._encoder = encoder_of(model) if pair else None
+
+    def empty(self, batch_size: int) -> Layers:
+        """A cache with nothing in it, `(B, G, C, K)` each."""
+        return tuple(
+            block.self_attention.make_cache(batch_size, self.slots)
+            for block in self._walk.stack.blocks
+        )
+
+    def encode(self, token_ids: Any, padding_mask: Any) -> Layers:
+        """Reads a source, int32 `(B, S)`: what each block keeps of it."""
+        assert self._encoder is not None
+        inputs = {"encoder_token_ids": token_ids, "encoder_padding_mask": padding_mask}
+        context = self._encoder(inputs, training=False)
+        return self._walk.fill_context(context, padding_mask)["layers"]
+
+    def read(
+        self,
+        token_ids: Any,
+        index: Any,
+        layers: Layers,
+        context: Layers | None = None,
+        context_mask: Any = None,
+    ) -> tuple[Any, Layers]:
+        """Reads more tokens.
+
+        Args:
+            token_ids: int32 `(B, Q)`. What fills up the end is written over later.
+            index: int or int32 scalar, how many tokens were read before.
+            layers: The cache.
+            context: What `encode` gave.
+            context_mask: int32 `(B, S)`, the source's padding mask.
+
+        Returns:
+            float32 `(B, Q, V)`, the logits after each token, and the new cache.
+        """
+        cache = self._cache(token_ids, layers)
+        if context is not None:
+            cache[CONTEXT] = {"padding_mask": context_mask, "layers": context}
+        logits, cache = self._walk.step(token_ids, cache, index)
+        return logits, cache["layers"]
+
+    def read_prefix(self, token_ids: Any, padding_mask: Any) -> Layers:
+        """Reads a prompt whose tokens all see each other, and so at once.
+
+        Args:
+            token_ids: int32 `(B, Q)`, padded on the right.
+            padding_mask: int32 `(B, Q)`, 0 for padding.
+
+        Returns:
+            The cache. The last token is to be read once more, for its logits; it sees
+            then what it saw before.
+        """
+        batch, length = token_ids.shape
+        prefix = ops.pad(padding_mask, ((0, 0), (0, self.slots - length)))
+        cache = self._cache(token_ids, self.empty(batch))
+        _, cache = self._walk.read(token_ids, cache, 0, {"prefix_mask": prefix})
+        return cache["layers"]
+
+    def _cache(self, token_ids: Any, layers: Layers) -> dict[str, Any]:
+        # Causality hides what is not filled yet.
+        mask = ops.ones((token_ids.shape[0], self.slots), "int32")
+        return {"padding_mask": mask, "layers": layers}

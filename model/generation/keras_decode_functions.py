@@ -1,0 +1,95 @@
+"""The two functions that writing asks for, over the layers of a built model."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from transbeam.model.generation.cached_forward import Walk, encoder_of, prefix_of
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.stack.layer_stack import LayerStack
+
+
+def decoder_steps(decoder: keras.Model, *, keep_hidden: bool = False) -> Steps:
+    """Lets a decoder write with a cache.
+
+    Args:
+        decoder: What `build_decoder` made, with its weights, not packed. With a
+            `prefix` the prompts are the prefixes: each token of one sees all of it.
+        keep_hidden: Whether hidden states are kept, as `contrastive` asks.
+
+    Raises:
+        ValueError: The model has other inputs, or an attention without a cache.
+
+    Example:
+    >>> from transbeam.configs.schema.generation import GenerationConfig
+    >>> from transbeam.configs.schema.model import DecoderConfig
+    >>> from transbeam.model.decoder import build_decoder
+    >>> from transbeam.model.generation.generate import generate
+    >>> decoder = build_decoder(
+    ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ... )
+    >>> config = GenerationConfig(max_new_tokens=4)
+    >>> result = generate(decoder_steps(decoder), ops.array([[1, 2]]), config=config)
+    >>> tuple(result["token_ids"].shape)
+    (1, 4)
+    """
+    _check(decoder, {"token_ids", "padding_mask", *prefix_of(decoder)})
+    walk = Walk(decoder, LayerStack.of(decoder), keep_hidden)
+
+    def prefill(token_ids, padding_mask, slots):
+        return walk.prefill(token_ids, padding_mask, slots)
+
+    return walk.steps(prefill)
+
+
+def seq2seq_steps(
+    model: keras.Model,
+    encoder_token_ids: Any,
+    encoder_padding_mask: Any,
+    *,
+    keep_hidden: bool = False,
+) -> Steps:
+    """Lets the decoder of a pair write in answer to a text.
+
+    The text is read once, when the prompts are: here these are what the decoder's rows
+    begin with, such as the begin-of-text token.
+
+    Args:
+        model: What `build_seq2seq` made, with its weights, not packed.
+        encoder_token_ids: int32 `(B, S)`, the texts.
+        encoder_padding_mask: int32 `(B, S)`, 0 for padding.
+        keep_hidden: As in `decoder_steps`.
+
+    Raises:
+        ValueError: As in `decoder_steps`.
+    """
+    names = ("encoder_token_ids", "encoder_padding_mask")
+    _check(model, {*names, "decoder_token_ids", "decoder_padding_mask"})
+    walk = Walk(model, LayerStack.of(model, "decoder_"), keep_hidden)
+    encoder = encoder_of(model)
+
+    def prefill(token_ids, padding_mask, slots):
+        given = (encoder_token_ids, encoder_padding_mask)
+        texts = {
+            name: ops.cast(x, "int32") for name, x in zip(names, given, strict=True)
+        }
+        mask = texts["encoder_padding_mask"]
+        context = encoder(texts)
+        return walk.prefill(token_ids, padding_mask, slots, context, mask)
+
+    return walk.steps(prefill)
+
+
+def _check(model: keras.Model, expected: set[str]) -> None:
+    if not isinstance(model.output, dict) or "logits" not in model.output:
+        raise ValueError(
+            f"{model.name}: it has no logits; only a decoder says which token is next"
+        )
+    names = {tensor.name for tensor in model.inputs}
+    if names != expected:
+        raise ValueError(
+            f"{model.name}: its inputs are {sorted(names)}; expected "
+            f"{sorted(expected)}: build it anew for writing, with packed=False, and "
+            "load the weights"
+        )

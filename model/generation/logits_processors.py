@@ -1,0 +1,114 @@
+"""What a request asks of the scores before a token is chosen."""
+
+from typing import Any
+
+from keras import ops
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.generation import GenerationConfig
+from transbeam.model.generation.stop_sequences import Sequences, marked
+from transbeam.model.generation.token_buffer import History
+
+# The score of a token that must not come. Finite, so that no difference of two is NaN.
+NEVER = -1e30
+
+
+class Rules:
+    """All that a config says about tokens, but for how one is chosen.
+
+    Args:
+        config: How to write.
+        vocabulary_size: `V`, to refuse tokens that do not exist.
+
+    Raises:
+        ConfigError: The config names a token that does not exist.
+    """
+
+    def __init__(self, config: GenerationConfig, vocabulary_size: int):
+        self.config = config
+        _check_tokens(config, vocabulary_size)
+        ids = [(token,) for token in dict.fromkeys(config.stop_token_ids)]
+        self.stops = Sequences([*ids, *config.stop_sequences])
+        self.banned = Sequences(config.banned_sequences)
+
+    def adjust(self, scores: Any, history: History) -> Any:
+        """Scores of the next token, as the rules want them.
+
+        Args:
+            scores: float32 `(B, V)`, logits or log-probabilities.
+            history: What was written, `B` rows.
+        """
+        config, vocabulary_size = self.config, scores.shape[-1]
+        if config.repetition_penalty != 1:
+            scores = penalise_repetition(scores, history, config.repetition_penalty)
+        if len(self.banned):
+            ends = self.banned.about_to_end(history)
+            scores = ban(scores, self.banned.completing_tokens(ends, vocabulary_size))
+        if config.min_new_tokens > 1 and len(self.stops):
+            ends = self.stops.about_to_end(history, only_new=True)
+            ends = ops.logical_and(ends, history.num_new + 1 < config.min_new_tokens)
+            scores = ban(scores, self.stops.completing_tokens(ends, vocabulary_size))
+        if config.forced_tokens:
+            scores = force(scores, history, config.forced_tokens)
+        return scores
+
+    def finished_by(self, tokens: Any, history: History) -> Any:
+        """Whether a next token `(B,)` ends its row's text: bool `(B,)`."""
+        if not len(self.stops):
+            return ops.zeros_like(tokens, dtype="bool")
+        ends = self.stops.about_to_end(history, only_new=True)
+        return self.stops.completed_by(tokens, ends)
+
+
+def penalise_repetition(scores: Any, history: History, penalty: float) -> Any:
+    """Lowers the scores of tokens that are already there, the prompt's among them.
+
+    Example:
+    >>> history = History.of(ops.array([[0, 1]]), ops.array([[1, 1]]), room=1)
+    >>> scores = penalise_repetition(ops.array([[4.0, -4.0, 4.0]]), history, 2.0)
+    >>> ops.convert_to_numpy(scores)
+    array([[ 2., -8.,  4.]], dtype=float32)
+
+    References:
+        - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858), section 4.1; a
+          negative score is multiplied, or the penalty would be a reward
+    """
+    seen = marked(history.token_ids, history.filled, scores.shape[-1])
+    lowered = ops.where(scores > 0, scores / penalty, scores * penalty)
+    return ops.where(seen, lowered, scores)
+
+
+def ban(scores: Any, banned: Any) -> Any:
+    """Rules out tokens: scores `(B, V)`, bool `(B, V)`."""
+    return ops.where(banned, NEVER, scores)
+
+
+def force(scores: Any, history: History, tokens: tuple[int, ...]) -> Any:
+    """Rules out all but the token that must come next, whose score becomes 0.
+
+    Args:
+        scores: float32 `(B, V)`.
+        history: What was written.
+        tokens: The first new tokens; after them the scores are left alone.
+    """
+    place = ops.minimum(history.num_new, len(tokens) - 1)
+    token = ops.take(ops.convert_to_tensor(tokens, "int32"), place)
+    is_forced = ops.equal(ops.arange(scores.shape[-1], dtype="int32"), token)
+    forced = ops.expand_dims(ops.where(is_forced, 0.0, NEVER), 0)
+    return ops.where(history.num_new < len(tokens), forced, scores)
+
+
+def _check_tokens(config: GenerationConfig, vocabulary_size: int) -> None:
+    named = {
+        "stop_token_ids": config.stop_token_ids,
+        "forced_tokens": config.forced_tokens,
+        "stop_sequences": sum(config.stop_sequences, ()),
+        "banned_sequences": sum(config.banned_sequences, ()),
+        "pad_token_id": (config.pad_token_id,),
+    }
+    for key, tokens in named.items():
+        if max(tokens, default=0) >= vocabulary_size:
+            raise ConfigError(
+                f"{key}: there is no token {max(tokens)}; ids go up to "
+                f"{vocabulary_size - 1}"
+            )

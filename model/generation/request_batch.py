@@ -1,0 +1,223 @@
+"""Writing on for several requests side by side, each with wishes of its own.
+
+What `GenerationConfig` says when a function is traced, tensors say here when it is
+called: so one function, traced and exported once, serves requests of every kind.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from transbeam.configs.schema.generation import GenerationConfig
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.logits_processors import Rules
+from transbeam.model.generation.request_rng import CHOICE
+from transbeam.model.generation.row_logits_processors import Adjustments, Texts, adjust
+from transbeam.model.generation.sampling import (
+    draw,
+    highest,
+    keep_likeliest,
+    keep_min_p,
+)
+from transbeam.model.generation.token_buffer import History
+from transbeam.model.kernels.cache_update import loop_with_cache
+
+
+class Requests(NamedTuple):
+    """What each of `B` rows asks for.
+
+    Attributes:
+        max_new_tokens: int32 `(B,)`; 0 for an empty text.
+        temperature: float32 `(B,)`; 0 takes the likeliest token, always.
+        top_k: int32 `(B,)`, draw among so many of the likeliest; 0 for all.
+        top_p: float32 `(B,)`, draw among those that together are so probable.
+        seeds: int32 `(B,)`, where tokens are drawn.
+        min_p: float32 `(B,)`, draw among those that are so likely beside the likeliest;
+            0 for all. None: no row asks for it.
+        adjustments: What is done to the scores before. None: nothing.
+    """
+
+    max_new_tokens: Any
+    temperature: Any
+    top_k: Any
+    top_p: Any
+    seeds: Any
+    min_p: Any = None
+    adjustments: Adjustments | None = None
+
+    def adjusted(self) -> Any:
+        """Tells if a row asks for adjustments: bool scalar, the same at each token."""
+        return False if self.adjustments is None else self.adjustments.any()
+
+
+def map_requests(function: Callable[..., Any], *requests: Requests) -> Requests:
+    """Applies a function to each column of some requests that have the same ones."""
+    *columns, adjustments = zip(*requests, strict=True)
+    found: Any = [
+        None if column[0] is None else function(*column) for column in columns
+    ]
+    if adjustments[0] is not None:
+        parts = zip(*adjustments, strict=True)
+        found.append(Adjustments(*(function(*part) for part in parts)))
+    return Requests(*found)
+
+
+class Written(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        token_ids: int32 `(B, N)`, the new tokens, then padding.
+        lengths: int32 `(B,)`, how many are new, with the one that ended the text.
+        finished: bool `(B,)`, whether the text ended by itself and was not cut off.
+    """
+
+    token_ids: Any
+    lengths: Any
+    finished: Any
+
+
+def write_requests(
+    steps: Steps,
+    token_ids: Any,
+    padding_mask: Any,
+    requests: Requests,
+    *,
+    room: Any,
+    stop_token_ids: Sequence[int] = (),
+    pad_token_id: int = 0,
+    ends: Callable[[History], Any] | None = None,
+) -> Written:
+    """Writes on from prompts, each as its request asks.
+
+    A row's text depends on its own prompt and request only. Where all rows ask for
+    temperature 0 nothing is drawn; where none narrows the choice nothing is sorted.
+
+    Args:
+        steps: The model; see `transbeam.model.generation.keras_decode_functions`.
+        token_ids: int32 `(B, P)`, the prompts, padded on the left.
+        padding_mask: int32 `(B, P)`, 0 for padding.
+        requests: What each row asks for.
+        room: The largest `max_new_tokens`, `N`; an int, or on TensorFlow a tensor.
+        stop_token_ids: Tokens that end a text.
+        pad_token_id: Fills the rows of texts that end early.
+        ends: Which texts, `(B,)`, have ended, for reasons other than their last token.
+
+    Example:
+    >>> def prefill(token_ids, padding_mask, slots):
+    ...     return scores_after(token_ids)[:, -1], ()
+    >>> def step(token_ids, cache, index):
+    ...     return scores_after(token_ids), ()
+    >>> def scores_after(token_ids):  # counts up
+    ...     return ops.one_hot(token_ids + 1, 10)
+    >>> prompts = ops.array([[2], [4]])
+    >>> zeros = ops.zeros((2,))
+    >>> requests = Requests(ops.array([3, 1]), zeros, ops.cast(zeros, "int32"),
+    ...                     zeros + 1, ops.cast(zeros, "int32"))
+    >>> written = write_requests(
+    ...     Steps(prefill, step), prompts, ops.ones_like(prompts), requests, room=3
+    ... )
+    >>> ops.convert_to_numpy(written.token_ids)
+    array([[3, 4, 5],
+           [5, 0, 0]], dtype=int32)
+    """
+    steps = steps.begin() if steps.begin else steps
+    config = GenerationConfig(
+        stop_token_ids=tuple(stop_token_ids), pad_token_id=pad_token_id
+    )
+    history = History.of(token_ids, padding_mask, room=room)
+    slots = ops.shape(history.token_ids)[1]
+    logits, cache = steps.prefill(token_ids, padding_mask, slots)
+    rules = Rules(config, logits.shape[-1])
+    adjusted = requests.adjusted()
+
+    def extend(logits, history, closed, finished, lengths):
+        def read():
+            return Texts(history.token_ids, history.filled, history.length)
+
+        token = choose(logits, requests, history.num_new, read, adjusted)
+        token = ops.where(closed, pad_token_id, token)
+        open_rows = ops.logical_not(closed)
+        lengths = lengths + ops.cast(open_rows, "int32")
+        ended = rules.finished_by(token, history)
+        history = history.append(token)
+        if ends is not None:
+            ended = ops.logical_or(ended, ends(history))
+        finished = ops.logical_or(finished, ops.logical_and(open_rows, ended))
+        full = history.num_new >= requests.max_new_tokens
+        closed = ops.logical_or(closed, ops.logical_or(finished, full))
+        return history, closed, finished, lengths
+
+    def go_on(history, closed, finished, lengths):
+        some_open = ops.logical_not(ops.all(closed))
+        return ops.logical_and(history.num_new < room, some_open)
+
+    def body(cache, history, closed, finished, lengths):
+        logits, cache = steps.step(history.last(), cache, history.length - 1)
+        return cache, extend(logits[:, 0], history, closed, finished, lengths)
+
+    lengths = ops.zeros_like(token_ids[:, 0])
+    none = ops.zeros_like(lengths, dtype="bool")
+    closed = requests.max_new_tokens < 1
+    start = extend(logits, history, closed, none, lengths)
+    history, _, finished, lengths = loop_with_cache(go_on, body, start, cache)
+    new = history.new_tokens(lengths, room, pad_token_id)
+    return Written(new, lengths, finished)
+
+
+def choose(
+    logits: Any,
+    requests: Requests,
+    place: Any,
+    read: Callable[[], Texts],
+    adjusted: Any,
+) -> Any:
+    """The next token of each row: int32 `(B,)`.
+
+    Args:
+        logits: float32 `(B, V)`.
+        requests: What each row asks for.
+        place: Which new token it is, counted from 0; int32 scalar, or `(B,)` where rows
+            began at different times.
+        read: What was written so far; called only where it is asked for.
+        adjusted: `requests.adjusted()`, which a loop finds out once.
+    """
+    drawn, wanted = ops.any(requests.temperature > 0), requests.adjustments
+    if wanted is None:
+        return _choose(logits, requests, place, drawn)
+
+    def asked():
+        scores = adjust(logits, wanted, read, adjusted)
+        return _choose(scores, requests, place, drawn)
+
+    # One condition alone where nobody asks for anything.
+    some = ops.logical_or(drawn, adjusted)
+    return ops.cond(some, asked, lambda: highest(logits))
+
+
+def _choose(logits: Any, requests: Requests, place: Any, some_drawn: Any) -> Any:
+    drawn = requests.temperature > 0
+
+    def any_draw():
+        # A row without a temperature is not drawn; it only must not divide by 0.
+        temperature = ops.where(drawn, requests.temperature, 1.0)
+        scores = logits / ops.expand_dims(temperature, 1)
+        narrowed = ops.logical_or(requests.top_k > 0, requests.top_p < 1)
+        if requests.min_p is not None:
+            narrowed = ops.logical_or(narrowed, requests.min_p > 0)
+        scores = ops.cond(
+            ops.any(ops.logical_and(drawn, narrowed)),
+            lambda: _narrowed(scores, requests),
+            lambda: scores,
+        )
+        token = draw(scores, requests.seeds, place, CHOICE)
+        return ops.where(drawn, token, highest(logits))
+
+    return ops.cond(some_drawn, any_draw, lambda: highest(logits))
+
+
+def _narrowed(scores: Any, requests: Requests) -> Any:
+    kept = keep_likeliest(scores, requests.top_k, requests.top_p)
+    if requests.min_p is None:
+        return kept
+    return keep_min_p(kept, ops.expand_dims(requests.min_p, 1))

@@ -1,0 +1,168 @@
+"""Adjusts the scores of the next token as requests ask, each row for itself.
+
+As in `transbeam.model.generation.logits_processors`, but by tensors and not by a
+config. Nothing is computed where no row asks for it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from transbeam.model.generation.logits_processors import NEVER
+from transbeam.model.generation.stop_sequences import marked
+
+
+class Adjustments(NamedTuple):
+    """Adjustments that each of `B` rows asks for.
+
+    Attributes:
+        repetition_penalty: float32 `(B,)`, above 0; 1 for none.
+        no_repeat_ngram_size: int32 `(B,)`; 0 for none.
+        bias_ids: int32 `(B, K)`, tokens whose scores something is added to.
+        biases: float32 `(B, K)`, what; 0 where there is nothing.
+    """
+
+    repetition_penalty: Any
+    no_repeat_ngram_size: Any
+    bias_ids: Any
+    biases: Any
+
+    def any(self) -> Any:
+        """Tells if a row asks for anything: bool scalar, the same at each token."""
+        penalised = ops.any(ops.not_equal(self.repetition_penalty, 1.0))
+        biased = ops.any(ops.not_equal(self.biases, 0.0))
+        unrepeated = ops.any(self.no_repeat_ngram_size > 0)
+        return ops.logical_or(penalised, ops.logical_or(biased, unrepeated))
+
+
+class Texts(NamedTuple):
+    """Tokens that were read and written so far, in rows that end in one column.
+
+    Attributes:
+        token_ids: int32 `(B, L)`.
+        real: bool `(B, L)`, where tokens of the text are, the prompt's among them.
+        length: int32 scalar, the column that they end before.
+    """
+
+    token_ids: Any
+    real: Any
+    length: Any
+
+
+def adjust(
+    scores: Any, wanted: Adjustments, read: Callable[[], Texts], some: Any
+) -> Any:
+    """The scores of the next token as rows want them.
+
+    The repetition penalty first, then the biases are added, and last the tokens go that
+    would repeat an n-gram, so that no bias brings them back. What a temperature and
+    `top_k`, `top_p` and `min_p` make of them comes after that.
+
+    Args:
+        scores: float32 `(B, V)`, logits.
+        wanted: What the rows ask for.
+        read: What is there; called only where it is asked for.
+        some: `wanted.any()`, which a loop finds out once.
+
+    Example:
+    >>> texts = Texts(ops.array([[0, 1, 0]]), ops.array([[True] * 3]), 3)
+    >>> wanted = Adjustments(
+    ...     ops.array([2.0]), ops.array([2]), ops.array([[2, 0]]), ops.array([[0.5, 0]])
+    ... )
+    >>> scores = ops.array([[4.0, -4.0, 4.0]])
+    >>> scores = adjust(scores, wanted, lambda: texts, wanted.any())
+    >>> (ops.convert_to_numpy(scores) > NEVER).tolist()  # after 0 came 1
+    [[True, False, True]]
+    """
+
+    def adjusted():
+        texts = read()
+        unrepeated = ops.any(wanted.no_repeat_ngram_size > 0)
+        found = penalise(scores, wanted.repetition_penalty, texts)
+        found = add_biases(found, wanted.bias_ids, wanted.biases)
+        return ops.cond(
+            unrepeated,
+            lambda: ban_ngrams(found, wanted.no_repeat_ngram_size, texts),
+            lambda: found,
+        )
+
+    return ops.cond(some, adjusted, lambda: scores)
+
+
+def penalise(scores: Any, penalty: Any, texts: Texts) -> Any:
+    """Lowers the scores of tokens that are already there, the prompt's among them.
+
+    Positive scores are divided and negative ones multiplied, as Hugging Face's
+    `RepetitionPenaltyLogitsProcessor` does.
+
+    Args:
+        scores: float32 `(B, V)`.
+        penalty: float32 `(B,)`; below 1 it is a reward.
+        texts: What is there.
+
+    References:
+        - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858), section 4.1
+    """
+    seen = marked(texts.token_ids, texts.real, scores.shape[-1])
+    penalty = ops.expand_dims(penalty, 1)
+    lowered = ops.where(scores > 0, scores / penalty, scores * penalty)
+    return ops.where(seen, lowered, scores)
+
+
+def add_biases(scores: Any, bias_ids: Any, biases: Any) -> Any:
+    """Adds to the scores of some tokens, as `logit_bias` of OpenAI's API does.
+
+    Args:
+        scores: float32 `(B, V)`.
+        bias_ids: int32 `(B, K)`.
+        biases: float32 `(B, K)`; those of one token add up.
+    """
+    batch, number = ops.shape(bias_ids)
+    rows = ops.repeat(ops.arange(batch, dtype="int32"), number)
+    places = ops.stack([rows, ops.reshape(bias_ids, [-1])], axis=1)  # (B K, 2)
+    shape = ops.shape(scores)
+    return scores + ops.scatter(places, ops.reshape(biases, [-1]), shape)
+
+
+def ban_ngrams(scores: Any, size: Any, texts: Texts) -> Any:
+    """Rules out each token that would make the last `n` tokens some that are there.
+
+    Those of the prompt count, as in Hugging Face's `NoRepeatNGramLogitsProcessor`; the
+    rule is that of fairseq's `no_repeat_ngram_size`
+    ([Paulus et al., 2018](https://arxiv.org/abs/1705.04304), section 2.5).
+
+    Args:
+        scores: float32 `(B, V)`.
+        size: int32 `(B,)`, `n`; 0 for a row of which nothing is ruled out.
+        texts: What is there.
+    """
+    token_ids, real, length = texts
+    columns = ops.arange(ops.shape(token_ids)[1], dtype="int32")
+    before = ops.expand_dims(size - 1, 1)  # (B, 1), tokens of an n-gram but its last
+
+    def some_left(back, repeated):
+        wanted = ops.logical_and(repeated, back < before)
+        return ops.any(wanted)
+
+    def one_further_back(back, repeated):
+        """Keeps the tokens before which stand the same as at the end, so far back."""
+        place = columns - 1 - back
+        last = length - 1 - back
+        same = ops.equal(_at(token_ids, place), _at(token_ids, last))
+        there = ops.logical_and(_at(real, place), _at(real, last))
+        there = ops.logical_and(there, ops.expand_dims(place >= 0, 0))
+        there = ops.logical_and(there, last >= 0)
+        same = ops.logical_and(same, there)
+        return back + 1, ops.logical_and(repeated, ops.logical_or(same, back >= before))
+
+    start = ops.logical_and(real, ops.expand_dims(size > 0, 1))
+    zero = ops.convert_to_tensor(0, "int32")
+    _, repeated = ops.while_loop(some_left, one_further_back, (zero, start))
+    return ops.where(marked(token_ids, repeated, scores.shape[-1]), NEVER, scores)
+
+
+def _at(rows: Any, columns: Any) -> Any:
+    """Columns of `(B, L)`: several, or one for a scalar, which is kept as an axis."""
+    columns = ops.reshape(ops.maximum(columns, 0), [-1])
+    return ops.take(rows, columns, axis=1)

@@ -1,0 +1,205 @@
+"""Groups of blocks one after the other, for TensorFlow.
+
+The gradient calls the function again, group by group, and keeps nothing of the forward
+pass but its inputs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.model.kernels.dispatch import is_plain
+
+# How many numbers the largest tensor of a group has: 8 MB in float32. Larger groups
+# take more memory, and much smaller ones leave the matrix products too little to do.
+WORK_AT_ONCE = 2**21
+
+
+def in_groups(function, rows, columns, marks, trained, work):
+    """See `transbeam.model.kernels.blockwise_map.in_groups`."""
+    rows, columns, marks, trained = (
+        [tf.convert_to_tensor(x) for x in part]
+        for part in (rows, columns, marks, trained)
+    )
+    groups = _cut(rows[0], columns[0], work)
+    # Not every runtime has lists of tensors, which a loop over groups is made of.
+    if groups.in_one_piece or is_plain():
+        return function(rows, columns, marks, trained)
+    call = _Call(function, groups, marks, len(rows), len(columns))
+    return _with_gradient(call)(*rows, *columns, *trained)
+
+
+def _with_gradient(call: "_Call"):
+    @tf.custom_gradient
+    def forward(*inputs):
+        return call.forward(*inputs), lambda worth: call.backward(worth, *inputs)
+
+    return forward
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """How the blocks are cut. Numbers where shapes are known, else scalar tensors.
+
+    Attributes:
+        blocks: `N`.
+        size: Blocks of every group: the last one begins within the one before it.
+        count: How many groups there are.
+        more: `W - 1`, the columns of a group beyond its blocks.
+    """
+
+    blocks: Any
+    size: Any
+    count: Any
+    more: Any
+
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether that is known before the data is."""
+        return isinstance(self.count, int) and self.count == 1
+
+    def start(self, number):
+        """The first block of a group, which is also its first column."""
+        return tf.minimum(number * self.size, self.blocks - self.size)
+
+    def rows(self, parts, number):
+        """The blocks of a group."""
+        return [self._take(x, self.start(number), self.size) for x in parts]
+
+    def columns(self, parts, number):
+        """The columns of a group."""
+        return [self._take(x, self.start(number), self.size + self.more) for x in parts]
+
+    def _take(self, x, start, size):
+        rest = x.shape.rank - 1
+        some = tf.slice(x, (start, *[0] * rest), (size, *[-1] * rest))
+        known = size if isinstance(size, int) else None
+        return tf.ensure_shape(some, (known, *x.shape[1:]))
+
+    def new_rows(self, x, number):
+        """The blocks of a group; zeros for those that the one before it has had."""
+        [x] = self.rows([x], number)
+        index = self.start(number) + tf.range(self.size)
+        new = tf.reshape(index >= number * self.size, (-1, *[1] * (x.shape.rank - 1)))
+        return tf.where(new, x, tf.zeros_like(x))
+
+    def add_columns(self, total, number, share):
+        """Adds what comes of a group's columns to what comes of all."""
+        index = self.start(number) + tf.range(self.size + self.more)
+        return tf.tensor_scatter_nd_add(total, tf.expand_dims(index, 1), share)
+
+    def gather(self, like):
+        """Where the groups' parts of something like this `(N, ...)` are put."""
+        known = self.size if isinstance(self.size, int) else None
+        shape = (known, *like.shape[1:])
+        return tf.TensorArray(like.dtype, self.count, element_shape=shape)
+
+    def join(self, gathered):
+        """Puts the parts together, without the blocks that come twice."""
+        x = gathered.stack()  # (count, size, ...)
+        x = tf.reshape(x, (self.count * self.size, *tf.unstack(tf.shape(x))[2:]))
+        last = (self.count - 1) * self.size
+        twice = self.count * self.size - self.blocks
+        return tf.concat([x[:last], x[last + twice :]], axis=0)
+
+    def each(self, step, *state):
+        """Goes from group to group, one at a time."""
+        _, *state = tf.while_loop(
+            lambda number, *_: number < self.count,
+            step,
+            (tf.constant(0), *state),
+            parallel_iterations=1,
+        )
+        return state
+
+
+def _cut(rows, columns, work) -> _Groups:
+    blocks, width = rows.shape[0], columns.shape[0]
+    known = None not in (blocks, width) and isinstance(work, int)
+    if not known:
+        blocks, width = tf.shape(rows)[0], tf.shape(columns)[0]
+    larger, smaller = (max, min) if known else (tf.maximum, tf.minimum)
+    size = larger(WORK_AT_ONCE // larger(work, 1), 1)
+    count = larger(-(-blocks // size), 1)
+    # As many in each group, so that the last has few of the blocks before it.
+    return _Groups(blocks, smaller(-(-blocks // count), blocks), count, width - blocks)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function of blocks, and how its inputs are told apart."""
+
+    function: Any
+    groups: _Groups
+    marks: list[Any]
+    num_rows: int
+    num_columns: int
+
+    def forward(self, *inputs):
+        """The function of all blocks."""
+        rows, columns, trained = self._split(inputs)
+        groups = self.groups
+
+        def step(number, outputs):
+            some, around = groups.rows(rows, number), groups.columns(columns, number)
+            part = self._part(number, some, around, trained)
+            return number + 1, outputs.write(number, part)
+
+        [outputs] = groups.each(step, groups.gather(rows[0]))
+        return groups.join(outputs)
+
+    def backward(self, worth, *inputs):
+        """The gradients of the inputs."""
+        rows, columns, trained = self._split(inputs)
+        groups = self.groups
+
+        def step(number, to_rows, to_columns, to_trained):
+            some, around = groups.rows(rows, number), groups.columns(columns, number)
+            with tf.GradientTape() as tape:
+                tape.watch((some, around, trained))
+                part = self._part(number, some, around, trained)
+            shares = tape.gradient(  # pyright: ignore[reportCallIssue]
+                part,
+                (some, around, trained),
+                groups.new_rows(worth, number),  # pyright: ignore[reportArgumentType]
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
+            to_rows = [
+                total.write(number, share)
+                for total, share in zip(to_rows, shares[0], strict=True)
+            ]
+            to_columns = [
+                groups.add_columns(total, number, share)
+                for total, share in zip(to_columns, shares[1], strict=True)
+            ]
+            to_trained = [
+                total + tf.cast(share, "float32")
+                for total, share in zip(to_trained, shares[2], strict=True)
+            ]
+            return number + 1, to_rows, to_columns, to_trained
+
+        to_rows, to_columns, to_trained = groups.each(
+            step,
+            [groups.gather(x) for x in rows],
+            [tf.zeros_like(x) for x in columns],
+            # All groups add to these, and bfloat16 soon has no room for one more.
+            [tf.zeros_like(x, "float32") for x in trained],
+        )
+        to_trained = [
+            tf.cast(total, x.dtype)
+            for total, x in zip(to_trained, trained, strict=True)
+        ]
+        return [*map(groups.join, to_rows), *to_columns, *to_trained]
+
+    def _part(self, number, rows, columns, trained):
+        marks = self.groups.rows(self.marks, number)
+        return self.function(rows, columns, marks, trained)
+
+    def _split(self, inputs):
+        columns = self.num_rows + self.num_columns
+        return (
+            list(inputs[: self.num_rows]),
+            list(inputs[self.num_rows : columns]),
+            list(inputs[columns:]),
+        )

@@ -1,0 +1,264 @@
+"""What every kind of attention has: projections, heads, and a place to plug in."""
+
+import keras
+from keras import ops
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.initializers import (
+    InitializerLike,
+    initializer_or_normal,
+    seeded,
+)
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.tensor_checks import check_rank
+from transbeam.model.kernels.dense import dense
+from transbeam.model.kernels.shapes import reshape
+from transbeam.model.layers.attention.fused_qkv import joined_projection
+from transbeam.model.layers.attention.probabilities import Probabilities
+from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.dtype_policies import part_options, policy_config
+from transbeam.model.layers.sequence_info import check_places
+
+
+class Attention(keras.layers.Layer):
+    """Lets each token take a weighted mean of what the others hold out.
+
+    A token asks with its query, is found by its key and gives its value. The heads do
+    this side by side, each in its own slice of the vector, so that one token can
+    follow several relations at once. Groups of query heads may share a head of keys
+    and values, which makes the cache of a decoder smaller.
+
+    This is the base of the kinds, which say who looks at whom: a subclass writes
+    `attend`.
+
+    Shapes: `B` batch, `T` length, `D` hidden width, `H` query heads, `G` heads of keys
+    and values, `K` head width.
+
+    Args:
+        hidden_dim: int. `D`.
+        num_heads: int. `H`.
+        num_key_value_heads: int or None. `G`, a divisor of `H`; None for `H`.
+        head_dim: int or None. `K`; None for `D / H`.
+        projection_bias: bool. Whether queries, keys and values get a bias.
+        output_bias: bool. Whether the output gets one.
+        dropout: float in `[0, 1)`. Share of the probabilities dropped in training.
+        causal: bool. Whether a token is kept from seeing those after it.
+        scale_scores: bool. Whether scores are divided by `sqrt(K)`.
+        kernel_initializer: Keras initializer of the projections; None for BERT's.
+        output_initializer: The output projection's; None for the same.
+        rotary: layer or None. Called with `(B, T, H, K)` and the positions; turns
+            queries and keys.
+        score_bias: layer or None. Called with the positions of queries and keys; gives
+            what is added to their scores.
+        seed: int or None. Seed of the initial weights and of the dropout.
+
+    Call arguments:
+        inputs: float `(B, T, D)`.
+        places: dict of int `(B, T)` tensors that say where each token stands; see
+            `transbeam.model.layers.sequence_info`.
+
+    Returns:
+        `(B, T, D)` in the compute dtype. Masks and softmax are computed in float32.
+        What is given for padding is finite and means nothing.
+
+    Raises:
+        ConfigError: The heads do not fit the width.
+        ValueError: `inputs` is not of rank 3, or `places` are not those of its tokens.
+
+    Masking: only `places` counts. A Keras mask on the inputs is not read, and Keras
+    warns of it.
+
+    References:
+        - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2
+        - [Ainslie et al., 2023](https://arxiv.org/abs/2305.13245), section 2.2 (groups)
+    """
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        *,
+        num_key_value_heads: int | None = None,
+        head_dim: int | None = None,
+        projection_bias: bool = True,
+        output_bias: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+        scale_scores: bool = True,
+        kernel_initializer: InitializerLike = None,
+        output_initializer: InitializerLike = None,
+        rotary: keras.layers.Layer | None = None,
+        score_bias: keras.layers.Layer | None = None,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        # What `places` has of floats, a table of biases, stays float32; all else goes
+        # through layers that cast for themselves.
+        super().__init__(autocast=False, **kwargs)
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.num_key_value_heads = num_key_value_heads or num_heads
+        self.head_dim = head_dim or hidden_dim // num_heads
+        self.projection_bias = projection_bias
+        self.output_bias = output_bias
+        self.dropout = dropout
+        self.causal = causal
+        self.scale_scores = scale_scores
+        self.kernel_initializer = initializer_or_normal(kernel_initializer)
+        self.output_initializer = keras.initializers.get(
+            output_initializer or self.kernel_initializer
+        )
+        self.rotary = rotary
+        self.score_bias = score_bias
+        self.seed = seed
+        self._check_heads(explicit=head_dim is not None)
+
+        keys_dim = self.num_key_value_heads * self.head_dim
+        self.query = self.projection("query", self.num_heads * self.head_dim)
+        self.key = self.projection("key", keys_dim)
+        self.value = self.projection("value", keys_dim)
+        # Keras keeps the attribute `output` for itself; the weights are under it.
+        self.output_projection = Dense(
+            hidden_dim,
+            use_bias=output_bias,
+            kernel_initializer=seeded(self.output_initializer, seed, "output"),
+            **part_options(self, "output"),
+        )
+        self.probabilities = Probabilities(name="probabilities", dtype="float32")
+        self.probabilities_dropout = Dropout(
+            dropout,
+            seed=derive_seed(seed, "dropout"),
+            name="dropout",
+            dtype=self.dtype_policy,
+        )
+
+    def projection(self, name: str, units: int) -> Dense:
+        """A dense layer as queries, keys and values have it."""
+        return Dense(
+            units,
+            use_bias=self.projection_bias,
+            kernel_initializer=seeded(self.kernel_initializer, self.seed, name),
+            **part_options(self, name),
+        )
+
+    def _check_heads(self, *, explicit: bool) -> None:
+        if not explicit and self.hidden_dim % self.num_heads:
+            raise ConfigError(
+                f"{self.name}: hidden_dim={self.hidden_dim} is not a multiple of "
+                f"num_heads={self.num_heads}; give head_dim, or make them fit"
+            )
+        if self.num_heads % self.num_key_value_heads:
+            raise ConfigError(
+                f"{self.name}: num_heads={self.num_heads} is not a multiple of "
+                f"num_key_value_heads={self.num_key_value_heads}"
+            )
+
+    def build(self, inputs_shape, places_shape=None):
+        for layer in (self.query, self.key, self.value):
+            layer.build((*inputs_shape[:-1], self.hidden_dim))
+        self.output_projection.build((None, None, self.num_heads * self.head_dim))
+        scores_shape = (None, self.num_heads, None, None)
+        self.probabilities.build(scores_shape)
+        self.probabilities_dropout.build(scores_shape)
+        if self.rotary is not None:
+            self.rotary.build((None, None, self.num_heads, self.head_dim))
+
+    def call(self, inputs, places, training=None):
+        check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
+        check_places(places, inputs, self.name)
+        query, key, value = self.project(inputs, places.get("position_ids"))
+        outputs = self.attend(query, key, value, places, training=training)
+        return self.join(outputs)
+
+    def project(self, inputs, position_ids=None):
+        """Queries, keys and values of one sequence.
+
+        Args:
+            inputs: float `(B, T, D)`.
+            position_ids: int `(B, T)` or None for 0, 1, 2, ... along each row.
+
+        Returns:
+            `(B, T, H, K)`, already scaled, and twice `(B, T, G, K)`.
+        """
+        query, key, value = map(self.split, self._dense(inputs))
+        if self.rotary is not None:
+            if position_ids is None:
+                position_ids = ops.arange(ops.shape(inputs)[1], dtype="int32")
+            query = self.rotary(query, position_ids)
+            key = self.rotary(key, position_ids)
+        return self.scale(query), key, value
+
+    def _dense(self, inputs):
+        """The three products: `(B, T, H K)` and twice `(B, T, G K)`."""
+        joined = joined_projection(self)
+        if joined is None:
+            return self.query(inputs), self.key(inputs), self.value(inputs)
+        outputs = dense(ops.cast(inputs, self.compute_dtype), *joined)
+        ends = (self.query.units, self.query.units + self.key.units)
+        return ops.split(outputs, ends, axis=-1)
+
+    @property
+    def score_scale(self) -> float:
+        """What scores are multiplied with: `1 / sqrt(K)`, or 1."""
+        return self.head_dim**-0.5 if self.scale_scores else 1.0
+
+    def scale(self, query):
+        """Scales queries rather than the scores, which are more."""
+        return query * self.score_scale
+
+    def split(self, x):
+        """From `(B, T, heads K)` to `(B, T, heads, K)`."""
+        batch, length, width = ops.shape(x)
+        return reshape(x, (batch, length, width // self.head_dim, self.head_dim))
+
+    def join(self, outputs):
+        """From the heads' `(B, T, H, K)` to the layer's output `(B, T, D)`."""
+        batch, length, heads, width = ops.shape(outputs)
+        return self.output_projection(reshape(outputs, (batch, length, heads * width)))
+
+    def attend(self, query, key, value, places, training=None):
+        """Who looks at whom: what makes a kind.
+
+        Args:
+            query: float `(B, T, H, K)`, already scaled.
+            key: float `(B, T, G, K)`.
+            value: float `(B, T, G, K)`.
+            places: See the class.
+            training: Whether dropout is in force.
+
+        Returns:
+            float `(B, T, H, K)`.
+        """
+        raise NotImplementedError
+
+    def compute_output_shape(self, inputs_shape, places_shape=None):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "dtype": policy_config(self),
+            "hidden_dim": self.hidden_dim,
+            "num_heads": self.num_heads,
+            "num_key_value_heads": self.num_key_value_heads,
+            "head_dim": self.head_dim,
+            "projection_bias": self.projection_bias,
+            "output_bias": self.output_bias,
+            "dropout": self.dropout,
+            "causal": self.causal,
+            "scale_scores": self.scale_scores,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+            "rotary": keras.saving.serialize_keras_object(self.rotary),
+            "score_bias": keras.saving.serialize_keras_object(self.score_bias),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("rotary", "score_bias")
+        }
+        return super().from_config({**config, **parts})

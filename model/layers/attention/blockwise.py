@@ -1,0 +1,231 @@
+"""Rows cut into blocks: attention to what is near, at the cost of what is near.
+
+Each block of queries is multiplied with a window of blocks of keys, its own and some
+on either side. So `T` queries have `T` times a window's scores, never `T x T`.
+
+Shapes: `B` batch, `T` length, `N` blocks of a row, `b` tokens of a block, `W` blocks of
+a window, `H` query heads, `G` heads of keys and values, `R = H / G`, `K` head width. A
+window's keys are called columns, with blocks before and after the row that hold
+nothing: `(N + W - 1, ...)`. Blocks are the first axis, so that the same columns one
+block on are the same memory.
+"""
+
+from keras import ops
+
+from transbeam.model.kernels.dispatch import is_plain
+
+
+def cut(x, size: int, before: int = 0, after: int = 0):
+    """Cuts rows into blocks, the last one filled up with zeros.
+
+    Args:
+        x: `(B, T, ...)`.
+        size: `b`.
+        before: How many blocks of zeros to put before the row.
+        after: How many to put after it.
+
+    Returns:
+        `(B, before + N + after, b, ...)`.
+
+    Example:
+    >>> ops.convert_to_numpy(cut(ops.array([[1, 2, 3]]), 2, before=1))
+    array([[[0, 0],
+            [1, 2],
+            [3, 0]]], dtype=int32)
+    """
+    batch, length, *rest = ops.shape(x)
+    blocks = count_blocks(length, size)
+    tail = (blocks + after) * size - length
+    x = ops.pad(x, [(0, 0), (before * size, tail), *[(0, 0)] * len(rest)])
+    return ops.reshape(x, (batch, before + blocks + after, size, *rest))
+
+
+def count_blocks(length, size: int):
+    """How many blocks of `size` hold `length` tokens."""
+    return -(-length // size)
+
+
+def block_starts(ids, size: int):
+    """The index in the row that each block begins at.
+
+    Args:
+        ids: `(N, ...)`, for its shape.
+        size: `b`.
+
+    Returns:
+        int32 `(N, 1, ...)`, of the rank of `ids`.
+
+    Example:
+    >>> ops.convert_to_numpy(block_starts(ops.zeros((3, 5)), 4)).ravel()
+    array([0, 4, 8], dtype=int32)
+    """
+    starts = ops.arange(ops.shape(ids)[0], dtype="int32") * size
+    return ops.reshape(starts, (-1, *[1] * (len(ids.shape) - 1)))
+
+
+def cut_ids(ids, size: int, before: int = 0, after: int = 0):
+    """Cuts what each token has one number of: `(B, T)` to `(N, B, b)`."""
+    blocks = cut(ids, size, before, after)
+    batch, number, _ = ops.shape(blocks)
+    # Taken and not transposed: of whole numbers oneDNN does that with AVX-512 only, and
+    # says so on all other machines.
+    rows = ops.expand_dims(ops.arange(number, dtype="int32"), 1)
+    rows = rows + ops.arange(batch, dtype="int32") * number  # (N, B)
+    return rows_at(ops.reshape(blocks, (batch * number, size)), rows)
+
+
+def rows_at(x, index):
+    """Takes rows by their index: `(M, ...)` at `(N, B, ...)` gives `(N, B, ..., ...)`.
+
+    Example:
+    >>> ops.convert_to_numpy(rows_at(ops.array([5, 6, 7]), ops.array([[2], [0]])))
+    array([[7],
+           [5]], dtype=int32)
+    """
+    taken = ops.take(x, index, axis=0)
+    # Where there are none to take from, JAX forgets the shape of the index.
+    return ops.reshape(taken, (*ops.shape(index), *ops.shape(x)[1:]))
+
+
+def cut_heads(x, size: int, before: int = 0, after: int = 0):
+    """Cuts keys or values: `(B, T, G, K)` to `(N, B, G, b, K)`."""
+    return ops.transpose(cut(x, size, before, after), (1, 0, 3, 2, 4))
+
+
+def cut_queries(query, groups: int, size: int):
+    """Cuts queries, those that share a head of keys below each other.
+
+    Args:
+        query: `(B, T, H, K)`.
+        groups: `G`.
+        size: `b`.
+
+    Returns:
+        `(N, B, G, R b, K)`.
+    """
+    query = cut(query, size)
+    batch, blocks, _, heads, width = ops.shape(query)
+    shared = heads // groups
+    query = ops.reshape(query, (batch, blocks, size, groups, shared, width))
+    query = ops.transpose(query, (1, 0, 3, 4, 2, 5))  # (N, B, G, R, b, K)
+    return ops.reshape(query, (blocks, batch, groups, shared * size, width))
+
+
+def join_queries(outputs, length, size: int):
+    """The way back of `cut_queries`: `(N, B, G, R b, K)` to `(B, T, H, K)`."""
+    blocks, batch, groups, rows, width = ops.shape(outputs)
+    shared = rows // size
+    outputs = ops.reshape(outputs, (blocks, batch, groups, shared, size, width))
+    outputs = ops.transpose(outputs, (1, 0, 4, 2, 3, 5))  # (B, N, b, G, R, K)
+    outputs = ops.reshape(outputs, (batch, blocks * size, groups * shared, width))
+    return ops.slice(outputs, (0, 0, 0, 0), (batch, length, groups * shared, width))
+
+
+def by_head(scores, size: int):
+    """From `(N, B, G, R b, S)` to `(N, B, H, b, S)`, which lie alike in memory."""
+    blocks, batch, groups, rows, keys = ops.shape(scores)
+    return ops.reshape(scores, (blocks, batch, groups * (rows // size), size, keys))
+
+
+def by_group(scores, groups: int):
+    """The way back of `by_head`."""
+    blocks, batch, heads, size, keys = ops.shape(scores)
+    return ops.reshape(scores, (blocks, batch, groups, heads // groups * size, keys))
+
+
+def windows(columns, width: int, axis: int):
+    """Lines up the columns that each block of queries sees.
+
+    Args:
+        columns: `(N + W - 1, ...)`.
+        width: `W`.
+        axis: The axis of the `b` tokens of a block.
+
+    Returns:
+        `(N, ...)` with `W b` in place of `b`.
+
+    Example:
+    >>> columns = ops.reshape(ops.arange(8), (4, 2))
+    >>> ops.convert_to_numpy(windows(columns, 3, axis=-1))
+    array([[0, 1, 2, 3, 4, 5],
+           [2, 3, 4, 5, 6, 7]], dtype=int32)
+    """
+    blocks = ops.shape(columns)[0] - width + 1
+    shifted = [columns[first : first + blocks] for first in range(width)]
+    return ops.concatenate(shifted, axis=axis)
+
+
+def overlap(parts, width: int):
+    """Adds up what the windows say of each column: the transpose of `windows`.
+
+    Args:
+        parts: `(N, ..., W b, K)`.
+        width: `W`.
+
+    Returns:
+        `(N + W - 1, ..., b, K)`.
+    """
+    nothing = [(0, 0)] * (len(parts.shape) - 1)
+    total = 0.0
+    for first, part in enumerate(ops.split(parts, width, axis=-2)):
+        total = total + ops.pad(part, [(first, width - 1 - first), *nothing])
+    return total
+
+
+def window_scores(rows, columns, width: int):
+    """Scores of each block of queries with its window of keys.
+
+    The gradient lines up the columns anew. Left to the backend, it would keep the
+    lined-up ones from the forward pass, which are `W` times the keys.
+
+    Args:
+        rows: `(N, B, G, R b, K)`.
+        columns: `(N + W - 1, B, G, b, K)`.
+        width: `W`.
+
+    Returns:
+        `(N, B, G, R b, W b)`.
+    """
+
+    def product(rows, columns):
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            to_columns = ops.matmul(_transposed(upstream), rows)
+            return window_mean(upstream, columns, width), overlap(to_columns, width)
+
+        keys = windows(columns, width, axis=-2)
+        return ops.matmul(rows, _transposed(keys)), gradient
+
+    if is_plain():
+        return product(rows, columns)[0]
+    return ops.custom_gradient(product)(rows, columns)
+
+
+def window_mean(probabilities, columns, width: int):
+    """The means of the windows' values; see `window_scores` for the gradient.
+
+    Args:
+        probabilities: `(N, B, G, R b, W b)`.
+        columns: `(N + W - 1, B, G, b, K)`.
+        width: `W`.
+
+    Returns:
+        `(N, B, G, R b, K)`.
+    """
+
+    def product(probabilities, columns):
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            to_columns = ops.matmul(_transposed(probabilities), upstream)
+            return window_scores(upstream, columns, width), overlap(to_columns, width)
+
+        values = windows(columns, width, axis=-2)
+        return ops.matmul(probabilities, values), gradient
+
+    if is_plain():
+        return product(probabilities, columns)[0]
+    return ops.custom_gradient(product)(probabilities, columns)
+
+
+def _transposed(x):
+    return ops.swapaxes(x, -1, -2)

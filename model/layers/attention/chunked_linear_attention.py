@@ -1,0 +1,185 @@
+"""Products of features in chunks of tokens, with sums carried from chunk to chunk.
+
+Within a chunk queries and keys are multiplied pair by pair. Keys of other chunks come
+as sums, of features times values. Only the document that a chunk begins in has keys in
+chunks before it, so that one sum is carried on, and dropped where its document ends.
+
+Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
+keys and values, `F` features, `V` numbers of a value.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from transbeam.model.layers.attention.blockwise import (
+    by_group,
+    by_head,
+    cut_heads,
+    cut_ids,
+    cut_queries,
+    join_queries,
+)
+
+# Within a chunk a token costs as much as `CHUNK` keys do, between chunks as `F`.
+CHUNK = 128
+# As many as are reckoned with where the length is only known at run time.
+MOST_CHUNKS = 2**13
+
+
+class Links(NamedTuple):
+    """Which tokens have to do with those of other chunks.
+
+    Attributes:
+        leaving: bool `(N, B, C)`, whose document goes on in the next chunk.
+        through: bool `(N, B, 1)`, which chunks are one document that does so.
+        reading: bool `(N, B, C)`, whose document is that of the chunk's first token.
+    """
+
+    leaving: Any
+    through: Any
+    reading: Any
+
+
+def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
+    """Sums up, for each query, the values of its keys by the products of features.
+
+    Args:
+        query: float32 `(B, T, H, F)`.
+        key: float32 `(B, T, G, F)`, zeros for padding.
+        value: float32 `(B, T, G, V)`.
+        ids: int32 `(B, T)`, the documents of packed rows; None when each row is one.
+        causal: Whether a query is kept from keys after it.
+        sums: float32 `(B, G, F, V)` of the keys before the row, when each row is one
+            document; None for none.
+
+    Returns:
+        `(B, T, H, V)`, and the sums with the row's own; None of packed rows.
+    """
+    length, groups = ops.shape(query)[1], key.shape[2]
+    size = min(CHUNK, length) if isinstance(length, int) else CHUNK
+    rows = cut_queries(query, groups, size)  # (N, B, G, R C, F)
+    keys, values = cut_heads(key, size), cut_heads(value, size)  # (N, B, G, C, F|V)
+    ids = None if ids is None else cut_ids(ids, size)  # (N, B, C)
+
+    pairs = by_head(ops.matmul(rows, ops.swapaxes(keys, -1, -2)), size)
+    pairs = ops.where(seen_in_chunk(size, ids, causal), pairs, 0.0)  # (N, B, H, C, C)
+    outputs = ops.matmul(by_group(pairs, groups), values)  # (N, B, G, R C, V)
+
+    if ids is None:
+        before, sums = _carry_all(_chunk_sums(keys, values), sums)
+        outputs = outputs + ops.matmul(rows, before)
+        return join_queries(outputs, length, size), sums
+    outputs = outputs + _from_other_chunks(rows, keys, values, ids, reverse=False)
+    if not causal:
+        outputs = outputs + _from_other_chunks(rows, keys, values, ids, reverse=True)
+    return join_queries(outputs, length, size), None
+
+
+def seen_in_chunk(size: int, ids, causal: bool):
+    """Which keys of its chunk a query sees, broadcastable to `(N, B, H, C, C)`."""
+    index = ops.arange(size, dtype="int32")
+    seen = ops.expand_dims(index, 1) >= (index if causal else 0)
+    if ids is None:
+        return seen
+    same = ops.equal(ops.expand_dims(ids, 3), ops.expand_dims(ids, 2))
+    same = ops.logical_and(same, ops.expand_dims(ops.not_equal(ids, 0), 2))
+    return ops.expand_dims(ops.logical_and(same, seen), 2)
+
+
+def _chunk_sums(keys, values):
+    """Features times values, summed up over a chunk: `(N, B, G, F, V)`."""
+    return ops.matmul(ops.swapaxes(keys, -1, -2), values)
+
+
+def _carry_all(chunk_sums, sums):
+    """The sums before each chunk, `(N, B, G, F, V)`, and those after the last."""
+    first = ops.zeros_like(chunk_sums[0]) if sums is None else sums
+    sums = ops.concatenate([ops.expand_dims(first, 0), chunk_sums], axis=0)
+    sums = ops.cumsum(sums, axis=0)
+    return sums[:-1], sums[-1]
+
+
+def _from_other_chunks(rows, keys, values, ids, reverse: bool):
+    """What queries read from the chunks before theirs, or in reverse from those after.
+
+    Args:
+        rows: `(N, B, G, R C, F)`.
+        keys: `(N, B, G, C, F)`.
+        values: `(N, B, G, C, V)`.
+        ids: int32 `(N, B, C)`.
+        reverse: Whether sums are carried from the last chunk to the first.
+
+    Returns:
+        `(N, B, G, R C, V)`.
+    """
+    leaving, through, reading = follow_documents(ids, reverse)
+
+    def mark(flags):  # (N, B, S) to (N, B, 1, S, 1)
+        return ops.expand_dims(ops.expand_dims(ops.cast(flags, "float32"), 2), 4)
+
+    own = _chunk_sums(keys * mark(leaving), values)  # (N, B, G, F, V)
+    sums = _carry(own, mark(through), reverse)
+    shared = rows.shape[3] // ids.shape[2]
+    rows = rows * ops.tile(mark(reading), (1, 1, 1, shared, 1))
+    return ops.matmul(rows, shifted(sums, 1, reverse))
+
+
+def follow_documents(ids, reverse: bool) -> Links:
+    """Says which documents go on from chunk to chunk.
+
+    Args:
+        ids: int32 `(N, B, C)`.
+        reverse: Whether sums are carried from the last chunk to the first.
+    """
+    enter, leave = ids[:, :, :1], ids[:, :, -1:]  # (N, B, 1)
+    if reverse:
+        enter, leave = leave, enter
+    next_enter = shifted(enter, 1, not reverse)
+    goes_on = ops.logical_and(ops.equal(leave, next_enter), ops.not_equal(leave, 0))
+    return Links(
+        leaving=ops.logical_and(ops.equal(ids, leave), goes_on),
+        through=ops.logical_and(ops.equal(enter, leave), goes_on),
+        reading=ops.logical_and(ops.equal(ids, enter), ops.not_equal(ids, 0)),
+    )
+
+
+def _carry(own, through, reverse: bool):
+    """What each chunk hands on: its own, and what it lets through of the one before.
+
+    In steps of 1, 2, 4, ... chunks, all chunks at a time: a loop over chunks would not
+    compile with XLA under TensorFlow, and a difference of running sums would lose the
+    sums of small documents behind large ones.
+
+    Args:
+        own: float32 `(N, B, G, F, V)`.
+        through: float32 `(N, B, 1, 1, 1)`, 1 or 0.
+        reverse: Whether the one before is the one that follows in the row.
+
+    Returns:
+        As `own`.
+    """
+    step = 1
+    chunks = own.shape[0] or MOST_CHUNKS
+    while step < chunks:
+        own = own + through * shifted(own, step, reverse)
+        through = through * shifted(through, step, reverse)
+        step *= 2
+    return own
+
+
+def shifted(x, steps: int, reverse: bool, fill: float = 0):
+    """Moves everything some chunks on, or back in reverse; `fill` is put in.
+
+    Example:
+    >>> ops.convert_to_numpy(shifted(ops.array([1, 2, 3]), 1, False))
+    array([0, 1, 2], dtype=int32)
+    """
+    chunks = ops.shape(x)[0]
+    steps = (
+        min(steps, chunks) if isinstance(chunks, int) else ops.minimum(steps, chunks)
+    )
+    none = [(0, 0)] * (len(x.shape) - 1)
+    if reverse:
+        return ops.pad(x[steps:], [(0, steps), *none], constant_values=fill)
+    return ops.pad(x[: chunks - steps], [(steps, 0), *none], constant_values=fill)

@@ -1,0 +1,129 @@
+"""Which document each token is of, and where in the row a document's tokens are.
+
+The efficient kinds of attention choose keys by their place in a document. Documents are
+packed in one piece, so a token's place tells where in the row its document begins, and
+any other token of it is found by its index.
+
+Shapes: `B` batch, `T` length, `N` blocks, `b` tokens of a block, `Q` tokens looked up
+for a block.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from transbeam.model.layers.attention.blockwise import cut_ids, rows_at
+from transbeam.model.layers.sequence_info import packed
+
+
+class Documents(NamedTuple):
+    """Where the tokens of rows stand; all int32 `(B, T)`, or in blocks `(N, B, b)`.
+
+    Attributes:
+        ids: The number of a token's document in its row; 0 for padding.
+        positions: A token's place in its document; 0 in padding, unless aligned.
+        starts: The index in the row of its document's first token; in padding the
+            token's own, unless aligned.
+        packed: Whether rows may hold several documents.
+        aligned: Whether every row is one document that begins with the row.
+    """
+
+    ids: Any
+    positions: Any
+    starts: Any
+    packed: bool
+    aligned: bool
+
+    def cut(self, size: int) -> "Documents":
+        """The same in blocks; the last one is filled up with padding."""
+        ids, positions, starts = (cut_ids(part, size) for part in self[:3])
+        return Documents(ids, positions, starts, self.packed, self.aligned)
+
+    def ids_at(self, index):
+        """The documents of tokens by their index in the row; 0 outside of the row.
+
+        Args:
+            index: int32 `(N, B, Q)`.
+        """
+        length = ops.shape(self.ids)[1]
+        inside = ops.logical_and(index >= 0, index < length)
+        return ops.where(inside, look_up(self.ids, index), 0)
+
+    def visible(self, key_ids, query_ids):
+        """Whether keys are real and of the query's document; the two broadcast."""
+        real = ops.not_equal(key_ids, 0)
+        if self.aligned:
+            return real
+        return ops.logical_and(real, ops.equal(key_ids, query_ids))
+
+
+def read_places(places, length, name: str) -> Documents:
+    """Reads what `transbeam.model.layers.sequence_info` describes.
+
+    Args:
+        places: The dict of tensors, which `check_places` has let through.
+        length: `T`.
+        name: What to call the layer in an error.
+
+    Raises:
+        ValueError: There is a prefix, which takes full attention.
+
+    Example:
+    >>> import numpy as np
+    >>> ids, positions = np.array([[1, 1, 2, 2]]), np.array([[0, 1, 0, 1]])
+    >>> places = {"document_ids": ids, "position_ids": positions}
+    >>> ops.convert_to_numpy(read_places(places, 4, "attention").starts)
+    array([[0, 0, 2, 2]], dtype=int32)
+    """
+    if "prefix_mask" in places:
+        raise ValueError(
+            f"{name}: places has prefix_mask; only full attention lets a whole "
+            "document see its prefix"
+        )
+    ids = ops.cast(
+        places["document_ids" if packed(places) else "padding_mask"], "int32"
+    )
+    index = ops.zeros_like(ids) + ops.arange(length, dtype="int32")  # (B, T)
+    if "position_ids" not in places:
+        starts = ops.zeros_like(ids)
+        return Documents(ids, index, starts, packed=False, aligned=True)
+    positions = ops.cast(places["position_ids"], "int32")
+    # What stands in padding is nobody's business: it gets places of no meaning.
+    real = ops.not_equal(ids, 0)
+    positions = ops.where(real, positions, 0)
+    starts = ops.where(real, ops.maximum(index - positions, 0), index)
+    return Documents(ids, positions, starts, packed(places), aligned=False)
+
+
+def look_up(x, index):
+    """Takes tokens of each row by their index in it.
+
+    Args:
+        x: `(B, T, ...)`.
+        index: int32 `(N, B, Q)`; what lies outside of the row gives any token of it.
+
+    Returns:
+        `(N, B, Q, ...)`.
+
+    Example:
+    >>> rows = ops.array([[1, 2, 3], [4, 5, 6]])
+    >>> ops.convert_to_numpy(look_up(rows, ops.array([[[0, 2], [1, 1]]])))
+    array([[[1, 3],
+            [5, 5]]], dtype=int32)
+    """
+    batch, length, *rest = ops.shape(x)
+    tokens = ops.reshape(x, (batch * length, *rest))
+    return rows_at(tokens, flat_index(index, batch, length))
+
+
+def flat_index(index, batch, length):
+    """From the index in a row to the index in all rows one after the other.
+
+    Args:
+        index: int32 `(N, B, ...)`.
+        batch: `B`.
+        length: `T`.
+    """
+    rows = ops.arange(batch, dtype="int32") * length
+    rows = ops.reshape(rows, (-1, *[1] * (len(index.shape) - 2)))  # (B, 1, ...)
+    return rows + ops.clip(index, 0, length - 1)

@@ -1,0 +1,120 @@
+"""Attention of a few queries to all keys of their document, in packed rows too.
+
+Such a query's keys lie in many blocks, and a block holds keys of many documents. So
+each block of keys is multiplied with the queries that look at it, and what the blocks
+say of one query is put together: its softmax is over all of them.
+
+Shapes are those of `transbeam.model.layers.attention.blockwise`; `Q` queries look at a
+block.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from transbeam.model.layers.attention.blockwise import block_starts, cut_heads, rows_at
+from transbeam.model.layers.attention.document_masks import flat_index
+from transbeam.model.layers.attention.local_attention import (
+    forbid,
+    pair_bias,
+    pass_seam,
+)
+
+# Below all scores.
+LOWEST = -1e30
+
+
+class Scattered(NamedTuple):
+    """The queries that look at each block of keys.
+
+    Attributes:
+        query: float `(N, B, Q, H, K)`, already scaled.
+        key: float `(B, T, G, K)`.
+        value: float `(B, T, G, K)`.
+        index: int32 `(N, B, Q)`, the queries' index in the row. One that is listed
+            twice for a block may look at each of its keys only once.
+        allowed: bool `(N, B, Q, b)`, which keys of the block each looks at.
+    """
+
+    query: Any
+    key: Any
+    value: Any
+    index: Any
+    allowed: Any
+
+
+def attend_from_scattered(attention, scattered, bias_table=None, training=None):
+    """Attention of the scattered queries.
+
+    Args:
+        attention: The `Attention` layer, for its score bias, seam and dropout.
+        scattered: `Scattered`.
+        bias_table: The score bias's table, if it has one.
+        training: Whether dropout is in force.
+
+    Returns:
+        `(B, T, H, K)`: each query's result at its index, zeros elsewhere.
+    """
+    query, key, value, index, allowed = scattered
+    batch, length, groups, width = ops.shape(key)
+    blocks, _, queries, heads, _ = ops.shape(query)
+    size = allowed.shape[-1]
+    by_group = (blocks, batch, groups, heads // groups * queries)
+    rows = ops.reshape(ops.transpose(query, (0, 1, 3, 2, 4)), (*by_group, width))
+    keys = ops.swapaxes(cut_heads(key, size), -1, -2)  # (N, B, G, K, b)
+    scores = ops.matmul(rows, keys)
+    scores = ops.reshape(scores, (blocks, batch, heads, queries, size))
+    scores = forbid(scores, ops.expand_dims(allowed, 2))
+    if attention.score_bias is not None:
+        own = block_starts(scores, size) + ops.arange(size, dtype="int32")
+        ahead = own - ops.reshape(index, (blocks, batch, 1, queries, 1))
+        scores = scores + pair_bias(attention, ahead, length, bias_table)
+
+    tokens = flat_index(index, batch, length)  # (N, B, Q)
+    probabilities = _softmax_by_token(scores, tokens, batch * length)
+    probabilities = pass_seam(attention, probabilities, training)
+    probabilities = ops.reshape(probabilities, (*by_group, size))
+    outputs = ops.matmul(probabilities, cut_heads(value, size))
+    outputs = ops.reshape(outputs, (blocks, batch, heads, queries, width))
+    outputs = ops.transpose(outputs, (0, 1, 3, 2, 4))  # (N, B, Q, H, K)
+    outputs = _add_up(outputs, tokens, batch * length)
+    return ops.reshape(outputs, (batch, length, heads, width))
+
+
+def _softmax_by_token(scores, tokens, num_tokens):
+    """The softmax of each token's scores, over all blocks that it looks at.
+
+    Args:
+        scores: float32 `(N, B, H, Q, b)`.
+        tokens: int32 `(N, B, Q)`, which token each query is.
+        num_tokens: How many tokens there are.
+
+    Returns:
+        As `scores`.
+    """
+
+    def of_each_query(per_token):  # (tokens, H) to (N, B, H, Q, 1)
+        per_query = ops.swapaxes(rows_at(per_token, tokens), -1, -2)
+        return ops.expand_dims(per_query, -1)
+
+    ids = ops.reshape(tokens, (-1,))
+    # With a lowest one, for a batch of no rows.
+    peaks = ops.max(scores, axis=-1, initial=LOWEST)
+    peaks = ops.swapaxes(peaks, -1, -2)  # (N, B, Q, H)
+    peaks = _one_by_one(peaks)
+    # A common shift changes no softmax and needs no gradient.
+    peaks = ops.stop_gradient(ops.segment_max(peaks, ids, num_tokens))
+    scores = ops.exp(scores - of_each_query(peaks))
+    totals = ops.swapaxes(ops.sum(scores, axis=-1), -1, -2)
+    return scores / of_each_query(_add_up(totals, tokens, num_tokens))
+
+
+def _add_up(x, tokens, num_tokens):
+    """The sum for each token: `(N, B, Q, ...)` to `(tokens, ...)`."""
+    return ops.segment_sum(_one_by_one(x), ops.reshape(tokens, (-1,)), num_tokens)
+
+
+def _one_by_one(x):
+    """All queries one after the other: `(N, B, Q, ...)` to `(N B Q, ...)`."""
+    blocks, batch, queries, *rest = ops.shape(x)
+    return ops.reshape(x, (blocks * batch * queries, *rest))

@@ -1,0 +1,308 @@
+"""The softmax as a product of features, so that no token is compared with another."""
+
+import random
+
+import keras
+from keras import ops
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.layers.attention.base_attention import Attention
+from transbeam.model.layers.attention.chunked_linear_attention import attend_in_chunks
+from transbeam.model.layers.attention.document_masks import (
+    Documents,
+    flat_index,
+    read_places,
+)
+from transbeam.model.layers.attention.log_space_linear_attention import (
+    LOWEST,
+    NOTHING,
+    Sums,
+    attend_by_exponents,
+)
+from transbeam.model.layers.attention.orthogonal_features import orthogonal_features
+
+FEATURE_MAPS = ("softmax", "relu", "elu")
+# What a relu feature has when nothing excites it: no token may be like none at all.
+RELU_EPSILON = 1e-3
+# The smallest sum of weights; a gradient has one over its square.
+TINY = 1e-18
+
+
+@keras.saving.register_keras_serializable(package="transbeam")
+class KernelAttention(Attention):
+    """Attention by features: work and memory grow with the length (Performer).
+
+    The similarity of a query and a key is a product of features of each. So the keys
+    can be summed up first, features times values, and each query read off the sums: a
+    decoder keeps the sums and not the keys.
+
+    The exponential of a product has random features whose products come near to it on
+    average, the nearer the more there are: `exp(w q - |q|^2 / 2)` for normal vectors
+    `w`, here orthogonal ones, which are nearer still. What is added in the exponent is
+    chosen such that the largest feature, of those that a query can see, is one. It
+    cancels out, and no sum is empty or overflows.
+
+    Shapes: as in `Attention`, and `F` features.
+
+    Args:
+        feature_map: `"softmax"`; `"relu"` of random projections; or `"elu"`, `elu + 1`
+            of each number of a query and a key, without scaling or randomness.
+        num_features: int. `F` of `"softmax"` and `"relu"`; `"elu"` has `K`.
+        seed: int or None. None draws one, which the config keeps: the layer must have
+            the same features when it is loaded.
+
+    The other arguments, the call arguments and the errors are those of `Attention`;
+    there are no probabilities to drop or to look at, and no scores for a `score_bias`.
+
+    Raises:
+        ConfigError: Arguments that this kind cannot serve.
+
+    Example:
+    >>> attention = KernelAttention(hidden_dim=4, num_heads=2, num_features=8)
+    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    (1, 5, 4)
+
+    References:
+        - [Choromanski et al., 2021](https://arxiv.org/abs/2009.14794), lemma 1 and
+          sections 2.3 and 2.4
+        - [Katharopoulos et al., 2020](https://arxiv.org/abs/2006.16236), equation 7
+          (elu)
+    """
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        *,
+        feature_map: str = "softmax",
+        num_features: int = 256,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        seed = random.randrange(2**31) if seed is None else seed
+        super().__init__(hidden_dim, num_heads, seed=seed, **kwargs)
+        if feature_map not in FEATURE_MAPS:
+            raise ConfigError(
+                f"{self.name}: feature_map={feature_map!r}; known here: {FEATURE_MAPS}"
+            )
+        if num_features < 1:
+            raise ConfigError(
+                f"{self.name}: num_features={num_features} must be at least 1"
+            )
+        if self.dropout or self.score_bias is not None:
+            raise ConfigError(
+                f"{self.name}: dropout={self.dropout} and score_bias need scores of "
+                "pairs of tokens, and kernel attention makes none"
+            )
+        self.feature_map = feature_map
+        self.num_features = num_features
+        self.random_features = orthogonal_features(
+            num_features, self.head_dim, derive_seed(seed, "random_features")
+        )
+
+    def scale(self, query):
+        """Leaves queries as they are: queries and keys are scaled alike, later."""
+        return query
+
+    def attend(self, query, key, value, places, training=None):
+        documents = read_places(places, ops.shape(query)[1], self.name)
+        heads = query, key, with_ones(value)
+        if self.causal:
+            outputs, _ = self._attend_before(*heads, documents.ids, documents.packed)
+            return self._mean(outputs)
+        return self._mean(self._attend_both_ways(*heads, documents))
+
+    def _attend_both_ways(self, query, key, value, documents: Documents):
+        """Sums over whole documents: `(B, T, H, K + 1)`."""
+        query, key = self._features(query, key, documents)
+        if documents.packed:
+            return attend_in_chunks(query, key, value, documents.ids, causal=False)[0]
+        batch, length, heads, features = ops.shape(query)
+        groups = key.shape[2]
+        sums = ops.einsum("btgf,btgv->bgfv", key, value)
+        query = ops.reshape(query, (batch, length, groups, heads // groups, features))
+        outputs = ops.einsum("btgrf,bgfv->btgrv", query, sums)
+        return ops.reshape(outputs, (batch, length, heads, self.head_dim + 1))
+
+    def _attend_before(self, query, key, value, ids, packed: bool, cache=None):
+        """Sums over the keys up to a query's own: `(B, T, H, K + 1)`, and the cache."""
+        if self.feature_map == "softmax":
+            log_query, log_key = self._log_features(query, key)
+            before = None if cache is None else Sums(**cache)
+            outputs, sums = attend_by_exponents(
+                log_query, log_key, value, ids, packed=packed, before=before
+            )
+            return outputs, sums._asdict()
+        query, key = self._plain_features(query, key, ops.not_equal(ids, 0))
+        outputs, sums = attend_in_chunks(
+            query,
+            key,
+            value,
+            ids if packed else None,
+            causal=True,
+            sums=None if cache is None else cache["sums"],
+        )
+        return outputs, {"sums": sums}
+
+    def _mean(self, outputs):
+        """Divides the sums of values by those of ones: `(B, T, H, K)`.
+
+        Args:
+            outputs: float32 `(B, T, H, K + 1)`.
+        """
+        # Where a query sees nothing, both are zero.
+        total = ops.maximum(outputs[..., -1:], TINY)
+        return ops.cast(outputs[..., :-1] / total, self.compute_dtype)
+
+    def _excited(self, x):
+        """Random projections of queries or keys, and what they are projections of.
+
+        Args:
+            x: `(B, T, heads, K)`.
+
+        Returns:
+            float32 `(B, T, heads, F)`, and the scaled `x` in float32.
+        """
+        # Half of 1 / sqrt(K) each for queries and keys: both are of one size.
+        scale = self.head_dim**-0.25 if self.scale_scores else 1.0
+        x = ops.cast(x, "float32") * scale
+        return ops.tensordot(x, self.random_features.T, axes=1), x
+
+    def _log_features(self, query, key):
+        """Logarithms of the softmax features.
+
+        Args:
+            query: `(B, T, H, K)`.
+            key: `(B, T, G, K)`.
+
+        Returns:
+            float32 `(B, T, H, F)` and `(B, T, G, F)`.
+        """
+        # A query's length is the same for all of its features: it cancels out.
+        log_query, _ = self._excited(query)
+        excited, key = self._excited(key)
+        return log_query, excited - ops.sum(ops.square(key), -1, keepdims=True) / 2.0
+
+    def _features(self, query, key, documents: Documents):
+        """Features of queries and keys that see each other; padding's are zero.
+
+        Args:
+            query: `(B, T, H, K)`.
+            key: `(B, T, G, K)`.
+            documents: `Documents`.
+
+        Returns:
+            float32 `(B, T, H, F)` and `(B, T, G, F)`.
+        """
+        real = ops.not_equal(documents.ids, 0)
+        if self.feature_map != "softmax":
+            return self._plain_features(query, key, real)
+        log_query, log_key = self._log_features(query, key)
+        log_key = ops.where(_marks(real), log_key, NOTHING)
+        peak = _peaks(log_key, documents)
+        # What keys are divided by, their queries get back.
+        shared = self.num_heads // self.num_key_value_heads
+        log_query = log_query + ops.repeat(peak, shared, axis=2)
+        highest = ops.max(log_query, axis=-1, keepdims=True, initial=LOWEST)
+        log_query = log_query - ops.stop_gradient(highest)
+        return ops.exp(log_query), ops.exp(log_key - peak)
+
+    def _plain_features(self, query, key, real):
+        """Features that are no exponentials; those of keys that are not real are zero.
+
+        Args:
+            query: `(B, T, H, K)`.
+            key: `(B, T, G, K)`.
+            real: bool `(B, T)`.
+        """
+        if self.feature_map == "relu":
+            query, key = (
+                ops.relu(self._excited(x)[0]) + RELU_EPSILON for x in (query, key)
+            )
+        else:
+            query, key = (ops.elu(ops.cast(x, "float32")) + 1.0 for x in (query, key))
+        return query, ops.where(_marks(real), key, 0.0)
+
+    def make_cache(self, batch_size, length):
+        """Empty sums of keys and values, however many there will be.
+
+        Returns:
+            dict of float32 tensors: `sums` `(B, G, F, K + 1)`; and of softmax features
+            `peak` `(B, G, F)`, the largest logarithm of each feature of a key.
+        """
+        groups = self.num_key_value_heads
+        features = self.head_dim if self.feature_map == "elu" else self.num_features
+        shape = (batch_size, groups, features)
+        cache = {"sums": ops.zeros((*shape, self.head_dim + 1), "float32")}
+        if self.feature_map == "softmax":
+            cache["peak"] = ops.full(shape, LOWEST, "float32")
+        return cache
+
+    def step(self, inputs, places, cache, index):
+        """Attends from new tokens to all before them, by their sums.
+
+        Args:
+            inputs: float `(B, Q, D)`, the new tokens.
+            places: As in `MultiHeadAttention.step`.
+            cache: As `make_cache` gives it, with `index` tokens in it.
+            index: int32 scalar, the same for all rows.
+
+        Returns:
+            `(B, Q, D)`, and the cache with the new tokens in it.
+        """
+        query, key, value = self.project(inputs, places["position_ids"])
+        batch, length = ops.shape(inputs)[:2]
+        real = ops.slice(places["padding_mask"], (0, index), (batch, length))
+        outputs, cache = self._attend_before(
+            query, key, with_ones(value), real, packed=False, cache=cache
+        )
+        return self.join(self._mean(outputs)), cache
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "feature_map": self.feature_map,
+            "num_features": self.num_features,
+        }
+
+
+def _peaks(log_key, documents: Documents):
+    """The largest logarithm of each feature among the keys of a token's document.
+
+    Args:
+        log_key: float32 `(B, T, G, F)`.
+        documents: `Documents`.
+
+    Returns:
+        float32 `(B, T, G, F)`, or `(B, 1, G, F)` when rows are single documents.
+    """
+    # What is chosen cancels out: it needs no gradient.
+    log_key = ops.maximum(ops.stop_gradient(log_key), LOWEST)
+    if not documents.packed:
+        return ops.max(log_key, axis=1, keepdims=True, initial=LOWEST)
+    batch, length, groups, features = ops.shape(log_key)
+    starts = ops.expand_dims(documents.starts, 0)
+    tokens = ops.reshape(flat_index(starts, batch, length), (-1,))
+    rows = ops.reshape(log_key, (batch * length, groups * features))
+    peaks = ops.segment_max(rows, tokens, batch * length)
+    peaks = ops.take(peaks, tokens, axis=0)
+    return ops.reshape(peaks, (batch, length, groups, features))
+
+
+def _marks(real):
+    return ops.expand_dims(ops.expand_dims(real, 2), 3)  # (B, T, 1, 1)
+
+
+def with_ones(value):
+    """Adds a number that is always one, whose sum is that of the weights.
+
+    Args:
+        value: `(B, T, G, K)`.
+
+    Returns:
+        float32 `(B, T, G, K + 1)`.
+    """
+    value = ops.cast(value, "float32")
+    return ops.concatenate([value, ops.ones_like(value[..., :1])], axis=-1)

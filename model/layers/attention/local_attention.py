@@ -1,0 +1,251 @@
+"""Attention of blocks of queries to the blocks around them, and to some far away.
+
+Shapes are those of `transbeam.model.layers.attention.blockwise`, and `S` far keys of a
+block.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from transbeam.model.kernels.blockwise_map import in_groups
+from transbeam.model.layers.attention.blockwise import (
+    block_starts,
+    by_group,
+    by_head,
+    count_blocks,
+    cut_heads,
+    cut_ids,
+    cut_queries,
+    join_queries,
+    rows_at,
+    window_mean,
+    window_scores,
+    windows,
+)
+from transbeam.model.layers.attention.document_masks import Documents, flat_index
+from transbeam.model.layers.masks import forbidden, softmax
+
+
+class Window(NamedTuple):
+    """The blocks of keys that a block of queries is multiplied with.
+
+    Attributes:
+        size: `b`.
+        before: How many blocks before its own.
+        after: How many after it.
+    """
+
+    size: int
+    before: int
+    after: int
+
+    @property
+    def width(self) -> int:
+        """`W`."""
+        return self.before + 1 + self.after
+
+    def around(self, ids):
+        """What the columns of each window are: `(B, T)` to `(N, B, 1, W b)`."""
+        columns = cut_ids(ids, *self)
+        return ops.expand_dims(windows(columns, self.width, axis=-1), 2)
+
+    def visible(self, documents: Documents):
+        """Which columns are real and of the query's document: bool `(N, B, 1|b, W b)`.
+
+        The third axis is 1 when all queries of a row see the same.
+        """
+        queries = ops.expand_dims(cut_ids(documents.ids, self.size), 3)
+        return documents.visible(self.around(documents.ids), queries)
+
+    def ahead(self) -> np.ndarray:
+        """How far ahead of each query the columns stand: int32 `(b, W b)`.
+
+        Example:
+        >>> Window(2, before=1, after=0).ahead()
+        array([[-2, -1,  0,  1],
+               [-3, -2, -1,  0]], dtype=int32)
+        """
+        first, last = -self.before * self.size, (self.after + 1) * self.size
+        columns = np.arange(first, last, dtype="int32")
+        return columns - np.arange(self.size, dtype="int32")[:, np.newaxis]
+
+
+class Far(NamedTuple):
+    """Keys outside of the windows, looked up one by one.
+
+    Attributes:
+        index: int32 `(N, B, H, S)`, their index in the row.
+        allowed: bool, broadcastable to `(N, B, H, b, S)`.
+    """
+
+    index: Any
+    allowed: Any
+
+
+def window_of(reach: tuple[int, int], size: int, length) -> Window:
+    """The window in which a query sees so many tokens before and after it.
+
+    A row that is known to be short has no blocks so far away.
+
+    Example:
+    >>> window_of((7, 0), size=4, length=100)
+    Window(size=4, before=2, after=0)
+    >>> window_of((7, 7), size=4, length=3)
+    Window(size=4, before=1, after=1)
+    """
+    if isinstance(length, int):
+        reach = (min(reach[0], length - 1), min(reach[1], length - 1))
+    return Window(size, *(count_blocks(tokens, size) for tokens in reach))
+
+
+def attend_to_window(
+    attention, heads, window, allowed, bias_table=None, far=None, training=None
+):
+    """Attention to the keys of the windows and to those far away, in one softmax.
+
+    While nobody watches the probabilities and none are dropped, they are made for some
+    blocks at a time, and anew for the gradient.
+
+    Args:
+        attention: The `Attention` layer, for its score bias, seam and dropout.
+        heads: query `(B, T, H, K)`, key and value `(B, T, G, K)`.
+        window: The `Window`.
+        allowed: bool, broadcastable to `(N, B, b, W b)`.
+        bias_table: The score bias's table, if it has one.
+        far: `Far` or None.
+        training: Whether dropout is in force.
+
+    Returns:
+        `(B, T, H, K)`.
+    """
+    query, key, value = heads
+    length, groups = ops.shape(query)[1], key.shape[2]
+    rows = [cut_queries(query, groups, window.size)]  # (N, B, G, R b, K)
+    columns = [cut_heads(key, *window), cut_heads(value, *window)]
+    marks, num_keys = [allowed], window.width * window.size
+    if far is not None:
+        rows += [look_up_heads(key, far.index), look_up_heads(value, far.index)]
+        ahead = ops.expand_dims(far.index, 3) - block_starts(rows[0], window.size)
+        marks += [far.allowed, ahead]  # (N, B, H, 1, S)
+        num_keys += far.index.shape[3]
+    trained = [] if bias_table is None else [bias_table]
+
+    in_the_open = attention.probabilities.watched or (training and attention.dropout)
+
+    def attend(rows, columns, marks, trained):
+        scores = _window_scores(attention, window, rows, columns, marks, trained)
+        if far is not None:
+            far_scores = _far_scores(attention, length, rows, marks, trained)
+            scores = ops.concatenate([scores, far_scores], axis=-1)
+        probabilities = softmax(scores)
+        if in_the_open:
+            probabilities = pass_seam(attention, probabilities, training)
+        probabilities = ops.cast(probabilities, query.dtype)
+        return _means(window, probabilities, rows, columns)
+
+    if in_the_open:
+        outputs = attend(rows, columns, marks, trained)
+    else:
+        work = ops.shape(query)[0] * query.shape[2] * window.size * num_keys
+        outputs = in_groups(attend, rows, columns, marks, trained, work)
+    return join_queries(outputs, length, window.size)
+
+
+def _window_scores(attention, window, rows, columns, marks, trained):
+    """Scores of the keys of the windows: float32 `(N, B, H, b, W b)`."""
+    scores = window_scores(rows[0], columns[0], window.width)
+    scores = forbid(by_head(scores, window.size), ops.expand_dims(marks[0], -3))
+    if attention.score_bias is None:
+        return scores
+    # The same for all blocks, since only differences of places count.
+    places = ops.arange(window.width * window.size, dtype="int32")
+    own = ops.arange(window.size, dtype="int32") + window.before * window.size
+    return scores + attention.score_bias(own, places, *trained)  # (H, b, W b)
+
+
+def _far_scores(attention, length, rows, marks, trained):
+    """Scores of the far keys: float32 `(N, B, H, b, S)`."""
+    (queries, keys, _), (_, allowed, ahead) = rows, marks
+    size = queries.shape[3] * queries.shape[2] // keys.shape[2]
+    scores = ops.matmul(by_head(queries, size), ops.swapaxes(keys, -1, -2))
+    scores = forbid(scores, allowed)
+    if attention.score_bias is None:
+        return scores
+    ahead = ahead - ops.expand_dims(ops.arange(size, dtype="int32"), 1)
+    return scores + pair_bias(attention, ahead, length, *trained)
+
+
+def _means(window, probabilities, rows, columns):
+    """The means of the values: `(N, B, G, R b, K)`."""
+    groups, near = rows[0].shape[2], window.width * window.size
+    means = window_mean(
+        by_group(probabilities[..., :near], groups), columns[1], window.width
+    )
+    if len(rows) == 1:
+        return means
+    far = ops.matmul(probabilities[..., near:], rows[2])
+    return means + by_group(far, groups)
+
+
+def look_up_heads(x, index):
+    """Takes a head's keys or values by their index in the row.
+
+    Args:
+        x: `(B, T, G, K)`.
+        index: int32 `(N, B, H, S)`.
+
+    Returns:
+        `(N, B, H, S, K)`.
+    """
+    batch, length, groups, width = ops.shape(x)
+    num_heads = index.shape[2]
+    group = ops.arange(num_heads, dtype="int32") // (num_heads // groups)
+    index = flat_index(index, batch, length) * groups
+    index = index + ops.expand_dims(group, -1)  # (N, B, H, S)
+    return rows_at(ops.reshape(x, (batch * length * groups, width)), index)
+
+
+def pair_bias(attention, ahead, length, bias_table=None):
+    """What a score bias says of pairs of which each head has its own.
+
+    It is asked once for each distance, and these few numbers are looked up.
+
+    Args:
+        attention: The `Attention` layer.
+        ahead: int32 `(N, B, 1|H, Q, S)`, how far keys are ahead of their queries.
+        length: `T`; keys farther away do not count.
+        bias_table: The score bias's table, if it has one.
+
+    Returns:
+        float32 `(N, B, H, Q, S)`.
+    """
+    all_ahead = ops.arange(1 - length, length, dtype="int32")
+    zero = ops.zeros((1,), dtype="int32")
+    biases = attention.score_bias(zero, all_ahead, bias_table)  # (H, 1, 2 T - 1)
+    heads = ops.arange(attention.num_heads, dtype="int32") * (2 * length - 1)
+    row = ops.clip(ahead + length - 1, 0, 2 * length - 2)
+    row = row + ops.reshape(heads, (-1, 1, 1))
+    return ops.take(ops.reshape(biases, (-1,)), row, axis=0)
+
+
+def forbid(scores, allowed):
+    """Takes much from the scores of pairs that are not allowed; gives float32."""
+    return ops.cast(scores, "float32") + ops.where(allowed, 0.0, forbidden())
+
+
+def pass_seam(attention, probabilities, training=None):
+    """Lets the attention's seam and its dropout at probabilities.
+
+    Args:
+        attention: The `Attention` layer.
+        probabilities: float32.
+        training: Whether dropout is in force.
+
+    Returns:
+        As `probabilities`, in the attention's compute dtype.
+    """
+    probabilities = attention.probabilities(probabilities)
+    probabilities = ops.cast(probabilities, attention.compute_dtype)
+    return attention.probabilities_dropout(probabilities, training=training)

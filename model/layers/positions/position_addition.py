@@ -1,0 +1,62 @@
+"""What every absolute position does once it has its table of vectors."""
+
+from keras import ops
+
+from transbeam.model.base.tensor_checks import (
+    check_integers,
+    check_range,
+    check_rank,
+    check_rows,
+)
+
+_TOO_LONG = (
+    "for which there are positions; shorten the input, or train a model with a larger "
+    "max_sequence_length"
+)
+
+
+def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
+    """Adds to each token the row of the table that belongs to its place.
+
+    Args:
+        inputs: float `(B, T, D)`.
+        table: float `(offset + P, D)`, of the dtype of `inputs`.
+        position_ids: int `(B, T)`, or None for 0, 1, 2, ... in every row.
+        name: What to call the table in an error.
+        offset: Which row belongs to place 0.
+
+    Returns:
+        `(B, T, D)`.
+
+    Raises:
+        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype; and a
+            place outside of the table, where it can be known: without `position_ids`
+            when `T` is, with them when no graph is being built.
+
+    Example:
+    >>> table = ops.array([[10.0], [20.0], [30.0]])
+    >>> rows = add_position_rows(ops.zeros((1, 2, 1)), table, None, "positions")
+    >>> ops.convert_to_numpy(rows).ravel()
+    array([10., 20.], dtype=float32)
+    """
+    check_rank(inputs, 3, f"{name}: inputs", "(batch, length, width)")
+    num_rows, width = table.shape
+    if position_ids is not None:
+        _check_position_ids(position_ids, inputs, num_rows - offset, name)
+        return inputs + ops.take(table, position_ids + offset, axis=0)
+    length = ops.shape(inputs)[1]
+    if isinstance(length, int) and length > num_rows - offset:
+        raise ValueError(
+            f"{name}: inputs has shape {tuple(inputs.shape)}; expected at most "
+            f"{num_rows - offset} tokens, {_TOO_LONG}"
+        )
+    # A slice of a length that is only known at run time fails when it is too long;
+    # Python's brackets would quietly return fewer rows.
+    return inputs + ops.slice(table, (offset, 0), (length, width))  # + (T, D)
+
+
+def _check_position_ids(position_ids, inputs, num_positions: int, name: str) -> None:
+    name = f"{name}: position_ids"
+    check_rows(position_ids, inputs, name)
+    check_integers(position_ids, name)
+    check_range(position_ids, num_positions, name, f", {_TOO_LONG}")

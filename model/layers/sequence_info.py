@@ -1,0 +1,80 @@
+"""Where the tokens of a sequence stand: the dict called `places`.
+
+Attention must know which tokens are padding and which belong to one document, and
+each kind makes of it, at its own cost, the mask it needs. So what travels through a
+stack is not a `T x T` mask but these few tensors, int32 `(B, T)`:
+
+- `padding_mask`: 1 for a real token, 0 for padding, in rows of one document; or
+  `document_ids`: 1, 1, 2, 2, 2, 0 in rows packed with documents, each in one piece;
+  0 is padding. Exactly one of the two.
+- `position_ids`: from 0 in each document. Always with `document_ids`; with
+  `padding_mask` where a row does not begin with its text.
+- `prefix_mask`: 1 for tokens that all of their document may see, in a decoder.
+- `bias_table`: float32 `(num_buckets, H)`, T5's biases, one table for a whole stack.
+"""
+
+from keras import ops
+
+from transbeam.model.base.tensor_checks import check_rank, check_rows
+
+KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_table")
+
+
+def packed(places) -> bool:
+    """Whether rows hold several documents.
+
+    Example:
+    >>> packed({"padding_mask": ops.ones((1, 3))})
+    False
+    """
+    return "document_ids" in places
+
+
+def real_tokens(places):
+    """Which tokens are not padding: bool `(B, T)`.
+
+    Example:
+    >>> real = real_tokens({"document_ids": ops.array([[1, 2, 0]])})
+    >>> ops.convert_to_numpy(real)
+    array([[ True,  True, False]])
+    """
+    ids = places["document_ids"] if packed(places) else places["padding_mask"]
+    return ops.not_equal(ids, 0)
+
+
+def check_places(places, inputs, name: str) -> None:
+    """Refuses places that contradict each other, or that are not those of the inputs.
+
+    Args:
+        places: See the module.
+        inputs: `(B, T, ...)`, the tokens that they are of.
+        name: What to call the layer in an error.
+
+    Raises:
+        ValueError: An unknown key, neither or both of `padding_mask` and
+            `document_ids`, `document_ids` without `position_ids`; or a tensor that does
+            not have a whole number for each token.
+
+    Example:
+    >>> check_places({"document_ids": ops.ones((1, 3))}, ops.ones((1, 3, 8)), "block")
+    Traceback (most recent call last):
+    ValueError: block: places has document_ids without position_ids; ...
+    """
+    unknown = sorted(set(places) - set(KEYS))
+    if unknown:
+        raise ValueError(f"{name}: places has {unknown}; known here: {list(KEYS)}")
+    if packed(places) == ("padding_mask" in places):
+        raise ValueError(
+            f"{name}: places has {sorted(places)}; expected exactly one of "
+            "padding_mask (one document a row) and document_ids (packed rows)"
+        )
+    if packed(places) and "position_ids" not in places:
+        raise ValueError(
+            f"{name}: places has document_ids without position_ids; in a packed row "
+            "they begin at 0 in every document"
+        )
+    for key, value in places.items():
+        if key == "bias_table":
+            check_rank(value, 2, f"{name}: {key}", "(num_buckets, heads)")
+        else:
+            check_rows(value, inputs, f"{name}: {key}")

@@ -1,0 +1,1 @@
+"""A stack of Transformer blocks, built from its config."""

@@ -1,0 +1,167 @@
+"""What each socket of a config becomes: one `build_*` for each.
+
+A new kind is a dataclass in `configs/schema/block.py`, a layer, and a `case` here; the
+type checker names every `match` that has forgotten it. The kinds of attention are in
+`model/stack/attention_factory.py`.
+"""
+
+from dataclasses import asdict
+from typing import assert_never
+
+import keras
+
+from transbeam.configs.schema import block
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward
+from transbeam.model.layers.norms import LayerNormalization, RMSNormalization
+from transbeam.model.layers.positions.alibi import LinearBias
+from transbeam.model.layers.positions.learned import LearnedPositionEmbedding
+from transbeam.model.layers.positions.relative_bias import (
+    RelativeBias,
+    RelativeBiasTable,
+)
+from transbeam.model.layers.positions.rotary import RotaryEmbedding
+from transbeam.model.layers.positions.sinusoidal import SinusoidalPositionEmbedding
+from transbeam.model.layers.residual import (
+    DropPathResidual,
+    Residual,
+    ReZeroResidual,
+    ScaledResidual,
+)
+from transbeam.model.stack.stack_spec import Blueprint
+
+
+def build_position(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+    """Makes the layer that adds a token's place to its vector, if the kind has one."""
+    config = plan.config
+    match config.position:
+        case block.LearnedPosition(offset=offset):
+            return LearnedPositionEmbedding(
+                config.max_sequence_length,
+                offset=offset,
+                embeddings_initializer=plan.embeddings_initializer,
+                seed=derive_seed(plan.seed, name),
+                name=name,
+                dtype=plan.dtype,
+            )
+        case block.SinusoidalPosition(max_wavelength=max_wavelength):
+            return SinusoidalPositionEmbedding(
+                config.max_sequence_length,
+                max_wavelength=max_wavelength,
+                name=name,
+                dtype=plan.dtype,
+            )
+        case _:
+            return None
+
+
+def build_bias_table(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+    """Makes the stack's table of position biases, if the kind has one."""
+    match plan.config.position:
+        case block.RelativeBiasPosition(num_buckets=num_buckets):
+            return RelativeBiasTable(
+                num_buckets,
+                plan.attention.num_heads,
+                embeddings_initializer=plan.embeddings_initializer,
+                seed=derive_seed(plan.seed, name),
+                name=name,
+                dtype=plan.dtype,
+            )
+        case _:
+            return None
+
+
+def build_score_bias(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+    """Makes the layer that says what places add to scores, if the kind has one."""
+    heads = plan.attention.num_heads
+    match plan.config.position:
+        case block.RelativeBiasPosition(num_buckets=buckets, max_distance=distance):
+            return RelativeBias(
+                buckets,
+                distance,
+                bidirectional=not plan.causal,
+                name=name,
+                dtype="float32",
+            )
+        case block.AlibiPosition():
+            return LinearBias(heads, name=name, dtype="float32")
+        case block.DirectedAlibiPosition():
+            return LinearBias(heads, directed=True, name=name, dtype="float32")
+        case _:
+            return None
+
+
+def build_rotary(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+    """Makes the layer that turns queries and keys, if the kind has one."""
+    match plan.config.position:
+        case block.RopePosition(base=base, stretch=stretch):
+            options = asdict(stretch)
+            return RotaryEmbedding(
+                base,
+                stretch=options.pop("kind"),
+                **options,
+                name=name,
+                dtype=plan.dtype,
+            )
+        case _:
+            return None
+
+
+def build_norm(plan: Blueprint, name: str) -> keras.layers.Layer:
+    """Makes a norm; where it stands is `norm.placement`'s business."""
+    match plan.config.norm:
+        case block.LayerNorm(epsilon=epsilon):
+            return LayerNormalization(epsilon, name=name, dtype=plan.dtype)
+        case block.RmsNorm(epsilon=epsilon):
+            return RMSNormalization(epsilon, name=name, dtype=plan.dtype)
+        case unknown:
+            assert_never(unknown)
+
+
+def build_feedforward(plan: Blueprint, name: str) -> keras.layers.Layer:
+    """Makes the layer that works on each token alone."""
+    config = plan.config.feedforward
+    layers = {
+        block.DenseFeedForward: FeedForward,
+        block.GatedFeedForward: GatedFeedForward,
+    }
+    return layers[type(config)](
+        plan.config.hidden_dim,
+        config.intermediate_dim,
+        activation=config.activation,
+        use_bias=config.use_bias,
+        dropout=config.dropout,
+        kernel_initializer=plan.kernel_initializer,
+        output_initializer=plan.output_initializer,
+        seed=derive_seed(plan.seed, name),
+        name=name,
+        dtype=plan.dtype,
+    )
+
+
+def build_residual(plan: Blueprint, name: str, index: int) -> keras.layers.Layer:
+    """Makes the layer that joins a sub-layer's result with its input.
+
+    Args:
+        plan: See `Blueprint`.
+        name: The layer's name.
+        index: Which block it is in, from 0.
+    """
+    common = {
+        "dropout": plan.config.dropout,
+        "seed": derive_seed(plan.seed, name),
+        "name": name,
+        "dtype": plan.dtype,
+    }
+    match plan.config.residual:
+        case block.PlainResidual():
+            return Residual(**common)
+        case block.ScaledResidual():
+            return ScaledResidual(plan.num_updates, **common)
+        case block.ReZeroResidual():
+            return ReZeroResidual(**common)
+        case block.DropPathResidual(rate=rate):
+            share = index / (plan.num_layers - 1) if plan.num_layers > 1 else 1.0
+            return DropPathResidual(rate * share, **common)
+        case unknown:
+            assert_never(unknown)

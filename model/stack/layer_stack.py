@@ -1,0 +1,249 @@
+"""A stack: from ids to vectors, through equal blocks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from transbeam.model.base.initializers import seeded
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
+from transbeam.model.stack.attention_factory import (
+    build_attention,
+    build_cross_attention,
+)
+from transbeam.model.stack.layer_factory import (
+    build_bias_table,
+    build_feedforward,
+    build_norm,
+    build_position,
+    build_residual,
+)
+from transbeam.model.stack.stack_spec import Blueprint
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerStack:
+    """The layers of one stack, and the order in which they are called.
+
+    A model's graph is drawn by calling it with Keras inputs; generation calls it again
+    with a cache, on the same layers.
+    """
+
+    position_embedding: keras.layers.Layer | None
+    segment_embedding: keras.layers.Layer | None
+    embeddings_norm: keras.layers.Layer | None
+    embedding_projection: keras.layers.Layer | None
+    embeddings_dropout: keras.layers.Layer
+    relative_bias: keras.layers.Layer | None
+    blocks: tuple[TransformerBlock, ...]
+    final_norm: keras.layers.Layer | None
+
+    @classmethod
+    def build(
+        cls,
+        plan: Blueprint,
+        *,
+        num_segments: int = 0,
+        embedding_projection: keras.layers.Layer | None = None,
+    ) -> "LayerStack":
+        """Makes the layers that a config describes.
+
+        Args:
+            plan: See `Blueprint`.
+            num_segments: How many kinds of segment there are.
+            embedding_projection: What `build_embedding_projection` made.
+        """
+        config, prefix = plan.config, plan.prefix
+        segments = None
+        if num_segments:
+            segments = SegmentEmbedding(
+                num_segments,
+                embeddings_initializer=plan.embeddings_initializer,
+                seed=derive_seed(plan.seed, "segment_embedding"),
+                name="segment_embedding",
+                dtype=plan.dtype,
+            )
+        # With `pre`, the first block begins with a norm, and a final one takes over
+        # what the last block left undone (GPT-2; Xiong et al., 2020, figure 1).
+        post = config.norm.placement == "post"
+        return cls(
+            position_embedding=build_position(plan, f"{prefix}position_embedding"),
+            segment_embedding=segments,
+            embeddings_norm=build_norm(plan, f"{prefix}embeddings_norm")
+            if config.has_embeddings_norm
+            else None,
+            embedding_projection=embedding_projection,
+            embeddings_dropout=Dropout(
+                config.dropout,
+                seed=derive_seed(plan.seed, f"{prefix}embeddings_dropout"),
+                name=f"{prefix}embeddings_dropout",
+                dtype=plan.dtype,
+            ),
+            relative_bias=build_bias_table(plan, f"{prefix}relative_bias"),
+            blocks=tuple(
+                build_block(plan.at(name), name, index)
+                for index, name in enumerate(_block_names(plan))
+            ),
+            final_norm=None if post else build_norm(plan, f"{prefix}final_norm"),
+        )
+
+    @classmethod
+    def of(cls, model: keras.Model, prefix: str = "") -> "LayerStack":
+        """Finds the layers in a built model again.
+
+        Args:
+            model: What `build_encoder`, `build_decoder` or `build_seq2seq` made, or a
+                model with a head on it.
+            prefix: `"encoder_"` or `"decoder_"` in a model of two stacks.
+        """
+        layers = {layer.name: layer for layer in model.layers}
+        kind = prefix or ("decoder_" if "decoder_layer_0" in layers else "encoder_")
+        names = (f"{kind}layer_{index}" for index in range(len(layers)))
+        return cls(
+            blocks=tuple(layers[name] for name in names if name in layers),
+            segment_embedding=layers.get("segment_embedding"),
+            embedding_projection=layers.get("embedding_projection"),
+            **{
+                name: layers.get(f"{prefix}{name}")
+                for name in (
+                    "position_embedding",
+                    "embeddings_norm",
+                    "embeddings_dropout",
+                    "relative_bias",
+                    "final_norm",
+                )
+            },
+        )
+
+    def embed(self, x: Any, position_ids: Any = None, segment_ids: Any = None) -> Any:
+        """Adds to the tokens' vectors what their places say, and widens the sum.
+
+        Places and segments are added in the width `E` of the table, and the norm is of
+        that width, too, as in ALBERT's published code: all that is learned of tokens
+        and places is one small thing, and only then becomes what blocks read. Dropout
+        comes last, as it does without `E`: ALBERT has it before the dense layer.
+
+        Args:
+            x: `(B, T, E)`, where `E` is `D` unless the table is narrow.
+            position_ids: int `(B, T)`, or None for 0, 1, 2, ...
+            segment_ids: int `(B, T)`, or None for the first.
+
+        Returns:
+            `(B, T, D)`.
+
+        References:
+            - [Lan et al., 2019](https://arxiv.org/abs/1909.11942), section 3.1
+        """
+        if self.position_embedding is not None:
+            x = self.position_embedding(x, position_ids)
+        if self.segment_embedding is not None:
+            x = self.segment_embedding(x, segment_ids)
+        if self.embeddings_norm is not None:
+            x = self.embeddings_norm(x)
+        if self.embedding_projection is not None:
+            x = self.embedding_projection(x)
+        return self.embeddings_dropout(x)
+
+    def with_bias_table(self, places: dict[str, Any], x: Any) -> dict[str, Any]:
+        """The places, with the stack's position biases among them if it has any."""
+        if self.relative_bias is None:
+            return places
+        return {**places, "bias_table": self.relative_bias(x)}
+
+    def run(
+        self,
+        x: Any,
+        places: dict[str, Any],
+        context: Any = None,
+        context_places: dict[str, Any] | None = None,
+    ) -> Any:
+        """Sends embedded tokens `(B, T, D)` through all blocks and the final norm."""
+        places = self.with_bias_table(places, x)
+        for block in self.blocks:
+            if context is None:
+                x = block(x, places)
+            else:
+                x = block(x, places, context=context, context_places=context_places)
+        return self.normalise(x)
+
+    @property
+    def output(self) -> keras.KerasTensor:
+        """What the stack gives in the graph of its model: `(B, T, D)`."""
+        return (self.final_norm or self.blocks[-1]).output
+
+    def normalise(self, x: Any) -> Any:
+        """What is left to do after the last block."""
+        return x if self.final_norm is None else self.final_norm(x)
+
+
+def build_token_embedding(plan: Blueprint, vocabulary_size: int) -> TokenEmbedding:
+    """Makes the table of tokens, which all stacks of a model share."""
+    return TokenEmbedding(
+        vocabulary_size,
+        plan.config.table_dim,
+        vocabulary_multiple=plan.config.vocabulary_multiple,
+        scale=plan.config.embedding_scale,
+        embeddings_initializer=plan.embeddings_initializer,
+        seed=derive_seed(plan.seed, "token_embedding"),
+        name="token_embedding",
+        dtype=plan.dtype,
+    )
+
+
+def build_embedding_projection(plan: Blueprint) -> Dense | None:
+    """Makes what widens vectors of a narrow table, which all stacks of a model share.
+
+    Together with the table it stands for a table of the full width, and of that there
+    is one, too. It has a bias, as in ALBERT and ELECTRA.
+
+    Returns:
+        From `(B, T, E)` to `(B, T, D)`; None without `embedding_dim`.
+
+    References:
+        - [Lan et al., 2019](https://arxiv.org/abs/1909.11942), section 3.1
+        - [Clark et al., 2020](https://arxiv.org/abs/2003.10555); the bias is in the
+          published code of both, not in the papers
+    """
+    if plan.config.embedding_dim is None:
+        return None
+    name = "embedding_projection"
+    return Dense(
+        plan.config.hidden_dim,
+        kernel_initializer=seeded(plan.projection_initializer, plan.seed, name),
+        name=name,
+        dtype=plan.dtype,
+    )
+
+
+def build_block(plan: Blueprint, name: str, index: int) -> TransformerBlock:
+    """Fills the sockets of one block.
+
+    Args:
+        plan: The stack's, with the block's seed.
+        name: The block's name.
+        index: Which block it is, from 0.
+    """
+    parts: dict[str, keras.layers.Layer] = {
+        "self_attention": build_attention(plan, "self_attention"),
+        "feedforward": build_feedforward(plan, "feedforward"),
+    }
+    if plan.cross:
+        parts["cross_attention"] = build_cross_attention(plan, "cross_attention")
+    for part in list(parts):
+        parts[f"{part}_norm"] = build_norm(plan, f"{part}_norm")
+        parts[f"{part}_residual"] = build_residual(plan, f"{part}_residual", index)
+    return TransformerBlock(
+        **parts,
+        norm_placement=plan.config.norm.placement,
+        name=name,
+        dtype=plan.dtype,
+    )
+
+
+def _block_names(plan: Blueprint) -> list[str]:
+    kind = plan.prefix or ("decoder_" if plan.causal else "encoder_")
+    return [f"{kind}layer_{index}" for index in range(plan.num_layers)]

@@ -1,0 +1,99 @@
+"""What stands on an encoder: one function for each thing it can be asked."""
+
+from typing import Any
+
+import keras
+
+from transbeam.configs.schema.model import Pooler
+from transbeam.model.base.initializers import seeded
+from transbeam.model.base.seeds import derive_seed
+from transbeam.model.layers.activations import ACTIVATIONS
+from transbeam.model.layers.dropout import Dropout
+from transbeam.model.layers.embeddings import TokenEmbedding
+from transbeam.model.layers.lm_head import GatherTokens, VocabularyBias
+from transbeam.model.layers.pooling import Pooling
+from transbeam.model.stack.layer_factory import build_norm
+from transbeam.model.stack.stack_spec import Blueprint
+
+
+def pool(plan: Blueprint, pooler: Pooler, x: Any, places: dict[str, Any]) -> Any:
+    """One vector for a row, of its real tokens: `(B, T, D)` to `(B, D)`."""
+    real = places.get("padding_mask", places.get("document_ids"))
+    x = Pooling(
+        pooler.kind,
+        seed=derive_seed(plan.seed, "pooling"),
+        name="pooling",
+        dtype=plan.dtype,
+    )(x, real)
+    if not pooler.projection:
+        return x
+    return _dense(plan, "pooler", plan.config.hidden_dim, activation=pooler.activation)(
+        x
+    )
+
+
+def predict_masked(
+    plan: Blueprint, token_embedding: TokenEmbedding, x: Any, positions: Any
+) -> Any:
+    """Scores of the tokens that were hidden: float32 `(B, P, V)`.
+
+    BERT's head: one more dense layer and norm, then the token embedding read backwards
+    and a bias for each token. Only the masked positions go through it. With a narrow
+    table the dense layer and the norm are as narrow: ALBERT's head.
+
+    References:
+        - [Lan et al., 2019](https://arxiv.org/abs/1909.11942); the head is in the
+          published code (`run_pretraining.py`), not in the paper
+    """
+    feedforward = plan.config.feedforward
+    x = GatherTokens(name="masked_tokens", dtype=plan.dtype)(x, positions)
+    x = _dense(
+        plan,
+        "head_dense",
+        plan.config.table_dim,
+        activation=ACTIVATIONS[feedforward.activation],
+    )(x)
+    x = build_norm(plan, "head_norm")(x)
+    scores = token_embedding(x, reverse=True)
+    return VocabularyBias(name="head_bias", dtype="float32")(scores)
+
+
+def classify(plan: Blueprint, name: str, num_classes: int, x: Any) -> Any:
+    """Scores of classes, of a row `(B, D)` or of each token `(B, T, D)`: float32."""
+    x = _dropped(plan, name, x)
+    return keras.ops.cast(_dense(plan, name, num_classes)(x), "float32")
+
+
+def estimate(plan: Blueprint, name: str, x: Any) -> Any:
+    """A number for each row: `(B, D)` to float32 `(B,)`.
+
+    The last product is in float32 under every policy: a number of bfloat16 has but
+    three digits, and one of float16 ends at 65,504.
+    """
+    x = keras.ops.cast(_dropped(plan, name, x), "float32")
+    return _dense(plan, name, 1, dtype="float32")(x)[..., 0]
+
+
+def _dropped(plan: Blueprint, name: str, x: Any) -> Any:
+    return Dropout(
+        plan.config.dropout,
+        seed=derive_seed(plan.seed, f"{name}_dropout"),
+        name=f"{name}_dropout",
+        dtype=plan.dtype,
+    )(x)
+
+
+def _dense(
+    plan: Blueprint,
+    name: str,
+    units: int,
+    activation: Any = None,
+    dtype: str | None = None,
+) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        units,
+        activation=activation,
+        kernel_initializer=seeded(plan.kernel_initializer, plan.seed, name),
+        name=name,
+        dtype=dtype or plan.dtype,
+    )

@@ -1,0 +1,178 @@
+"""Our weights as a checkpoint in Hugging Face's format."""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import keras
+import ml_dtypes
+import numpy as np
+from safetensors.numpy import save_file
+
+from transbeam.configs.base.atomic_files import write_json, writing
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.schema.objectives.objective import MaskedConfig
+from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.model_family import Description, Family
+from transbeam.model.weights.checkpoints.tensor_sources import INDEX, SINGLE
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
+from transbeam.model.weights.checkpoints.weight_mapping import Link, link
+from transbeam.model.weights.config_equivalence import differences
+from transbeam.model.weights.hugging_face.families import FAMILIES
+
+Dtype = Literal["float32", "float16", "bfloat16"]
+Shapes = Mapping[str, Shape]
+
+_NUMPY = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def export_checkpoint(
+    weights: Mapping[str, Any],
+    description: Description,
+    folder: str | Path,
+    *,
+    family: str | None = None,
+    dtype: Dtype = "float32",
+    max_shard_bytes: int = 5_000_000_000,
+) -> str:
+    """Writes `config.json` and the weights, which transformers then loads.
+
+    Args:
+        weights: Values by path: arrays, or the variables of a model, as `variables_of`
+            gives. Only those of one shard are held in memory at a time.
+        description: What model they are of.
+        folder: Made if it is not there. `config.json` and safetensors files in it are
+            replaced.
+        family: Such as `bert`; left out, the first that can hold the model.
+        dtype: The format that numbers are rounded to.
+        max_shard_bytes: With more than that, the weights are put in several files.
+
+    Returns:
+        The family.
+
+    Raises:
+        ArtifactError: No family, or not the one that is asked for, can hold the model;
+            the message says what it lacks.
+
+    Example:
+    >>> import tempfile
+    >>> from transbeam.configs.schema.model import EncoderConfig
+    >>> from transbeam.model.build import build_encoder
+    >>> from transbeam.model.weights.assign import variables_of
+    >>> config = EncoderConfig(num_layers=1, hidden_dim=8)
+    >>> weights = variables_of(build_encoder(config, 10))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     told = Description(config=config, vocabulary_size=10)
+    ...     export_checkpoint(weights, told, folder)
+    ...     sorted(os.listdir(folder))
+    'distilbert'
+    ['config.json', 'model.safetensors']
+    """
+    if dtype not in _BYTES:
+        raise ValueError(f"dtype={dtype!r}; known here: {', '.join(_BYTES)}")
+    shapes = {path: tuple(values.shape) for path, values in weights.items()}
+    chosen, settings, links, prefix = _fitting(shapes, description, family)
+    shards = _shards(links, _BYTES[dtype], max_shard_bytes)
+    folder = Path(folder)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_old(folder)
+    files: dict[str, str] = {}
+    for number, shard in enumerate(shards, start=1):
+        name = SINGLE
+        if len(shards) > 1:
+            name = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        tensors = {
+            _full_name(found, prefix): _cast(found, weights, dtype) for found in shard
+        }
+        _save(folder / name, tensors)
+        files |= dict.fromkeys(tensors, name)
+    if len(shards) > 1:
+        size = sum(math.prod(found.shape) for found in links) * _BYTES[dtype]
+        index = {"metadata": {"total_size": size}, "weight_map": files}
+        write_json(folder / INDEX, index)
+    # Last, so that a folder with it is whole.
+    write_json(folder / "config.json", {**settings, "torch_dtype": dtype})
+    return chosen.model_type
+
+
+def _fitting(
+    shapes: Shapes, description: Description, asked: str | None
+) -> tuple[Family, dict[str, Any], list[Link], str]:
+    """The family that can hold a model; settings, names and their prefix in it."""
+    if asked is not None and asked not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise ArtifactError(f"{asked!r} is no family of models. Known here: {known}")
+    refusals = []
+    for family in [FAMILIES[asked]] if asked else FAMILIES.values():
+        try:
+            return family, *_fit(family, shapes, description)
+        except (ArtifactError, ConfigError) as error:
+            refusals.append(f"  {family.model_type}: {error}")
+    listed = "\n".join(refusals)
+    raise ArtifactError(f"the model is none that this format has:\n{listed}")
+
+
+def _fit(
+    family: Family, shapes: Shapes, description: Description
+) -> tuple[dict[str, Any], list[Link], str]:
+    """Writes a model's settings and reads them again: nothing may get lost."""
+    settings = {**family.write(description), **description.token_ids}
+    links = link(family.rows(description), shapes, description.sizes, "its files")
+    names = {found.theirs for found in links}
+    again = family.read(Settings(settings, "its config.json"), names)
+    config = description.config
+    if isinstance(description.objective, MaskedConfig):
+        config = replace(config, pooler=None)  # which such a model does not have
+    if lost := differences(config, again.config):
+        raise ArtifactError("; ".join(lost))
+    return settings, links, family.prefix if again.objective else ""
+
+
+def _shards(links: list[Link], width: int, limit: int) -> list[list[Link]]:
+    """Puts tensors in files, in their order; one alone may be larger than the limit."""
+    shards: list[list[Link]] = [[]]
+    size = 0
+    for found in links:
+        more = math.prod(found.shape) * width
+        if shards[-1] and size + more > limit:
+            shards.append([])
+            size = 0
+        shards[-1].append(found)
+        size += more
+    return shards
+
+
+def _full_name(found: Link, prefix: str) -> str:
+    return found.theirs if found.row.part == "head" else prefix + found.theirs
+
+
+def _cast(found: Link, weights: Mapping[str, Any], dtype: str) -> np.ndarray:
+    arrays = [
+        np.asarray(keras.ops.convert_to_numpy(weights[path])) for path in found.ours
+    ]
+    tensor = found.to_theirs(arrays)
+    return np.ascontiguousarray(tensor, dtype=_NUMPY[dtype])
+
+
+def _save(path: Path, tensors: dict[str, np.ndarray]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with writing(path):
+            # transformers does not load a file that does not say whose it is.
+            save_file(tensors, temporary, metadata={"format": "pt"})
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _remove_old(folder: Path) -> None:
+    """Removes a checkpoint written before, which could have other files."""
+    for name in ("config.json", INDEX, SINGLE):
+        (folder / name).unlink(missing_ok=True)
+    for old in folder.glob("model-*-of-*.safetensors"):
+        old.unlink()

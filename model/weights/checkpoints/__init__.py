@@ -1,0 +1,1 @@
+"""A checkpoint of any program: its config, tensors and the mapping of their names."""

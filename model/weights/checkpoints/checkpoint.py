@@ -1,0 +1,181 @@
+"""A folder of weights that another program wrote, whatever the program."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.schema.model import EncoderConfig, Model, Seq2SeqConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.model.cost.parameters import count_parameters
+from transbeam.model.weights.checkpoints.model_family import Description
+from transbeam.model.weights.checkpoints.tensor_sources import Source
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
+from transbeam.model.weights.checkpoints.weight_mapping import (
+    Link,
+    Row,
+    link,
+    parts_by_name,
+)
+
+Shapes = Mapping[str, Shape]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """Weights on the disk, and what model they are of.
+
+    Attributes:
+        where: The folder, for messages.
+        format: Whose: `hugging_face`, `tf1` or `keras_hub`.
+        family: Of what family, such as `bert`.
+        description: Of what model.
+        rows: The table of names.
+        source: The tensors.
+        names: Names as the table has them, each with what the source calls it.
+        copies: Tensors that repeat another.
+        wrappers: Parts of the source's names that are of no layer.
+    """
+
+    where: str
+    format: str
+    family: str
+    description: Description
+    rows: tuple[Row, ...]
+    source: Source
+    names: Mapping[str, str]
+    copies: Mapping[str, str] = field(default_factory=dict)
+    wrappers: Sequence[str] = ()
+
+    @property
+    def config(self) -> Model:
+        """The `model` section of a run."""
+        return self.description.config
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens the model knows; 0 for images."""
+        return self.description.vocabulary_size
+
+    @property
+    def objective(self) -> Objective | None:
+        """What the model's head was trained for; None for a body alone."""
+        return self.description.objective
+
+    def weights(self, shapes: Shapes) -> Iterator[tuple[str, np.ndarray]]:
+        """Our weights, one after the other; all is checked before the first.
+
+        Args:
+            shapes: Path and shape of all weights wanted, as `shapes_of(model)` gives.
+
+        Returns:
+            Pairs of path and values, float32, each path once, in no certain order.
+
+        Raises:
+            ArtifactError: Tensors are missing, not of the model, or of another shape
+                (the message names all of them), or what repeats another does not.
+        """
+        links = link(self.rows, shapes, self.description.sizes, self.where)
+        self._check(links)
+        return self._read(links)
+
+    def check_size(self, config: Model) -> None:
+        """Refuses a model far too large for the tensors, before it is built.
+
+        A few numbers in a text can ask for more memory than there is.
+
+        Args:
+            config: The checkpoint's own, or what was made of it.
+
+        Raises:
+            ArtifactError: It has more than twice as many weights as there are numbers.
+        """
+        asked = sum(count_parameters(config, self.vocabulary_size).values())
+        there = sum(math.prod(shape) for shape in self.source.shapes.values())
+        if asked > 2 * there:
+            raise ArtifactError(
+                f"{self.where}: the configuration describes a model of {asked:,} "
+                f"weights ({config.num_layers:,} blocks, {config.hidden_dim:,} wide, "
+                f"{self.vocabulary_size:,} tokens), and the tensors are {there:,} "
+                "numbers. The configuration and the weights must be of one model"
+            )
+
+    def left_out(self, shapes: Shapes) -> list[str]:
+        """Tensors of heads and poolers that a model with these weights does not have.
+
+        Example: the head of next sentences, for a model of masked tokens.
+        """
+        links = link(self.rows, shapes, self.description.sizes, self.where)
+        taken = {found.theirs for found in links} | set(self.copies)
+        return sorted(self.names[name] for name in self.names if name not in taken)
+
+    def _read(self, links: list[Link]) -> Iterator[tuple[str, np.ndarray]]:
+        for found in links:
+            tensor = self.source.read(self.names[found.theirs])
+            for path, array in found.to_ours(tensor):
+                with np.errstate(over="ignore"):  # `assign` refuses what is not finite
+                    yield path, np.asarray(array, dtype="float32")
+
+    def _check(self, links: list[Link]) -> None:
+        there = self.source.shapes
+        wrong = []
+        for found in links:
+            if found.theirs not in self.names:
+                wrong.append(f"{found.theirs}: missing, expected {found.shape}")
+                continue
+            shape = there[self.names[found.theirs]]
+            if shape != found.shape:
+                wrong.append(f"{found.theirs}: {shape}, expected {found.shape}")
+        wrong += [
+            f"{self.names[name]}: {there[self.names[name]]}, expected no such tensor"
+            for name in self._strangers(links)
+        ]
+        if wrong:
+            listed = "\n".join(f"  {line}" for line in wrong)
+            are = "1 tensor is" if len(wrong) == 1 else f"{len(wrong)} tensors are"
+            raise ArtifactError(
+                f"{self.where}: {are} not as the model asks for:\n"
+                f"{listed}\n{self._remedy(links, len(wrong))}"
+            )
+        self._check_copies({found.theirs for found in links})
+
+    def _remedy(self, links: list[Link], num_wrong: int) -> str:
+        """The advice behind a list of tensors that are not as they should be."""
+        no_body = [f for f in links if f.row.part != "body"]
+        lost = [found for found in no_body if found.theirs not in self.names]
+        if len(lost) == num_wrong and isinstance(self.config, EncoderConfig):
+            return (
+                "They are of the head that `architectures` in config.json names. Take "
+                "that key out to read the model without a head"
+            )
+        return "The configuration and the weights must be of one model"
+
+    def _strangers(self, links: list[Link]) -> list[str]:
+        """Names that are nothing of this model, not even a head left out."""
+        config = self.config
+        deepest = config.num_layers
+        if isinstance(config, Seq2SeqConfig):
+            deepest = max(deepest, config.decoder_layers)
+        parts = parts_by_name(self.rows, deepest)
+        taken = {found.theirs for found in links} | set(self.copies)
+        return [
+            name
+            for name in self.names
+            if name not in taken and parts.get(name, "body") == "body"
+        ]
+
+    def _check_copies(self, taken: set[str]) -> None:
+        for copy, original in self.copies.items():
+            if copy in taken or not {copy, original} <= self.names.keys():
+                continue
+            these, those = (
+                self.source.read(self.names[name]) for name in (copy, original)
+            )
+            if not np.array_equal(these, those):
+                raise ArtifactError(
+                    f"{self.where}: {self.names[copy]} is not {self.names[original]} "
+                    "again, but the configuration has one table for both. If the model "
+                    "has two, set tie_word_embeddings to false in config.json"
+                )

@@ -1,0 +1,170 @@
+"""What is known of a family of models in Hugging Face's format."""
+
+import itertools
+import re
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.schema.model import EncoderConfig, Model
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.tensor_transforms import Sizes
+from transbeam.model.weights.checkpoints.weight_mapping import Row
+
+TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What model some weights are of.
+
+    Attributes:
+        config: The `model` section of a run.
+        vocabulary_size: How many tokens it knows; 0 for images.
+        objective: What its head was trained for; None for a body alone.
+        token_ids: Ids that programs must know who write texts with the model, as
+            `config.json` calls them: some of `TOKEN_IDS`. Several may end a text.
+    """
+
+    config: Model
+    vocabulary_size: int
+    objective: Objective | None = None
+    token_ids: Mapping[str, int | Sequence[int]] = field(
+        default_factory=dict,
+        compare=False,  # the same model with others
+    )
+
+    @property
+    def sizes(self) -> Sizes:
+        """What transforms of tensors must know."""
+        config = self.config
+        patches = config.patches if isinstance(config, EncoderConfig) else None
+        return Sizes(
+            vocabulary_size=self.vocabulary_size,
+            head_dim=config.head_dim(config.attention),
+            num_channels=patches.num_channels if patches else 3,
+        )
+
+
+# What PyTorch puts into the names of a module that it wraps: torch.compile, FSDP, and
+# activation checkpointing. `module.`, of DataParallel, is a prefix of all names.
+_WRAPPERS = re.compile(
+    r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
+
+
+def wrappers(names: Collection[str], prefix: str) -> list[str]:
+    """Parts of names that are of no layer: what other programs put around a model.
+
+    Args:
+        names: Of the tensors.
+        prefix: What the names of a body may begin with in any case.
+
+    Example:
+    >>> wrappers(["module.bert.a._orig_mod.weight", "module.head.weight"], "bert.")
+    ['_orig_mod.', 'module.']
+    """
+    found = {wrapper for name in names for wrapper in _WRAPPERS.findall(name)}
+    outer = _outer_prefix([_WRAPPERS.sub("", name) for name in names], prefix)
+    return sorted(found | {outer} - {""})
+
+
+def _outer_prefix(names: Iterable[str], prefix: str) -> str:
+    """The prefix of all names, up to a dot, without the family's own."""
+    folders = zip(*(name.split(".")[:-1] for name in names), strict=False)
+    common = itertools.takewhile(lambda parts: len(set(parts)) == 1, folders)
+    return "".join(f"{parts[0]}." for parts in common).removesuffix(prefix)
+
+
+def inner_prefix(names: Iterable[str], rows: Iterable[Row]) -> str:
+    """The part before those names that the table does not know, if it is the same one.
+
+    Args:
+        names: Without what stands before all of them.
+        rows: The table.
+
+    Example:
+    >>> rows = [Row("a", "encoder.{i}.weight"), Row("b", "head.weight", part="head")]
+    >>> inner_prefix(["model.encoder.0.weight", "head.weight"], rows)
+    'model.'
+    >>> inner_prefix(["encoder.0.weight", "other.head.weight"], rows)
+    ''
+    """
+    parts = [(_pattern(row), row.part) for row in rows]
+    found: set[str] = set()
+    has_body = False
+    for name in names:
+        if any(pattern.fullmatch(name) for pattern, _ in parts):
+            continue
+        ends = [name[at.end() :] for at in re.finditer(r"\.", name)]
+        known = [(end, part) for end in ends for p, part in parts if p.fullmatch(end)]
+        if not known:
+            return ""
+        found.add(name.removesuffix(known[0][0]))
+        has_body |= known[0][1] == "body"
+    return found.pop() if len(found) == 1 and has_body else ""
+
+
+def _pattern(row: Row) -> re.Pattern[str]:
+    return re.compile(re.escape(row.theirs).replace(r"\{i\}", r"\d+"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One family: its table of names and its `config.json`, both read both ways.
+
+    Attributes:
+        model_type: What `config.json` calls it.
+        prefix: What the names of a body begin with where there is a head.
+        rows: The table of names, for a model as described.
+        read: A description from `config.json` and the names that are there.
+        write: `config.json` from a description.
+        copies: Tensors that repeat another: some programs write them, some do not.
+        ignored: Pattern of the names of buffers, which are no weights.
+    """
+
+    model_type: str
+    prefix: str = ""
+    rows: Callable[[Description], tuple[Row, ...]]
+    read: Callable[[Settings, Container[str]], Description]
+    write: Callable[[Description], dict[str, Any]]
+    copies: Mapping[str, str] = field(default_factory=dict)
+    ignored: str = r"(?!)"
+
+    def short_names(
+        self, names: Iterable[str], where: str, inner: str = ""
+    ) -> dict[str, str]:
+        """Names as the table has them, each with what the checkpoint calls it.
+
+        Args:
+            names: Of the checkpoint's tensors.
+            where: The folder, for messages.
+            inner: A part that some of them begin with, as `inner_prefix` finds it.
+
+        Raises:
+            ArtifactError: Two tensors have the same name but for the prefix.
+        """
+        found: dict[str, str] = {}
+        unwrapped = {name: _WRAPPERS.sub("", name) for name in names}
+        outer = _outer_prefix(unwrapped.values(), self.prefix)
+        for name, short in unwrapped.items():
+            short = short.removeprefix(outer).removeprefix(self.prefix)
+            short = short.removeprefix(inner)
+            short = _without_old_endings(short)
+            if short in found:
+                raise ArtifactError(
+                    f"{where}: has both {found[short]} and {name}, which are one weight"
+                )
+            if not re.search(self.ignored, short):
+                found[short] = name
+        return found
+
+
+def _without_old_endings(name: str) -> str:
+    """The norms of the first published BERTs are named as TensorFlow did."""
+    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name

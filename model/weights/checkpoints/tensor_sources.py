@@ -1,0 +1,205 @@
+"""Where tensors lie on the disk: read one at a time, so that large ones fit.
+
+Only formats that hold numbers and nothing else are read. A pickle is a program: to
+open it is to run it.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from transbeam.configs.base.atomic_files import refuse_lfs_pointer
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+
+# The number formats that plain weights are in.
+_FLOATS = ("F64", "F32", "F16", "BF16")
+UNQUANTISED = "Bring the checkpoint that it was made from, in float32 or bfloat16"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+
+
+class Source(Protocol):
+    """Named tensors, read when asked for."""
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """All names and their shapes."""
+        ...
+
+    def read(self, name: str) -> np.ndarray:
+        """The values of one."""
+        ...
+
+
+class SafetensorsSource:
+    """The tensors of a folder's `model.safetensors`, or of its shards.
+
+    Args:
+        folder: Holds the file, or the shards and `model.safetensors.index.json`.
+
+    Raises:
+        ArtifactError: There is neither, or a file is missing or damaged.
+
+    Example:
+    >>> import tempfile
+    >>> from safetensors.numpy import save_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_file({"a": np.ones((2, 3))}, Path(folder, "model.safetensors"))
+    ...     SafetensorsSource(Path(folder)).shapes
+    {'a': (2, 3)}
+    """
+
+    def __init__(self, folder: Path):
+        index = folder / INDEX
+        named = _read_index(index) if index.is_file() else None
+        names = named.values() if named is not None else ()
+        paths = {folder / name for name in names} or {_single(folder)}
+        self.files = sorted(paths)
+        self._places: dict[str, Any] = {}
+        for path in self.files:
+            self._add(path)
+        if named is not None and (folder / SINGLE).is_file():
+            _refuse_two_models(folder, paths)
+        if lost := sorted(set(named or ()) - set(self._places)):
+            raise ArtifactError(
+                f"{index}: names tensors that are in no file: {', '.join(lost)}. "
+                "Fetch the checkpoint again"
+            )
+
+    def _add(self, path: Path) -> None:
+        file = _open(path)
+        names = list(file.keys())
+        if twice := sorted(self._places.keys() & names):
+            raise ArtifactError(
+                f"{path}: has {twice[0]}, as another file of the checkpoint has, and "
+                "they may differ. Take the file away that is not of this checkpoint"
+            )
+        self._places |= dict.fromkeys(names, file)
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        return {
+            name: tuple(file.get_slice(name).get_shape())
+            for name, file in self._places.items()
+        }
+
+    def check_formats(self) -> None:
+        """Refuses weights in whole numbers, and others that are no plain floats.
+
+        Raises:
+            ArtifactError: A kernel is of such a format. A buffer of positions may be.
+        """
+        for name in self._places:
+            # Of GPTQ and AWQ `qweight`, of bitsandbytes and of FP8 `weight`.
+            if name.endswith("weight") and (found := self._format(name)) not in _FLOATS:
+                raise self._quantised(name, found)
+
+    def read(self, name: str) -> np.ndarray:
+        if (found := self._format(name)) not in _FLOATS:
+            raise self._quantised(name, found)
+        return self._places[name].get_tensor(name)
+
+    def _format(self, name: str) -> str:
+        return self._places[name].get_slice(name).get_dtype()
+
+    def _quantised(self, name: str, found: str) -> ArtifactError:
+        return ArtifactError(
+            f"{self.files[0].parent}: {name} holds numbers of format {found}, expected "
+            f"one of {', '.join(_FLOATS)}: the weights are quantised, which cannot be "
+            f"read. {UNQUANTISED}"
+        )
+
+
+def _open(path: Path) -> Any:
+    refuse_lfs_pointer(path)
+    try:
+        return safe_open(path, framework="np")
+    except FileNotFoundError:
+        names = "is a link to no file" if path.is_symlink() else "no such file"
+        names += f", but {INDEX} names it" if (path.parent / INDEX).is_file() else ""
+        raise ArtifactError(f"{path}: {names}. Fetch the checkpoint again") from None
+    except (SafetensorError, OSError) as error:
+        raise ArtifactError(
+            f"{path}: no whole safetensors file ({error}): cut off or damaged. Fetch "
+            "it again"
+        ) from error
+
+
+def _refuse_two_models(folder: Path, paths: Collection[Path]) -> None:
+    """Refuses a whole file beside shards: other programs take the one or the other."""
+    if folder / SINGLE not in paths:
+        raise ArtifactError(
+            f"{folder}: has {SINGLE}, and {INDEX} names other files, each a model of "
+            "its own. Take those away that are not to be read"
+        )
+
+
+def _read_index(path: Path) -> dict[str, str]:
+    """The file of each tensor. A file is named without a folder: it lies beside."""
+    refuse_lfs_pointer(path)
+    try:
+        named = json.loads(path.read_bytes())["weight_map"]
+        names = set(named.values())
+    except (
+        ValueError,
+        RecursionError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        raise ArtifactError(
+            f"{path}: no index of safetensors files ({error!r}). Fetch it again"
+        ) from error
+    if not names:
+        raise ArtifactError(f"{path}: its weight_map is empty. Fetch it again")
+    for name in names:
+        if not isinstance(name, str) or not name.endswith(".safetensors"):
+            raise ArtifactError(
+                f"{path}: weight_map has {name!r}, expected the name of a safetensors "
+                "file. Fetch it again"
+            )
+    if wrong := sorted(name for name in names if Path(name).name != name):
+        raise ArtifactError(
+            f"{path}: names files outside of its folder: {', '.join(wrong)}"
+        )
+    return named
+
+
+def _single(folder: Path) -> Path:
+    """The only safetensors file of a folder, or the one with the usual name."""
+    found = sorted(folder.glob("*.safetensors"))
+    usual = folder / SINGLE
+    if usual in found or len(found) == 1:
+        return usual if usual in found else found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        raise ArtifactError(
+            f"{folder}: has several safetensors files ({names}) and neither {SINGLE} "
+            f"nor {INDEX} that says which belong together"
+        )
+    refuse_pickles(folder)
+    raise ArtifactError(f"{folder}: holds no {SINGLE} and no {INDEX}")
+
+
+def refuse_pickles(folder: Path) -> None:
+    """Says why a folder that has its weights in pickles only is not read.
+
+    Raises:
+        ArtifactError: There are such files.
+    """
+    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
+    if pickles:
+        are = "is a pickle" if len(pickles) == 1 else "are pickles"
+        raise ArtifactError(
+            f"{folder}: {', '.join(pickles)} {are}, and reading one runs the program "
+            "in it. Only safetensors files are read. Where you trust it, write the "
+            "model anew, in transformers by `model.save_pretrained(folder, "
+            "safe_serialization=True)`, and bring that folder"
+        )

@@ -1,0 +1,173 @@
+"""Tables of names: which weight of ours is which tensor of theirs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.model.weights.checkpoints.tensor_transforms import (
+    SAME,
+    TRANSPOSE,
+    Shape,
+    Sizes,
+    Transform,
+)
+
+# A checkpoint may hold heads and a pooler that are not asked for; a body is taken
+# whole. The pooler's names begin as the body's do.
+Part = Literal["body", "pooler", "head"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table; `{i}` stands for the number of a block on both sides.
+
+    Attributes:
+        ours: Path of our weight, or of several that are one of theirs.
+        theirs: Name of their tensor.
+        transform: How one becomes the other.
+        part: What part of a model the tensor is of.
+    """
+
+    ours: str | tuple[str, ...]
+    theirs: str
+    transform: Transform = SAME
+    part: Part = "body"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """`ours`, also where it is only one."""
+        return (self.ours,) if isinstance(self.ours, str) else self.ours
+
+
+@dataclass(frozen=True)
+class Link:
+    """A row for one block, held against the weights of a model.
+
+    Attributes:
+        row: The row.
+        ours: Paths of our weights.
+        ours_shapes: Their shapes.
+        theirs: Name of their tensor.
+        shape: The shape it must have.
+        sizes: What the transform must know besides.
+    """
+
+    row: Row
+    ours: tuple[str, ...]
+    ours_shapes: tuple[Shape, ...]
+    theirs: str
+    shape: Shape
+    sizes: Sizes
+
+    def to_ours(self, tensor: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+        """Our weights, by their paths, from a tensor of theirs."""
+        arrays = self.row.transform.to_ours(tensor, self.ours_shapes, self.sizes)
+        yield from zip(self.ours, arrays, strict=True)
+
+    def to_theirs(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Their tensor, from our weights in the order of `ours`."""
+        return self.row.transform.to_theirs(arrays, self.sizes)
+
+
+def dense(ours: str, theirs: str, part: Part = "body") -> list[Row]:
+    """Kernel and bias of a dense layer, named and laid out as PyTorch does.
+
+    Example:
+    >>> [row.theirs for row in dense("pooler", "pooler.dense")]
+    ['pooler.dense.weight', 'pooler.dense.bias']
+    """
+    return [
+        Row(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSE, part),
+        Row(f"{ours}/bias", f"{theirs}.bias", SAME, part),
+    ]
+
+
+def norm(ours: str, theirs: str, part: Part = "body") -> list[Row]:
+    """Scale and shift of a norm, named as PyTorch does.
+
+    Example:
+    >>> [row.ours for row in norm("final_norm", "ln_f")]
+    ['final_norm/gamma', 'final_norm/beta']
+    """
+    return [
+        Row(f"{ours}/gamma", f"{theirs}.weight", SAME, part),
+        Row(f"{ours}/beta", f"{theirs}.bias", SAME, part),
+    ]
+
+
+def link(
+    rows: Iterable[Row], shapes: Mapping[str, Shape], sizes: Sizes, where: str
+) -> list[Link]:
+    """Holds a table against the weights of a model.
+
+    A row whose weights the model does not have is passed over: what is left out of a
+    model (biases, segments, a head) is left out of its checkpoint.
+
+    Args:
+        rows: The table.
+        shapes: Path and shape of all our weights.
+        sizes: What the transforms must know besides.
+        where: What the table is of, for messages.
+
+    Raises:
+        ArtifactError: A weight of the model has no line in the table.
+
+    Example:
+    >>> links = link(
+    ...     [Row("layer_{i}/gamma", "norm.{i}.weight")],
+    ...     {"layer_0/gamma": (4,), "layer_1/gamma": (4,)},
+    ...     Sizes(vocabulary_size=5, head_dim=2),
+    ...     "example",
+    ... )
+    >>> [(x.ours, x.theirs, x.shape) for x in links]
+    [(('layer_0/gamma',), 'norm.0.weight', (4,)),
+     (('layer_1/gamma',), 'norm.1.weight', (4,))]
+    """
+    links = [found for row in rows for found in _links(row, shapes, sizes)]
+    placed = {path for found in links for path in found.ours}
+    if homeless := [path for path in shapes if path not in placed]:
+        listed = "\n".join(f"  {path} {shapes[path]}" for path in homeless)
+        raise ArtifactError(
+            f"{where}: has no name for these weights of the model:\n{listed}\n"
+            "Take the part of the model away that they belong to"
+        )
+    return links
+
+
+def _links(row: Row, shapes: Mapping[str, Shape], sizes: Sizes) -> Iterator[Link]:
+    number = 0
+    while True:
+        ours = tuple(path.replace("{i}", str(number)) for path in row.paths)
+        if not all(path in shapes for path in ours):
+            return
+        ours_shapes = tuple(tuple(shapes[path]) for path in ours)
+        # Of the size of the real ones, but all their numbers are one in memory.
+        dummies = [np.broadcast_to(np.int8(0), shape) for shape in ours_shapes]
+        yield Link(
+            row=row,
+            ours=ours,
+            ours_shapes=ours_shapes,
+            theirs=row.theirs.replace("{i}", str(number)),
+            shape=row.transform.to_theirs(dummies, sizes).shape,
+            sizes=sizes,
+        )
+        if "{i}" not in row.theirs:
+            return
+        number += 1
+
+
+def parts_by_name(rows: Iterable[Row], num_blocks: int) -> dict[str, Part]:
+    """All names that a table knows, for some blocks, and the parts they are of.
+
+    Example:
+    >>> parts_by_name([Row("a", "x"), Row("b_{i}", "y.{i}", SAME, "head")], 2)
+    {'x': 'body', 'y.0': 'head', 'y.1': 'head'}
+    """
+    return {
+        row.theirs.replace("{i}", str(number)): row.part
+        for row in rows
+        for number in range(num_blocks if "{i}" in row.theirs else 1)
+    }

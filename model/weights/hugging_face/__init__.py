@@ -1,0 +1,1 @@
+"""A file for each model family in Hugging Face's format."""

@@ -1,0 +1,15 @@
+"""All families that we read and write in Hugging Face's format."""
+
+from transbeam.model.weights.hugging_face.bert import BERT
+from transbeam.model.weights.hugging_face.distilbert import DISTILBERT
+from transbeam.model.weights.hugging_face.gpt2 import GPT2
+from transbeam.model.weights.hugging_face.llama import LLAMA
+from transbeam.model.weights.hugging_face.roberta import ROBERTA
+from transbeam.model.weights.hugging_face.t5 import T5
+from transbeam.model.weights.hugging_face.vit import VIT
+
+# In the order in which they are tried for a model of ours.
+FAMILIES = {
+    family.model_type: family
+    for family in (BERT, ROBERTA, DISTILBERT, GPT2, LLAMA, T5, VIT)
+}

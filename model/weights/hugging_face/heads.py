@@ -1,0 +1,151 @@
+"""Heads of encoders in Hugging Face's `config.json`: which class, which labels."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.schema.objectives.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    Objective,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    Seq2SeqConfig,
+    SpanCorruptionConfig,
+    TextToTextConfig,
+)
+from transbeam.model.weights.checkpoints.hf_config import Settings
+
+# From a class of theirs to what its head was trained for, given the labels.
+Heads = Mapping[str, Callable[[tuple[str, ...]], Objective | None]]
+
+
+def read_objective(settings: Settings, heads: Heads) -> Objective | None:
+    """What the head of a checkpoint was trained for; None if it has none.
+
+    Raises:
+        ArtifactError: `architectures` is a class that we have no model for, or its
+            scores are no classes of which one is right.
+    """
+    named = settings.values.get("architectures")
+    if not named:
+        return None
+    if not isinstance(named, list) or named not in [[name] for name in heads]:
+        raise settings.refusal("architectures", f"one of {', '.join(heads)}")
+    try:
+        objective = heads[named[0]](_labels(settings))
+    except ConfigError as error:
+        raise ArtifactError(f"{settings.where}: id2label: {error}") from error
+    if is_classifier(objective) or isinstance(objective, ImageClassificationConfig):
+        # The others are numbers to be guessed, or labels that each apply or not.
+        settings.only("problem_type", "single_label_classification")
+    if isinstance(objective, RegressionConfig):
+        settings.only("problem_type", "regression")
+    return _of_pairs(objective) if _reads_pairs(settings) else objective
+
+
+def sequence_head(labels: tuple[str, ...]) -> Objective:
+    """The objective of a `ForSequenceClassification`: one label is a number.
+
+    So transformers itself takes it, where `problem_type` is left out.
+
+    Example:
+    >>> sequence_head(("LABEL_0",)).kind, sequence_head(("no", "yes")).kind
+    ('regression', 'classification')
+    """
+    if len(labels) == 1:
+        return RegressionConfig()
+    return ClassificationConfig(labels=labels)
+
+
+# Written by sentence-transformers into the `config.json` of a CrossEncoder, which reads
+# two texts; before version 4, and since.
+_CROSS_ENCODER = ("sbert_ce_default_activation_function", "sentence_transformers")
+
+
+def _reads_pairs(settings: Settings) -> bool:
+    return any(key in settings for key in _CROSS_ENCODER)
+
+
+def _of_pairs(objective: Objective | None) -> Objective | None:
+    match objective:
+        case RegressionConfig():
+            return PairRegressionConfig()
+        case ClassificationConfig(labels=labels):
+            return PairClassificationConfig(labels=labels)
+        case _:
+            return objective
+
+
+# Without names, we make them: so many that it takes no time.
+_MOST_LABELS = 100_000
+
+
+def _labels(settings: Settings) -> tuple[str, ...]:
+    """The names of the classes; two without names if nothing is said of them."""
+    named = settings.values.get("id2label")
+    if named is None:
+        number = settings.integer("num_labels", 2)
+        if number > _MOST_LABELS:
+            raise settings.refusal("num_labels", f"at most {_MOST_LABELS:,}")
+        return tuple(f"LABEL_{index}" for index in range(number))
+    told = settings.section("id2label").values
+    numbers = sorted(int(key) for key in told if key.strip().isdecimal())
+    if numbers != list(range(len(named))):
+        raise settings.refusal(
+            "id2label", f"names of classes by their numbers, 0 to {len(named) - 1}"
+        )
+    return tuple(str(told[key]) for key in sorted(told, key=int))
+
+
+# Objectives whose models have the same head as another's.
+_SAME_HEAD = {
+    PairClassificationConfig: ClassificationConfig,
+    PairRegressionConfig: RegressionConfig,
+    Seq2SeqConfig: SpanCorruptionConfig,
+    TextToTextConfig: SpanCorruptionConfig,
+}
+
+
+def is_classifier(objective: Objective | None) -> bool:
+    """Whether a head gives a class to a whole text.
+
+    Example:
+    >>> is_classifier(ClassificationConfig(labels=("no", "yes")))
+    True
+    """
+    return isinstance(objective, ClassificationConfig | PairClassificationConfig)
+
+
+def is_estimator(objective: Objective | None) -> bool:
+    """Tells a head that gives a number to a whole text.
+
+    Example:
+    >>> is_estimator(RegressionConfig())
+    True
+    """
+    return isinstance(objective, RegressionConfig | PairRegressionConfig)
+
+
+def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]:
+    """The keys of `config.json` that `read_objective` reads.
+
+    Raises:
+        ArtifactError: There is no such head in the family.
+    """
+    labels = ("LABEL_0",) if is_estimator(objective) else ()
+    labels = getattr(objective, "labels", labels)
+    wanted = _SAME_HEAD.get(type(objective), type(objective))
+    for name, make in heads.items():
+        if type(make(labels or ("0", "1"))) is wanted:
+            told: dict[str, Any] = {"architectures": [name]}
+            if labels:
+                told["id2label"] = {str(i): label for i, label in enumerate(labels)}
+                told["label2id"] = {label: i for i, label in enumerate(labels)}
+            return told
+    kind = objective.kind if objective else "nothing"
+    raise ArtifactError(
+        f"objective.kind={kind}: no class of this family has such a head; known here: "
+        f"{', '.join(heads)}. Export the model without its head"
+    )

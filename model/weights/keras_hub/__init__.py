@@ -1,0 +1,1 @@
+"""KerasHub's backbones and presets."""

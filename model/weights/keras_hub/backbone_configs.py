@@ -1,0 +1,230 @@
+"""What model a KerasHub backbone is, from its class and its arguments."""
+
+from collections.abc import Callable, Mapping
+
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.block import (
+    DenseFeedForward,
+    GatedFeedForward,
+    LayerNorm,
+    LearnedPosition,
+    LinearStretch,
+    NoStretch,
+    RelativeBiasPosition,
+    RmsNorm,
+    RopePosition,
+)
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Patches,
+    Pooler,
+    Seq2SeqConfig,
+)
+from transbeam.configs.schema.objectives.objective import (
+    CausalConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.model.weights.checkpoints.hf_config import Activation, Settings
+from transbeam.model.weights.checkpoints.model_family import Description
+from transbeam.model.weights.checkpoints.weight_mapping import Row
+from transbeam.model.weights.keras_hub import weight_tables
+
+Described = tuple[Description, tuple[Row, ...]]
+
+
+def _encoder(
+    settings: Settings,
+    rows: tuple[Row, ...],
+    *,
+    activation: Activation = "gelu",
+    epsilon: float = 1e-12,
+    has_pooler: bool = False,
+) -> Described:
+    """BERT and its like. Activation and epsilon are in KerasHub's code."""
+    dropout = settings.number("dropout")
+    config = EncoderConfig(
+        num_layers=settings.integer("num_layers"),
+        hidden_dim=settings.integer("hidden_dim"),
+        max_sequence_length=settings.integer("max_sequence_length"),
+        num_segments=settings.integer("num_segments", 0, minimum=0),
+        dropout=dropout,
+        attention=FullAttention(
+            num_heads=settings.integer("num_heads"), dropout=dropout
+        ),
+        norm=LayerNorm(epsilon=epsilon),
+        feedforward=DenseFeedForward(
+            intermediate_dim=settings.integer("intermediate_dim"),
+            activation=activation,
+        ),
+        pooler=Pooler(projection=True) if has_pooler else None,
+    )
+    return Description(config=config, vocabulary_size=_vocabulary(settings)), rows
+
+
+def _bert(settings: Settings) -> Described:
+    return _encoder(
+        settings, weight_tables.BERT, activation="gelu_tanh", has_pooler=True
+    )
+
+
+def _roberta(settings: Settings) -> Described:
+    return _encoder(settings, weight_tables.ROBERTA, epsilon=1e-5)
+
+
+def _distilbert(settings: Settings) -> Described:
+    return _encoder(settings, weight_tables.DISTILBERT)
+
+
+def _gpt2(settings: Settings) -> Described:
+    dropout = settings.number("dropout")
+    config = DecoderConfig(
+        num_layers=settings.integer("num_layers"),
+        hidden_dim=settings.integer("hidden_dim"),
+        max_sequence_length=settings.integer("max_sequence_length"),
+        dropout=dropout,
+        position=LearnedPosition(),
+        attention=FullAttention(
+            num_heads=settings.integer("num_heads"), dropout=dropout
+        ),
+        norm=LayerNorm(placement="pre", epsilon=1e-5),
+        feedforward=DenseFeedForward(
+            intermediate_dim=settings.integer("intermediate_dim"),
+            activation="gelu_tanh",
+        ),
+    )
+    return _language_model(settings, config), weight_tables.GPT2
+
+
+def _llama(settings: Settings) -> Described:
+    if "rope_frequency_adjustment_factor" in settings:
+        raise settings.refusal(
+            "rope_frequency_adjustment_factor",
+            "none: we do not have the stretching of LLaMA 3.1",
+        )
+    heads = settings.integer("num_query_heads")
+    key_value_heads = settings.integer("num_key_value_heads")
+    factor = settings.number("rope_position_scaling_factor", 1.0)
+    dropout = settings.number("dropout")
+    config = DecoderConfig(
+        num_layers=settings.integer("num_layers"),
+        hidden_dim=settings.integer("hidden_dim"),
+        # KerasHub does not say for what length.
+        max_sequence_length=4096,
+        dropout=dropout,
+        position=RopePosition(
+            base=settings.number("rope_max_wavelength"),
+            stretch=NoStretch() if factor == 1.0 else LinearStretch(factor=factor),
+        ),
+        attention=FullAttention(
+            num_heads=heads,
+            num_key_value_heads=None if key_value_heads == heads else key_value_heads,
+            projection_bias=False,
+            output_bias=False,
+            dropout=dropout,
+        ),
+        norm=RmsNorm(epsilon=settings.number("layer_norm_epsilon")),
+        feedforward=GatedFeedForward(
+            intermediate_dim=settings.integer("intermediate_dim")
+        ),
+        tie_embeddings=settings.flag("tied", True),
+    )
+    return _language_model(settings, config), weight_tables.LLAMA
+
+
+def _t5(settings: Settings) -> Described:
+    width, heads = settings.integer("hidden_dim"), settings.integer("num_heads")
+    head_dim = settings.integer("key_value_dim", width // heads)
+    dropout = settings.number("dropout")
+    gated = settings.flag("use_gated_activation", True)
+    tied = settings.flag("tied", True)
+    kind = GatedFeedForward if gated else DenseFeedForward
+    config = Seq2SeqConfig(
+        num_layers=settings.integer("num_layers"),
+        hidden_dim=width,
+        dropout=dropout,
+        position=RelativeBiasPosition(),
+        attention=FullAttention(
+            num_heads=heads,
+            head_dim=None if head_dim * heads == width else head_dim,
+            projection_bias=False,
+            output_bias=False,
+            scale_scores=False,
+            dropout=dropout,
+        ),
+        norm=RmsNorm(epsilon=settings.number("layer_norm_epsilon")),
+        feedforward=kind(
+            intermediate_dim=settings.integer("intermediate_dim"),
+            activation=settings.choice("activation", _T5_ACTIVATIONS),
+            use_bias=False,
+            dropout=dropout,
+        ),
+        tie_embeddings=tied,
+        scale_logits=tied,
+    )
+    description = Description(
+        config=config,
+        vocabulary_size=_vocabulary(settings),
+        objective=SpanCorruptionConfig(),
+    )
+    return description, weight_tables.t5(gated=gated)
+
+
+_T5_ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "silu": "silu",
+    "keras_hub>gelu_approximate": "gelu_tanh",
+}
+
+
+def _vit(settings: Settings) -> Described:
+    height, width, channels = settings.values["image_shape"]
+    squares = settings.values["patch_size"]
+    if height != width or squares[0] != squares[1]:
+        raise settings.refusal("image_shape", "a square, cut into squares")
+    settings.only("use_class_token", True)
+    settings.only("use_mlp_bias", True)
+    settings.only("use_patch_bias", True)
+    settings.only("use_mha_bias", True)
+    patches = Patches(image_size=height, patch_size=squares[0], num_channels=channels)
+    dropout = settings.number("dropout_rate")
+    config = EncoderConfig(
+        num_layers=settings.integer("num_layers"),
+        hidden_dim=settings.integer("hidden_dim"),
+        max_sequence_length=patches.sequence_length,
+        dropout=dropout,
+        attention=FullAttention(
+            num_heads=settings.integer("num_heads"),
+            dropout=settings.number("attention_dropout"),
+        ),
+        norm=LayerNorm(placement="pre", epsilon=settings.number("layer_norm_epsilon")),
+        feedforward=DenseFeedForward(
+            intermediate_dim=settings.integer("mlp_dim"), dropout=dropout
+        ),
+        patches=patches,
+    )
+    return Description(config=config, vocabulary_size=0), weight_tables.VIT
+
+
+def _language_model(settings: Settings, config: DecoderConfig) -> Description:
+    return Description(
+        config=config, vocabulary_size=_vocabulary(settings), objective=CausalConfig()
+    )
+
+
+def _vocabulary(settings: Settings) -> int:
+    return settings.integer("vocabulary_size")
+
+
+# Family, and description with table, by the name of the class.
+BACKBONES: Mapping[str, tuple[str, Callable[[Settings], Described]]] = {
+    "BertBackbone": ("bert", _bert),
+    "RobertaBackbone": ("roberta", _roberta),
+    "DistilBertBackbone": ("distilbert", _distilbert),
+    "GPT2Backbone": ("gpt2", _gpt2),
+    "LlamaBackbone": ("llama", _llama),
+    "Llama3Backbone": ("llama", _llama),
+    "T5Backbone": ("t5", _t5),
+    "ViTBackbone": ("vit", _vit),
+}

@@ -1,0 +1,1 @@
+"""Accounts of documents and bytes: used, filtered, quarantined or unread."""

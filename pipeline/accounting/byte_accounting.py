@@ -1,0 +1,172 @@
+"""Bytes of source by what became of them: used, filtered, quarantined or unread.
+
+What a file takes up on the disk is known, and what of it could not be read; not what
+each document takes up there, as it may be compressed or one column of several. So what
+was read of a unit of source is shared out among its documents by their sizes as texts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from transbeam.configs.base.errors import DataError
+from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+
+
+def shared_out(total: int, weights: Sequence[int]) -> list[int]:
+    """Whole numbers in proportion to weights, that add up to a total.
+
+    Args:
+        total: What to share out.
+        weights: At least one is not zero.
+
+    Example:
+    >>> shared_out(10, [1, 1, 1])
+    [4, 3, 3]
+    """
+    whole = sum(weights)
+    shares = [total * weight // whole for weight in weights]
+    rests = [total * weight % whole for weight in weights]
+    largest = sorted(range(len(weights)), key=lambda i: (-rests[i], i))
+    for i in largest[: total - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+@dataclass
+class UnreadFile:
+    """A file of which something could not be read.
+
+    Attributes:
+        name: Its name within the corpus.
+        size: Its bytes.
+        unread: How many of them could not be read.
+        documents: How many documents were read of it.
+        doubtful: Whether more may be lost, or wrong, than the file can tell.
+        reasons: Why, each in a few words.
+    """
+
+    name: str
+    size: int
+    unread: int = 0
+    documents: int = 0
+    doubtful: bool = False
+    reasons: tuple[str, ...] = ()
+
+    def add(self, entry: Rejected) -> None:
+        """Takes a stretch into account that could not be read."""
+        self.unread += entry.unread
+        self.doubtful |= entry.doubtful
+        if entry.reason not in self.reasons:
+            self.reasons += (entry.reason,)
+
+
+class UnreadFiles:
+    """Collects the files of a unit that could not be read as a whole."""
+
+    def __init__(self) -> None:
+        self._documents: Counter[str] = Counter()
+        self._files: dict[str, UnreadFile] = {}
+
+    def enter(self, file: SourceFile, outcome: Document | Filtered | Rejected) -> None:
+        """Takes an outcome into account.
+
+        Args:
+            file: The file it is from.
+            outcome: A document that is used, or the reason why one is not.
+        """
+        if isinstance(outcome, Document):
+            self._documents[file.name] += 1
+        elif isinstance(outcome, Rejected) and (outcome.unread or outcome.doubtful):
+            unread = UnreadFile(file.name, file.size)
+            self._files.setdefault(file.name, unread).add(outcome)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The files as a unit's marker has them."""
+        for file in self._files.values():
+            file.unread = min(file.unread, file.size)
+            file.documents = self._documents[file.name]
+        return [asdict(file) for file in self._files.values()]
+
+
+def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
+    """The files of a corpus that could not be read as a whole, by name.
+
+    Args:
+        states: What the steps that read the units left; a file may be in several.
+    """
+    files: dict[str, UnreadFile] = {}
+    documents: Counter[str] = Counter()
+    for state in states:
+        for row in state["unread"]:
+            documents[row["name"]] += row["documents"]
+            file = files.setdefault(row["name"], UnreadFile(row["name"], row["size"]))
+            file.unread += row["unread"]
+            file.doubtful |= row["doubtful"]
+            new = [r for r in row["reasons"] if r not in file.reasons]
+            file.reasons += tuple(new)
+    for name, file in files.items():
+        file.documents = documents[name]
+    return [files[name] for name in sorted(files)]
+
+
+def unread_json(files: Sequence[UnreadFile]) -> dict[str, Any]:
+    """The bytes that could not be read, and the files they are of."""
+    return {
+        "bytes": sum(file.unread for file in files),
+        "files": [asdict(file) for file in files],
+    }
+
+
+def named(files: Sequence[UnreadFile], most: int = 5) -> str:
+    """The files that were not read as a whole, for people.
+
+    Example:
+    >>> named([UnreadFile("a.parquet", 2_000, unread=1_500)])
+    '1,500 of 2,000 bytes of a.parquet'
+    >>> named([UnreadFile("a.gz", 2_000, doubtful=True)])
+    'an unknown rest of a.gz'
+    """
+    ordered = sorted(files, key=lambda file: -file.unread)
+    shown = [_lost_of(file) for file in ordered[:most]]
+    more = len(files) - most
+    return ", ".join(shown) + (f" and {more:,} files more" if more > 0 else "")
+
+
+def _lost_of(file: UnreadFile) -> str:
+    if file.doubtful and not file.unread:
+        return f"an unknown rest of {file.name}"
+    rest = " and an unknown rest" if file.doubtful else ""
+    return f"{file.unread:,} of {file.size:,} bytes of {file.name}{rest}"
+
+
+def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:
+    """Stops where a file has lost, or got wrong, an amount that nobody knows.
+
+    Raises:
+        DataError: There is one; it and some others are named.
+    """
+    doubtful = [file for file in files if file.doubtful]
+    if not doubtful:
+        return
+    shown = [_doubt(file) for file in doubtful[:most]]
+    if len(doubtful) > most:
+        shown.append(f"and {len(doubtful) - most:,} files more are not whole either")
+    raise DataError(
+        f"data.source: {'; '.join(shown)}. Get the files again or take them out of the "
+        "corpus; data.accept_incomplete_files=true uses what there is of them"
+    )
+
+
+def _doubt(file: UnreadFile) -> str:
+    if any(reason.startswith("truncated") for reason in file.reasons):
+        return (
+            f"{file.name} ends after {file.size:,} bytes, {file.documents:,} "
+            "documents; the rest is not in the file"
+        )
+    return (
+        f"{file.name} is damaged ({', '.join(file.reasons)}): what was read of it, "
+        f"{file.documents:,} documents, may be wrong"
+    )

@@ -1,0 +1,246 @@
+"""The books of a job: every document read is used, filtered or in quarantine.
+
+So is every byte of source, or it could not be read.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.byte_accounting import (
+    check_whole,
+    named,
+    unread_files,
+)
+from transbeam.pipeline.accounting.quarantine_examples import examples
+from transbeam.pipeline.deduplication.duplicate_clusters import EXACT, NEAR, REASONS
+from transbeam.pipeline.documents.step_markers import read_states
+from transbeam.pipeline.sources.files.reading_report import dropped_in_sentences
+
+LEFT_OUT = "left out by the weight of its source"
+
+
+def counts_of(folder: Path) -> dict[str, Any]:
+    """The counts of a job so far, from the markers its steps have left.
+
+    `read` is what came in. When the job is done it equals documents + filtered +
+    quarantined, summed over splits and reasons; and the bytes of source equal the sum
+    of the others in `bytes`.
+    """
+    prepared = list(read_states(folder, "documents"))
+    built = list(read_states(folder, "records"))
+    dropped = list(read_states(folder, "duplicates"))
+    filtered = _sum(state["filtered"] for state in prepared)
+    filtered[REASONS[EXACT]] = sum(len(state["exact"]) for state in dropped)
+    filtered[REASONS[NEAR]] = sum(len(state["near"]) for state in dropped)
+    filtered[LEFT_OUT] = sum(state["left_out"] for state in built)
+    filtered += _sum(state["filtered"] for state in built)
+    quarantined = _sum(state["quarantined"] for state in prepared)
+    came_in = (
+        sum(sum(state["documents"].values()) for state in prepared)
+        + _sum(state["filtered"] for state in prepared).total()
+        + quarantined.total()
+    )
+    quarantined += _sum(state["quarantined"] for state in built)
+    return {
+        "read": came_in,
+        "documents": dict(sorted(_sum(state["documents"] for state in built).items())),
+        "filtered": _sorted(filtered),
+        "quarantined": _sorted(quarantined),
+        "bytes": _bytes(prepared, built),
+        "dropped_in_sentences": dropped_in_sentences(prepared),
+        "characters": sum(p["size"] for state in prepared for p in state["parts"]),
+        **_by_split(built),
+    }
+
+
+def _bytes(
+    prepared: Iterable[Mapping[str, Any]], built: Iterable[Mapping[str, Any]]
+) -> dict[str, int]:
+    """Bytes of source by what became of them so far."""
+    of_units = _sum(state["bytes"] for state in prepared)
+    of_parts = sum(p["source_bytes"] for state in prepared for p in state["parts"])
+    total = of_units + _sum(state["bytes"] for state in built)
+    fates = ("used", "filtered", "quarantined", "unread")
+    return {
+        "source": of_units.total() + of_parts,
+        **{fate: total[fate] for fate in fates},
+    }
+
+
+def _by_split(built: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """`tokens`, `padding`, `records`, …: for each the number in each split."""
+    totals: dict[str, Counter[str]] = {}
+    for state in built:
+        for split, counts in state["counts"].items():
+            for name, number in counts.items():
+                totals.setdefault(name, Counter())[split] += number
+        for shard in state["shards"]:
+            totals.setdefault("records", Counter())[shard["split"]] += shard["records"]
+    return {name: dict(sorted(total.items())) for name, total in sorted(totals.items())}
+
+
+def check_prepared(config: RunConfig, folder: Path) -> None:
+    """Stops a job early, most of whose input cannot be used.
+
+    Raises:
+        DataError: A file is not whole, more than the configured share cannot be used,
+            or nothing is left for training, or of a validation source.
+    """
+    check_quarantine(config, folder)
+    prepared = list(read_states(folder, "documents"))
+    documents = _sum(state["documents"] for state in prepared)
+    if not documents["train"]:
+        counts = counts_of(folder)
+        raise DataError(
+            f"data: no document is left for training: {told(counts)}, "
+            f"{documents['validation']} for validation. Mend the corpus or the rules "
+            f"of data.cleaning{examples(folder, counts['quarantined'])}"
+        )
+    if config.data.validation_source and not documents["validation"]:
+        raise DataError(
+            "data.validation_source: no document of it is left. With those of "
+            f"data.source: {told(counts_of(folder))}. Mend its files or the rules of "
+            "data.cleaning"
+        )
+
+
+def told(counts: Mapping[str, Any]) -> str:
+    """Tells people what was read and not used.
+
+    Example:
+    >>> told({"read": 9, "filtered": {"empty": 2}, "quarantined": {}})
+    '9 documents read, 2 filtered (2 × empty), 0 quarantined'
+    """
+    parts = [f"{counts['read']:,} documents read"]
+    for fate in ("filtered", "quarantined"):
+        reasons = reasons_told(counts[fate])
+        number = sum(counts[fate].values())
+        parts.append(f"{number:,} {fate}" + (f" ({reasons})" if reasons else ""))
+    return ", ".join(parts)
+
+
+def reasons_told(counts: Mapping[str, int], most: int = 10) -> str:
+    """Names reasons with how often each occurred, of many the most frequent ones.
+
+    Example:
+    >>> reasons_told({"empty": 1_200, "binary": 1})
+    '1,200 × empty, 1 × binary'
+    >>> reasons_told({"binary": 1, "empty": 3, "torn": 2}, most=2)
+    '3 × empty, 2 × torn and 1 reason more'
+    """
+    shown = list(counts.items())
+    more = len(shown) - most
+    if more > 0:
+        shown = heapq.nlargest(most, shown, key=lambda item: item[1])
+    told = ", ".join(f"{number:,} × {reason}" for reason, number in shown)
+    return told + (f" and {more:,} reason{'s' * (more > 1)} more" if more > 0 else "")
+
+
+def check_quarantine(config: RunConfig, folder: Path) -> None:
+    """Stops a job that would quietly leave much of its input out.
+
+    Raises:
+        DataError: A file is not whole, or more than the configured share of the
+            documents or of the bytes cannot be used.
+    """
+    files = unread_files(read_states(folder, "documents"))
+    if not config.data.accept_incomplete_files:
+        check_whole(files)
+    counts = counts_of(folder)
+    quarantined = sum(counts["quarantined"].values())
+    bytes_ = counts["bytes"]
+    lost = bytes_["quarantined"] + bytes_["unread"]
+    allowed = config.data.maximum_quarantine_fraction
+    reasons = reasons_told(counts["quarantined"])
+    share, what = max(
+        _share(quarantined, counts["read"], "documents"),
+        _share(lost, bytes_["source"], "bytes of source"),
+    )
+    if share <= allowed:
+        return
+    unread = f". Not read: {named(files)}" if files else ""
+    raise DataError(
+        f"data: {what} could not be used ({reasons}); "
+        f"data.maximum_quarantine_fraction allows {allowed:g}{unread}. "
+        f"See {folder / 'quarantine'}, mend the corpus or raise the limit"
+        f"{examples(folder, counts['quarantined'])}"
+    )
+
+
+def _share(part: int, whole: int, of: str) -> tuple[float, str]:
+    return part / max(whole, 1), f"{part:,} of {whole:,} {of}"
+
+
+def stripped_marks(folder: Path) -> dict[str, Any]:
+    """The characters that the tokenizer takes marks from that they need, by script.
+
+    Returns:
+        `characters`, all there are; `stripped`, those; and `scripts`, how many of each.
+    """
+    total = _sum(state["stripped"] for state in read_states(folder, "records"))
+    characters = total.pop("", 0)
+    scripts = dict(sorted(total.items(), key=lambda row: -row[1]))
+    return {
+        "characters": characters,
+        "stripped": sum(scripts.values()),
+        "scripts": scripts,
+    }
+
+
+def cut_off(counts: Mapping[str, Any]) -> dict[str, float]:
+    """Counts what of the documents is in no record, as they are too long.
+
+    Returns:
+        `documents` and `tokens`, and the share of each among all, 0 where none is.
+
+    Example:
+    >>> counts = {
+    ...     "documents": {"train": 4},
+    ...     "tokens": {"train": 60},
+    ...     "truncated_documents": {"train": 1},
+    ...     "truncated_tokens": {"train": 40},
+    ... }
+    >>> cut_off(counts)
+    {'documents': 1, 'documents_share': 0.25, 'tokens': 40, 'tokens_share': 0.4}
+    """
+    documents, tokens, used, kept = (
+        sum(counts.get(name, {}).values())
+        for name in ("truncated_documents", "truncated_tokens", "documents", "tokens")
+    )
+    return {
+        "documents": documents,
+        "documents_share": round(documents / max(used, 1), 5),
+        "tokens": tokens,
+        "tokens_share": round(tokens / max(kept + tokens, 1), 5),
+    }
+
+
+def check_balance(counts: Mapping[str, Any]) -> None:
+    """Makes sure that no document and no byte was lost on the way.
+
+    Raises:
+        RuntimeError: The counts do not add up: a bug.
+    """
+    kinds = ("documents", "filtered", "quarantined")
+    accounted = sum(sum(counts[kind].values()) for kind in kinds)
+    if accounted != counts["read"]:
+        raise RuntimeError(f"{counts['read']} documents read, {accounted} in the books")
+    source, *fates = counts["bytes"].values()
+    if sum(fates) != source:
+        raise RuntimeError(f"{source} bytes of source, {sum(fates)} in the books")
+
+
+def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for row in rows:
+        total.update(row)
+    return total
+
+
+def _sorted(counts: Counter[str]) -> dict[str, int]:
+    return {name: count for name, count in sorted(counts.items()) if count}

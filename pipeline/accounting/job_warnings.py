@@ -1,0 +1,103 @@
+"""Warnings about a finished job: losses, cuts, notes about files."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from transbeam.configs.base.bio_tags import odd_among_entities
+from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.objectives.supervised import (
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.reading_summary import sentences_of_notes
+from transbeam.pipeline.records.label_counts import missing_labels
+
+# Shares from which on something is worth a warning.
+_CUT_OFF = 0.05
+_STRIPPED = 0.001
+
+
+def warn_of_losses(
+    console: Console, config: RunConfig, result: Mapping[str, Any]
+) -> None:
+    """Says what of a data stage's result people should know.
+
+    Args:
+        console: Where to say it.
+        config: The run.
+        result: The stage's result; what was made by an earlier version lacks some keys.
+    """
+    for sentence in (
+        *_nothing_held_out(config, result),
+        *missing_labels(result.get("label_counts", {})),
+        *_tags(config),
+        *_leaks(result),
+        *_cuts(config, result.get("truncated")),
+        *_marks(result.get("stripped_marks")),
+        *sentences_of_notes(result),
+    ):
+        console.warn(sentence)
+
+
+def _nothing_held_out(config: RunConfig, result: Mapping[str, Any]) -> Iterator[str]:
+    if result["counts"]["records"].get("validation"):
+        return
+    key = f"data.validation_fraction={config.data.validation_fraction:g}"
+    yield (
+        f"no record is held out ({key}): a training measures itself on training "
+        "records, which says nothing about new text"
+    )
+
+
+def _tags(config: RunConfig) -> Iterator[str]:
+    if not isinstance(config.objective, TokenClassificationConfig):
+        return
+    if odd := odd_among_entities(config.objective.labels):
+        yield (
+            f"objective.labels look like tags of entities, but for {', '.join(odd)}: "
+            "no precision, recall and F1 of entities will be computed. Write them as "
+            "O, and with B, I, E, L, M, S, U or W before a hyphen, such as B-PER"
+        )
+
+
+def _leaks(result: Mapping[str, Any]) -> Iterator[str]:
+    if result["leaks_left"]:
+        yield (
+            f"the texts of {result['leaks_left']:,} validation documents are in "
+            "training too, word for word: what is measured on them says little about "
+            "new text. Take data.deduplication.exact=false away if it is there; texts "
+            "with other labels or answers in training, out of one of the splits"
+        )
+
+
+def _cuts(config: RunConfig, cut: Mapping[str, Any] | None) -> Iterator[str]:
+    if not cut or max(cut["documents_share"], cut["tokens_share"]) < _CUT_OFF:
+        return
+    share = f"{cut['tokens_share']:.1%} of the tokens are in no record"
+    if isinstance(config.objective, SpanQAConfig):  # whose texts go on in windows
+        yield (
+            f"{share}: questions are cut after objective.max_question_length="
+            f"{config.objective.max_question_length} tokens. Raise it, and "
+            "data.sequence_length with it"
+        )
+        return
+    yield (
+        f"{share}: "
+        f"{cut['documents_share']:.1%} of the documents are longer than a record of "
+        f"data.sequence_length={config.data.sequence_length}. Raise it, as far as the "
+        "model reads (model.max_sequence_length), or cut the documents into shorter "
+        "ones before"
+    )
+
+
+def _marks(found: Mapping[str, Any] | None) -> Iterator[str]:
+    if not found or found["stripped"] <= _STRIPPED * found["characters"]:
+        return
+    share = found["stripped"] / found["characters"]
+    scripts = ", ".join(found["scripts"])
+    yield (
+        f"the tokenizer strips marks from {share:.1%} of all characters, which are "
+        f"other letters without them ({scripts}). Set tokenizer.strip_accents=false, "
+        "or take tokenizer.kind=unigram or byte_bpe"
+    )

@@ -1,0 +1,107 @@
+"""The reading of a corpus, summed up: unread bytes, notes, encodings, dropped text.
+
+All jobs that read a source say the same of it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.data import DataConfig
+from transbeam.pipeline.accounting.byte_accounting import (
+    UnreadFile,
+    check_whole,
+    named,
+    unread_files,
+    unread_json,
+)
+from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.sources.files.reading_report import (
+    describe_encodings,
+    detected_encodings,
+    dropped_in_sentences,
+    noted,
+)
+
+# Kinds of dropped text that are named.
+_KINDS = 5
+
+
+def reading_of(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Adds up what readers could not read, noticed, detected and dropped.
+
+    Args:
+        states: Markers of the units of a corpus.
+    """
+    states = list(states)
+    return {
+        "unread": unread_json(unread_files(states)),
+        "noted": noted(states),
+        "encodings": detected_encodings(states),
+        "dropped_in_sentences": dropped_in_sentences(states),
+    }
+
+
+def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
+    """Stops where a file is not whole, unless the configuration accepts that.
+
+    Args:
+        data: The section of the configuration.
+        reading: As `reading_of` gives it.
+
+    Raises:
+        DataError: There is such a file.
+    """
+    if not data.accept_incomplete_files:
+        check_whole(_unread(reading))
+
+
+def not_read(reading: Mapping[str, Any]) -> str:
+    """The end of a summary: the files that were not read as a whole, if any.
+
+    Example:
+    >>> not_read({"unread": {"bytes": 0, "files": []}})
+    ''
+    >>> file = {"name": "a.parquet", "size": 2_000, "unread": 1_500}
+    >>> not_read({"unread": {"bytes": 1_500, "files": [file]}})
+    '; not read: 1,500 of 2,000 bytes of a.parquet'
+    """
+    files = unread_named(reading)
+    return f"; not read: {files}" if files else ""
+
+
+def unread_named(reading: Mapping[str, Any]) -> str:
+    """Names the files that were not read as a whole; empty if there is none."""
+    return named(_unread(reading))
+
+
+def _unread(reading: Mapping[str, Any]) -> list[UnreadFile]:
+    # A result of an earlier version has none.
+    return [UnreadFile(**row) for row in reading.get("unread", {}).get("files", ())]
+
+
+def show_reading(console: Console, reading: Mapping[str, Any]) -> None:
+    """Says what readers noticed, detected and dropped, for a job without a card.
+
+    Args:
+        console: Where to say it.
+        reading: As `reading_of` gives it.
+    """
+    if found := reading.get("encodings"):
+        console.say(f"detected encodings: {describe_encodings(found)}")
+    if dropped := reading.get("dropped_in_sentences"):
+        named = reasons_told(dict(list(dropped.items())[:_KINDS]))
+        rest = ", …" if len(dropped) > _KINDS else ""
+        console.say(
+            f"{sum(dropped.values()):,} templates and formulas dropped inside "
+            f"sentences: {named}{rest}"
+        )
+    for sentence in sentences_of_notes(reading):
+        console.warn(sentence)
+
+
+def sentences_of_notes(reading: Mapping[str, Any]) -> Iterator[str]:
+    """The notes of readers about files, a sentence each."""
+    for note in reading.get("noted", ()):
+        times = f" ({note['times']:,} times)" if note["times"] > 1 else ""
+        yield f"{note['source']}: {note['kind']}{times}: {note['detail']}"

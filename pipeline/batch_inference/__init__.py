@@ -1,0 +1,1 @@
+"""Batch inference over a corpus with an exported model (`transbeam score`)."""

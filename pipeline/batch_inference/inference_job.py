@@ -1,0 +1,148 @@
+"""The Beam job of `transbeam score`: a SavedModel asked about every document.
+
+    units ─▶ read blocks ─▶ RunInference ─▶ write parts
+
+An element is a block of some hundred documents, so Beam's cost per element does not
+matter; each block becomes a part of the output by itself, so nothing is gathered and
+memory does not grow with the corpus.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.ml.inference.base import ModelHandler, PredictionResult, RunInference
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.schema.sources import Source
+from transbeam.pipeline.batch_inference.document_blocks import (
+    Block,
+    part_path,
+    read_blocks,
+)
+from transbeam.pipeline.batch_inference.prediction_rows import Rows
+from transbeam.pipeline.batch_inference.saved_models import (
+    LoadedSignature,
+    TextSignature,
+)
+from transbeam.pipeline.beam.runner import run_pipeline
+from transbeam.pipeline.beam.worker_failures import marked_user_errors
+from transbeam.pipeline.sources.files.remote_files import use_options
+from transbeam.pipeline.sources.work_units import Unit
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What every worker knows.
+
+    Attributes:
+        source: Where the documents come from.
+        signature: Whom they are given to.
+        batch_size: How many at a time.
+        rows: What is written of the answers.
+        folder: Where the parts go.
+        beam_options: What the user gave for Beam.
+    """
+
+    source: Source
+    signature: TextSignature
+    batch_size: int
+    rows: Rows
+    folder: Path
+    beam_options: tuple[str, ...] = ()
+
+
+class ReadBlocks(beam.DoFn):
+    """Reads a unit; yields its blocks that have no part yet."""
+
+    def __init__(self, scoring: Scoring):
+        self.scoring = scoring
+
+    def setup(self) -> None:
+        use_options(self.scoring.beam_options)
+
+    def process(self, unit: Unit) -> Iterator[Block]:
+        scoring = self.scoring
+        with marked_user_errors():
+            yield from read_blocks(
+                unit, scoring.source, scoring.batch_size, scoring.folder
+            )
+
+
+class SavedModelHandler(ModelHandler):
+    """Lets `RunInference` ask a signature of a SavedModel about blocks of documents.
+
+    Beam's own handler for TensorFlow takes tensors and needs `tensorflow_hub`. This
+    one takes a `Block`, which is a batch already, and answers it with one
+    `PredictionResult`: the block, and the list of its batches' outputs.
+
+    Args:
+        signature: Whom to ask.
+        batch_size: Documents of a block to give it at a time.
+    """
+
+    def __init__(self, signature: TextSignature, batch_size: int):
+        super().__init__()
+        self.signature = signature
+        self.batch_size = batch_size
+
+    def load_model(self) -> LoadedSignature:
+        """Loads the SavedModel; Beam does it once for each process."""
+        with marked_user_errors():
+            return LoadedSignature(self.signature)
+
+    def run_inference(
+        self,
+        batch: Block,
+        model: LoadedSignature,
+        inference_args: dict[str, Any] | None = None,
+    ) -> list[PredictionResult]:
+        with marked_user_errors():
+            answers = [model.ask(texts) for texts in batch.texts(self.batch_size)]
+        return [PredictionResult(batch, answers, str(self.signature.folder))]
+
+    def get_num_bytes(self, batch: Block) -> int:
+        return batch.size
+
+    def should_skip_batching(self) -> bool:
+        return True
+
+
+class WritePart(beam.DoFn):
+    """Writes the rows of a block; yields how many."""
+
+    def __init__(self, scoring: Scoring):
+        self.scoring = scoring
+
+    def process(self, prediction: PredictionResult) -> Iterator[int]:
+        block: Any = prediction.example
+        answers: Any = prediction.inference
+        with marked_user_errors():
+            rows = self.scoring.rows.encode(block.documents, answers)
+            write_atomically(part_path(self.scoring.folder, block), rows)
+        yield len(block)
+
+
+def run_scoring(
+    scoring: Scoring, units: Sequence[Unit], options: PipelineOptions
+) -> None:
+    """Runs the job and returns when it is done.
+
+    Args:
+        scoring: What to do and where.
+        units: The work.
+        options: Beam's.
+    """
+    handler = SavedModelHandler(scoring.signature, scoring.batch_size)
+    with run_pipeline(options) as pipeline:
+        _ = (
+            pipeline
+            | "Units" >> beam.Create(units)
+            | "Spread units" >> beam.Reshuffle()
+            | "Read documents" >> beam.ParDo(ReadBlocks(scoring))
+            | "Ask the model" >> RunInference(handler)
+            | "Write rows" >> beam.ParDo(WritePart(scoring))
+        )

@@ -1,0 +1,226 @@
+"""What a model says of documents, as rows of a file: JSON lines or Parquet.
+
+A row has the document's `source` and `offset`, its `text` if that is wanted, and under
+`outputs` its row of each output of the signature.
+"""
+
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.errors import ConfigError
+from transbeam.pipeline.batch_inference.saved_models import Output
+from transbeam.pipeline.documents.document import Document
+
+Form = Literal["jsonl", "parquet"]
+
+# One batch of documents: an array (B, ...) for each output.
+Answers = Mapping[str, np.ndarray]
+
+_HALF = {"float16", "bfloat16"}
+_ROW_GROUP_BYTES = 32_000_000
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How rows are written.
+
+    Attributes:
+        form: The kind of file.
+        outputs: The outputs of a row.
+        keep_text: Whether a row holds the document's text.
+    """
+
+    form: Form
+    outputs: tuple[Output, ...]
+    keep_text: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the Parquet file."""
+        outputs = [(output.name, _arrow_type(output)) for output in self.outputs]
+        columns: dict[str, pa.DataType] = {"source": pa.string(), "offset": pa.int64()}
+        if self.keep_text:
+            columns["text"] = pa.string()
+        return pa.schema({**columns, "outputs": pa.struct(outputs)})
+
+    def encode(
+        self, documents: Sequence[Document], batches: Sequence[Answers]
+    ) -> bytes:
+        """The rows of some documents, in their order.
+
+        Args:
+            documents: Whom the answers are about.
+            batches: The answers, one batch after the other.
+
+        Example:
+        >>> rows = Rows("jsonl", (Output("score", "float32", 1),))
+        >>> answers = {"score": np.array([0.1, np.nan], np.float32)}
+        >>> documents = [Document("one", "a.txt", 0), Document("two", "a.txt", 4)]
+        >>> print(rows.encode(documents, [answers]).decode(), end="")
+        {"source": "a.txt", "offset": 0, "outputs": {"score": 0.1}}
+        {"source": "a.txt", "offset": 4, "outputs": {"score": null}}
+        """
+        if self.form == "jsonl":
+            return b"".join(self._json_lines(documents, batches))
+        columns: dict[str, Any] = {
+            "source": [document.source for document in documents],
+            "offset": [document.offset for document in documents],
+        }
+        if self.keep_text:
+            columns["text"] = [document.text for document in documents]
+        kind = self.schema.field("outputs").type
+        structs = [
+            pa.StructArray.from_arrays(
+                [_nested(answers[output.name]) for output in self.outputs],
+                fields=list(kind),
+            )
+            for answers in batches
+        ]
+        columns["outputs"] = pa.chunked_array(structs, kind)
+        sink = io.BytesIO()
+        pq.write_table(pa.table(columns, self.schema), sink)
+        return sink.getvalue()
+
+    def _json_lines(
+        self, documents: Sequence[Document], batches: Sequence[Answers]
+    ) -> Iterator[bytes]:
+        left = iter(documents)
+        names = [output.name for output in self.outputs]
+        for answers in batches:
+            columns = [_json_values(answers[name]) for name in names]
+            for row in zip(*columns, strict=True):
+                document = next(left)
+                line: dict[str, Any] = {
+                    "source": document.source,
+                    "offset": document.offset,
+                }
+                if self.keep_text:
+                    line["text"] = document.text
+                line["outputs"] = dict(zip(names, row, strict=True))
+                told = json.dumps(line, ensure_ascii=False, allow_nan=False)
+                yield told.encode("utf-8") + b"\n"
+
+
+def form_of(output: Path) -> Form:
+    """The kind of file a name asks for.
+
+    Raises:
+        ConfigError: None that is known.
+
+    Example:
+    >>> form_of(Path("answers.parquet"))
+    'parquet'
+    """
+    match output.suffix:
+        case ".jsonl":
+            return "jsonl"
+        case ".parquet":
+            return "parquet"
+    raise ConfigError(
+        f"--output {output}: the name says no kind of file; expected one that ends in "
+        ".jsonl or .parquet"
+    )
+
+
+def join(parts: Sequence[Path], output: Path, rows: Rows) -> None:
+    """Puts the files of `Rows.encode` together, in order, as one file.
+
+    The file appears whole, in one step.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    with _in_one_step(output) as temporary:
+        if rows.form == "jsonl":
+            with temporary.open("wb") as joined:
+                for part in parts:
+                    with part.open("rb") as stream:
+                        shutil.copyfileobj(stream, joined)
+        else:
+            with pq.ParquetWriter(temporary, rows.schema) as writer:
+                for table in _row_groups(parts):
+                    writer.write_table(table)
+
+
+@contextmanager
+def _in_one_step(path: Path) -> Iterator[Path]:
+    """A name to write under; what is written gets its real one at the end."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        try:
+            yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
+    """The parts' rows in tables of a size that readers of Parquet like."""
+    held: list[pa.Table] = []
+    size = 0
+    for part in parts:
+        with pq.ParquetFile(part) as file:
+            held.append(file.read())
+        size += held[-1].nbytes
+        if size >= _ROW_GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, size = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _arrow_type(output: Output) -> pa.DataType:
+    name = "float32" if output.dtype in _HALF else output.dtype
+    kind = pa.type_for_alias(name)
+    for _ in range(output.rank - 1):
+        kind = pa.list_(kind)
+    return kind
+
+
+def _nested(array: np.ndarray) -> pa.Array:
+    """(B, ...) as B nested lists; the values are not copied one by one."""
+    nested = pa.array(_plain(array).ravel())
+    for axis in range(array.ndim - 1, 0, -1):
+        count = int(np.prod(array.shape[:axis]))
+        offsets = np.arange(count + 1, dtype=np.int32) * array.shape[axis]
+        nested = pa.ListArray.from_arrays(pa.array(offsets), nested)
+    return nested
+
+
+def _json_values(array: np.ndarray) -> list[Any]:
+    """(B, ...) as B values of JSON; where JSON has no number there is null."""
+    plain = _plain(array)
+    if plain.dtype.kind != "f":
+        return plain.tolist()
+    if plain.dtype == np.float32:
+        # By way of their text: 0.1 is 0.1 then, not 0.10000000149011612.
+        shortest = pa.array(plain.ravel()).cast(pa.string()).cast(pa.float64())
+        plain = shortest.to_numpy().reshape(plain.shape)
+    values = plain.astype(object)
+    values[~np.isfinite(plain)] = None
+    return values.tolist()
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Bytes as text, half precision as single."""
+    if array.dtype == object:
+        flat = [value.decode("utf-8", "replace") for value in array.ravel()]
+        texts = np.empty(len(flat), object)
+        texts[:] = flat
+        return texts.reshape(array.shape)
+    half = array.dtype.name in _HALF
+    return array.astype(np.float32) if half else array

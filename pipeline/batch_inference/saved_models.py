@@ -1,0 +1,215 @@
+"""A SavedModel that answers texts: where it lies, what it offers, how it is asked.
+
+What it offers is read from its signatures alone, so a command finds out what is wrong
+before it loads any weight.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizers' ops)
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.base.reflection import did_you_mean
+
+# What both JSON and Parquet have a value for.
+_DTYPES = {
+    *(tf.string, tf.bool, tf.float16, tf.bfloat16, tf.float32, tf.float64),
+    *(tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64),
+}
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a signature.
+
+    Attributes:
+        name: Its name.
+        dtype: TensorFlow's name of the type of its values.
+        rank: Dimensions with that of the batch, so at least 1.
+    """
+
+    name: str
+    dtype: str
+    rank: int
+
+
+@dataclass(frozen=True)
+class TextSignature:
+    """A signature from a batch of texts to tensors with a row for each of them.
+
+    Attributes:
+        folder: The SavedModel's version folder.
+        name: Of the signature.
+        input: Name of its one input, string (B,).
+        outputs: What it gives, by name.
+    """
+
+    folder: Path
+    name: str
+    input: str
+    outputs: tuple[Output, ...]
+
+
+def fingerprint_of(folder: Path) -> str:
+    """16 hex digits that change with any file of a SavedModel."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with path.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def read_signature(folder: Path, name: str) -> TextSignature:
+    """Looks a signature up, without loading the model.
+
+    Args:
+        folder: The SavedModel's version folder.
+        name: Of the signature.
+
+    Raises:
+        ArtifactError: The file is damaged, or the signature is not one from texts to
+            rows of plain values.
+        ConfigError: There is no such signature.
+    """
+    signatures = signatures_of(folder)
+    if name not in signatures:
+        raise ConfigError(
+            f"--signature {name}: {folder} has no such signature; it has "
+            f"{', '.join(sorted(signatures)) or 'none'}."
+            f"{did_you_mean(name, signatures)}"
+        )
+    definition, where = signatures[name], f"{folder}: its signature {name}"
+    outputs = definition.outputs
+    return TextSignature(
+        folder=folder,
+        name=name,
+        input=_text_input(definition, where),
+        outputs=tuple(_output(key, outputs[key], where) for key in sorted(outputs)),
+    )
+
+
+def signatures_of(folder: Path) -> Mapping[str, SignatureDef]:
+    """What a SavedModel offers, by name, without loading it.
+
+    Args:
+        folder: The version folder.
+
+    Raises:
+        ArtifactError: The file is damaged.
+    """
+    file = folder / "saved_model.pb"
+    try:
+        saved = SavedModel.FromString(file.read_bytes())
+    except (DecodeError, OSError) as error:
+        raise ArtifactError(
+            f"{file}: cannot be read as a SavedModel ({error}). Export it anew"
+        ) from None
+    return {
+        name: definition
+        for graph in saved.meta_graphs
+        if "serve" in graph.meta_info_def.tags
+        for name, definition in graph.signature_def.items()
+        if not name.startswith("__")  # TensorFlow's own
+    }
+
+
+def _text_input(definition: SignatureDef, where: str) -> str:
+    inputs = definition.inputs
+    found = ", ".join(f"{key}: {_described(inputs[key])}" for key in sorted(inputs))
+    for key, info in inputs.items():
+        sizes = [dimension.size for dimension in info.tensor_shape.dim]
+        free = info.tensor_shape.unknown_rank or sizes == [-1]
+        if len(inputs) == 1 and info.dtype == tf.string and free:
+            return key
+    raise ArtifactError(
+        f"{where} takes {found or 'nothing'}; expected one input, a batch of texts "
+        "(string [None]). Choose another with --signature"
+    )
+
+
+def _output(name: str, info: TensorInfo, where: str) -> Output:
+    shape = info.tensor_shape
+    if tf.as_dtype(info.dtype) not in _DTYPES or shape.unknown_rank or not shape.dim:
+        raise ArtifactError(
+            f"{where} gives {name}: {_described(info)}; expected texts, numbers or "
+            "truth values with a row for each text. Choose another with --signature"
+        )
+    return Output(name, tf.as_dtype(info.dtype).name, len(shape.dim))
+
+
+def _described(info: TensorInfo) -> str:
+    shape = info.tensor_shape
+    sizes = [str(d.size) if d.size >= 0 else "None" for d in shape.dim]
+    extent = "of unknown rank" if shape.unknown_rank else f"[{', '.join(sizes)}]"
+    return f"{tf.as_dtype(info.dtype).name} {extent}"
+
+
+class LoadedSignature:
+    """A signature with its weights in memory.
+
+    Args:
+        signature: Which one.
+
+    Raises:
+        ArtifactError: The SavedModel cannot be loaded.
+    """
+
+    def __init__(self, signature: TextSignature):
+        self.signature = signature
+        try:
+            # Kept, because the function alone does not keep the weights.
+            self._model: Any = tf.saved_model.load(str(signature.folder))
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise ArtifactError(
+                f"{signature.folder}: cannot be loaded as a SavedModel: {error}. "
+                "Export it anew; besides TensorFlow's own it may use the ops of "
+                "tensorflow_text"
+            ) from error
+        self._function = self._model.signatures[signature.name]
+
+    def ask(self, texts: Sequence[bytes]) -> dict[str, np.ndarray]:
+        """The outputs for some texts, by name.
+
+        Args:
+            texts: At least one, as UTF-8.
+
+        Returns:
+            For each output an array (B, ...); texts as object arrays of bytes.
+
+        Raises:
+            ArtifactError: The model fails on them, or gives no row for each.
+        """
+        signature = self.signature
+        where = f"{signature.folder}: its signature {signature.name}"
+        fed = tf.constant(list(texts), tf.string)
+        try:
+            answers = self._function(**{signature.input: fed})
+        except tf.errors.ResourceExhaustedError as error:
+            raise ArtifactError(
+                f"{where} ran out of memory on {len(texts)} texts. Choose a smaller "
+                "--batch-size"
+            ) from error
+        except tf.errors.OpError as error:
+            reason = error.message.rpartition("unavailable>\n")[2].partition("\n")[0]
+            raise ArtifactError(
+                f"{where} fails: {reason}. Does it take plain texts? Choose another "
+                "with --signature"
+            ) from error
+        found = {o.name: answers[o.name].numpy() for o in signature.outputs}
+        for name, array in found.items():
+            if len(array) != len(texts):
+                raise ArtifactError(
+                    f"{where} gives {len(array)} rows of {name} for {len(texts)} "
+                    "texts; expected one for each. Choose another with --signature"
+                )
+        return found

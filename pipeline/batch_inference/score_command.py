@@ -1,0 +1,258 @@
+"""`transbeam score`: what an exported model says of every document of a corpus.
+
+Beside the output, in `OUTPUT.job`, are the ledger of what could not be read and, until
+the output is whole, the parts that are done: the same command goes on from them.
+"""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
+from transbeam.configs.base.saved_models import find_version
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.run_folder import Stage, lock
+from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.sources import ArraysSource, ImagesSource
+from transbeam.configs.system.memory import peak_memory
+from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.accounting.reading_summary import (
+    check_reading,
+    not_read,
+    reading_of,
+    show_reading,
+)
+from transbeam.pipeline.batch_inference.document_blocks import (
+    Ledger,
+    marker_path,
+    parts_of,
+    read_markers,
+    total,
+)
+from transbeam.pipeline.batch_inference.inference_job import Scoring, run_scoring
+from transbeam.pipeline.batch_inference.prediction_rows import Rows, form_of, join
+from transbeam.pipeline.batch_inference.saved_models import (
+    fingerprint_of,
+    read_signature,
+)
+from transbeam.pipeline.beam.runner import (
+    LOCAL_RUNNER,
+    amount,
+    beam_options,
+    markers_shown,
+    run_in_beam,
+)
+from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
+from transbeam.pipeline.sources.corpus_files import parts_of as parts_of_source
+from transbeam.pipeline.sources.files.remote_files import use_options
+from transbeam.pipeline.sources.work_units import Unit, plan_units
+
+# Not data.shard_megabytes: the answers should not depend on how records are made.
+UNIT_BYTES = 500_000
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked, and where the answers go.
+
+    Attributes:
+        output: A name in `.jsonl` or `.parquet`.
+        model: A SavedModel: a version folder, or the one above; the run's export if
+            it is None.
+        signature: Which of its signatures.
+        batch_size: Documents it is given at a time.
+        keep_text: Whether to write the texts beside the answers.
+    """
+
+    output: Path
+    model: Path | None = None
+    signature: str = "serving_default"
+    batch_size: int = 32
+    keep_text: bool = False
+
+
+def score(invocation: Invocation, request: Request) -> dict[str, Any]:
+    """Asks a model about the documents of `data.source`, as they are, uncleaned.
+
+    What is written, and its order, is a function of the corpus, the model, the
+    signature and the batch size.
+
+    Returns:
+        `output`, `documents` (how many), `counts` (read = scored + filtered +
+        quarantined), `bytes`, `seconds`, `peak_memory_mb`, a `summary`, and of the
+        reading: `unread` bytes and files, `noted`, `encodings`, `dropped_in_sentences`.
+
+    Raises:
+        UserError: The request, the corpus, the model or the disk does not let it; or
+            a file of the corpus is not whole.
+    """
+    config, console, output = invocation.config, invocation.console, request.output
+    _check(invocation, request)
+    signature = read_signature(_model(invocation, request), request.signature)
+    rows = Rows(form_of(output), signature.outputs, request.keep_text)
+    use_options(invocation.beam_options)
+    files = list_files(config.data.source)
+    data = flatten(config, "data")
+    inputs = {
+        **{key: data[key] for key in data if key.startswith("data.source.")},
+        "corpus": corpus_fingerprint(files),
+        "model": fingerprint_of(signature.folder),
+        "signature": signature.name,
+        "batch_size": request.batch_size,
+        "keep_text": request.keep_text,
+    }
+    job = output.with_name(f"{output.name}.job")
+    command = f"{invocation.command('score')} --output {output}"
+    stage = Stage(job, "score", command)
+    _refuse_another(stage, output, inputs)
+    with lock(job), peak_memory() as peak:
+        if result := _result_if_done(stage, output, inputs):
+            check_reading(config.data, result)
+            show_reading(console, result)
+            told = f"skipped: the same command made {output} before"
+            console.result(told + not_read(result))
+            return {**result, "skipped": True}
+        began = time.monotonic()
+        stage.begin(inputs)
+        units = plan_units(files, config.data.source, UNIT_BYTES)
+        scoring = Scoring(
+            config.data.source,
+            signature,
+            request.batch_size,
+            rows,
+            stage.path.absolute(),
+            invocation.beam_options,
+        )
+        _run(invocation, scoring, units)
+        markers = read_markers(stage.path, len(units))
+        reading = reading_of(markers)
+        # Before anything is written; the parts stay, should it be accepted.
+        check_reading(config.data, reading)
+        ledger = total(markers)
+        _join(scoring, output, ledger, len(units))
+        seconds = time.monotonic() - began
+        result = _result(output, ledger, reading, seconds)
+        stage.finish(inputs, result)
+        for name in ("parts", "state"):
+            shutil.rmtree(stage.path / name)
+    if ledger.quarantined:
+        console.say(f"what could not be read is told in {stage.path / 'quarantine'}")
+    show_reading(console, reading)
+    console.result(result["summary"])
+    return {**result, "peak_memory_mb": peak.megabytes}
+
+
+def _check(invocation: Invocation, request: Request) -> None:
+    if request.batch_size < 1:
+        raise ConfigError(f"--batch-size {request.batch_size}: expected at least 1")
+    form_of(request.output)
+    for part in parts_of_source(invocation.config.data.source):
+        if isinstance(part.source, ImagesSource | ArraysSource):
+            raise ConfigError(
+                f"data.source.kind={part.source.kind} has no texts to score. Give "
+                "another source with --set data.source=..."
+            )
+
+
+def _model(invocation: Invocation, request: Request) -> Path:
+    """The version folder of the SavedModel."""
+    if request.model is not None:
+        return find_version(request.model)
+    export = Stage(invocation.run_folder, "export", invocation.command("export"))
+    export.load()
+    return find_version(export.path / "saved_model")
+
+
+def _refuse_another(stage: Stage, output: Path, inputs: dict[str, Any]) -> None:
+    """Keeps answers to another question from being written over."""
+    if differences := stage.differences(inputs):
+        listed = "\n".join(f"  {line}" for line in differences)
+        raise ArtifactError(
+            f"{output}: begun or made before from other inputs:\n{listed}\n"
+            f"Give another --output, or take {output} and {stage.run_folder} away"
+        )
+    if output.exists() and not stage.path.exists():
+        raise ArtifactError(
+            f"{output}: is there already, and not by this command. Give another "
+            "--output, or take it away"
+        )
+
+
+def _result_if_done(
+    stage: Stage, output: Path, inputs: dict[str, Any]
+) -> dict[str, Any] | None:
+    result = stage.result_if_done(inputs)
+    if result and output.is_file() and output.stat().st_size == result["bytes"]:
+        return result
+    return None
+
+
+def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
+    """Makes the parts that are not there yet."""
+    folder, console = scoring.folder, invocation.console
+    with writing(folder):
+        for name in ("parts", "state"):
+            (folder / name).mkdir(exist_ok=True)
+        for leftover in folder.rglob(".*.tmp"):
+            leftover.unlink(missing_ok=True)
+    workers = min(invocation.workers, len(units))
+    console.say(
+        amount(sum(unit.size for unit in units), len(units), workers)
+        + f"; {scoring.signature.name} of {scoring.signature.folder}"
+    )
+    options = beam_options(workers, invocation.runner, invocation.beam_options)
+    markers = {marker_path(folder, u.index): u.size / MEGABYTE for u in units}
+    run_in_beam(
+        lambda: run_scoring(scoring, units, options),
+        markers_shown(markers, console, "scoring"),
+        folder / "job.log",
+        console,
+        remote=invocation.runner != LOCAL_RUNNER,
+    )
+
+
+def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
+    """Makes the output of the parts."""
+    if not ledger.scored:
+        reasons = reasons_told(ledger.quarantined + ledger.filtered)
+        raise DataError(
+            f"data.source: none of {ledger.read} documents could be scored: {reasons}. "
+            "Mend the corpus, or the keys of data.source"
+        )
+    folder = scoring.folder
+    parts = [part for unit in range(units) for part in parts_of(folder, unit)]
+    join(parts, output, scoring.rows)
+
+
+def _result(
+    output: Path, ledger: Ledger, reading: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
+    filtered, quarantined = ledger.filtered.total(), ledger.quarantined.total()
+    return {
+        "summary": (
+            f"{ledger.scored:,} of {ledger.read:,} documents scored ({filtered:,} "
+            f"filtered, {quarantined:,} quarantined), "
+            f"{ledger.scored / seconds:,.0f} a second: {output}{not_read(reading)}"
+        ),
+        "output": str(output),
+        "documents": ledger.scored,
+        "counts": {
+            "read": ledger.read,
+            "scored": ledger.scored,
+            "filtered": _sorted(ledger.filtered),
+            "quarantined": _sorted(ledger.quarantined),
+        },
+        **reading,
+        "bytes": output.stat().st_size,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _sorted(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items()))

@@ -1,0 +1,1 @@
+"""The Apache Beam job: its graph, and what runs it."""

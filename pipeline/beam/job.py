@@ -1,0 +1,246 @@
+"""The Beam job: units of source in, shards of records out.
+
+    units ─▶ prepare ─▶ parts ─┬─▶ (find duplicates) ─▶ count words ─▶ learn vocabulary
+                               └───────────────────────────────┐ (side input)
+                                                         build records
+
+Elements are parts of some megabytes, so Beam's cost per element does not matter, and
+every step writes files that are functions of (corpus, config): the runner, the number
+of workers and the order of arrival cannot show in them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import AsSingleton
+
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.pipeline.beam.runner import run_pipeline
+from transbeam.pipeline.beam.word_count_combiners import AddCounts, AddSlices, sliced
+from transbeam.pipeline.beam.worker_failures import marked_user_errors
+from transbeam.pipeline.documents.step_markers import Part
+from transbeam.pipeline.sources.files.remote_files import use_options
+from transbeam.pipeline.sources.work_units import Unit
+from transbeam.pipeline.steps.sample_sentences import takes_strangers
+from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.training.train_tokenizer import LearnedConfig
+
+# A `PCollection`; what Beam says its operators return is too loose to check.
+Collection = Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker knows.
+
+    Attributes:
+        config: The whole configuration.
+        folder: Where the results go.
+        beam_options: What the user gave for Beam.
+    """
+
+    config: RunConfig
+    folder: Path
+    beam_options: tuple[str, ...] = ()
+
+
+class Prepare(beam.DoFn):
+    """Reads and cleans a unit; yields its parts."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def setup(self) -> None:
+        use_options(self.job.beam_options)
+
+    def process(self, unit: Unit) -> Iterator[Part]:
+        from transbeam.pipeline.steps.clean_documents import prepare_unit
+
+        with marked_user_errors():
+            yield from prepare_unit(unit, self.job.config, self.job.folder)
+
+
+class CheckInput(beam.DoFn):
+    """Stops a job most of whose input could not be used."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, parts: int) -> Iterator[int]:
+        from transbeam.pipeline.accounting.document_accounting import check_prepared
+
+        with marked_user_errors():
+            check_prepared(self.job.config, self.job.folder)
+        yield parts
+
+
+class FindEdges(beam.DoFn):
+    """Finds the near duplicates that meet in one band of the signatures."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, band: int, _: int) -> Iterator[int]:
+        from transbeam.pipeline.steps.deduplicate_documents import find_edges
+
+        with marked_user_errors():
+            find_edges(band, self.job.config, self.job.folder)
+        yield band
+
+
+class DropDuplicates(beam.DoFn):
+    """Decides which documents of each part are dropped."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, found: int) -> Iterator[int]:
+        from transbeam.pipeline.steps.deduplicate_documents import drop_duplicates
+
+        with marked_user_errors():
+            drop_duplicates(self.job.config, self.job.folder)
+        yield found
+
+
+class SampleSentences(beam.DoFn):
+    """Draws sentences that documents without others beside them are paired with."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, unique: int) -> Iterator[int]:
+        from transbeam.pipeline.steps.sample_sentences import sample_sentences
+
+        with marked_user_errors():
+            sample_sentences(self.job.config, self.job.folder)
+        yield unique
+
+
+class CountWords(beam.DoFn):
+    """Yields how often each word occurs in a part's training documents."""
+
+    def __init__(self, job: Job, tokenizer: LearnedConfig):
+        self.job = job
+        self.tokenizer = tokenizer
+
+    def setup(self) -> None:
+        quiet_import("tensorflow", "tensorflow_text")
+        from transbeam.pipeline.beam.tokenizer_cache import shared_splitter
+
+        self.splitter = shared_splitter(self.tokenizer)
+
+    def process(self, part: Part, _: int) -> Iterator[tuple[int, Counter[str]]]:
+        from transbeam.pipeline.steps.count_words import count_part
+
+        with marked_user_errors():
+            words = count_part(part, self.job.config, self.job.folder, self.splitter)
+        yield from sliced(words).items()
+
+
+class LearnVocabulary(beam.DoFn):
+    """Learns and saves the tokenizer, once what was quarantined is found bearable."""
+
+    def __init__(self, job: Job):
+        self.job = job
+
+    def process(self, counts: Counter[str]) -> Iterator[str]:
+        from transbeam.pipeline.tokenizers.training.train_tokenizer import (
+            make_tokenizer,
+        )
+
+        folder, wanted = self.job.folder / "tokenizer", self.job.config.tokenizer
+        if self.job.config.objective.kind == "image_classification":
+            # Images have no words: the special pieces, which never stand in a record.
+            wanted = WordPieceConfig(vocabulary_size=len(SPECIAL_PIECES))
+        with marked_user_errors():
+            make_tokenizer(folder, counts, wanted)
+        yield str(folder)
+
+
+class BuildRecords(beam.DoFn):
+    """Tokenizes, packs, masks and writes the records of a part."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.tokenizer = None
+
+    def setup(self) -> None:
+        quiet_import("tensorflow", "tensorflow_text")
+
+    def process(self, part: Part, vocabulary: str) -> Iterator[str]:
+        from transbeam.pipeline.beam.tokenizer_cache import shared_tokenizer
+        from transbeam.pipeline.steps.build_records import build_part
+
+        with marked_user_errors():
+            if self.tokenizer is None:
+                self.tokenizer = shared_tokenizer(Path(vocabulary))
+            build_part(part, self.job.config, self.job.folder, self.tokenizer)
+        yield part.name
+
+
+def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
+    """Runs the whole job and returns when it is done.
+
+    Raises:
+        WorkerFailure: What a worker ran into, in one of Beam's wrappings.
+    """
+    with run_pipeline(options) as pipeline:
+        parts = (
+            pipeline
+            | "Units" >> beam.Create(units)
+            | "Spread units" >> beam.Reshuffle()
+            | "Prepare documents" >> beam.ParDo(Prepare(job))
+            | "Spread parts" >> beam.Reshuffle()
+        )
+        checked = (
+            parts
+            | "Count parts" >> beam.combiners.Count.Globally()
+            | "Check input" >> beam.ParDo(CheckInput(job))
+        )
+        if job.config.data.deduplication.near:
+            checked = _near_duplicates(pipeline, job, checked)
+        unique = checked | "Drop duplicates" >> beam.ParDo(DropDuplicates(job))
+        if takes_strangers(job.config):
+            unique = unique | "Sample sentences" >> beam.ParDo(SampleSentences(job))
+        vocabulary = _word_counts(
+            parts, unique, job
+        ) | "Learn vocabulary" >> beam.ParDo(LearnVocabulary(job))
+        _ = parts | "Build records" >> beam.ParDo(
+            BuildRecords(job), AsSingleton(vocabulary)
+        )
+
+
+def _near_duplicates(
+    pipeline: beam.Pipeline, job: Job, checked: Collection
+) -> Collection:
+    """Looks at each band of the signatures, once those of all parts are there."""
+    from transbeam.pipeline.steps.deduplicate_documents import bands
+
+    return (
+        pipeline
+        | "Bands" >> beam.Create(range(bands(job.config)))
+        | "Spread bands" >> beam.Reshuffle()
+        | "Find edges" >> beam.ParDo(FindEdges(job), AsSingleton(checked))
+        | "Count bands" >> beam.combiners.Count.Globally()
+    )
+
+
+def _word_counts(parts: Collection, unique: Collection, job: Job) -> Collection:
+    """The words of the whole corpus; none where the tokenizer is brought along."""
+    tokenizer = job.config.tokenizer
+    if isinstance(tokenizer, PretrainedConfig):
+        return unique | "No words" >> beam.Map(lambda _: Counter())
+    return (
+        parts
+        | "Count words" >> beam.ParDo(CountWords(job, tokenizer), AsSingleton(unique))
+        | "Add slices up" >> beam.CombinePerKey(AddSlices())
+        | "Slices" >> beam.Values()
+        | "All words" >> beam.CombineGlobally(AddCounts())
+    )

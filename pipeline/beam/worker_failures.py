@@ -1,0 +1,51 @@
+"""What went wrong in a worker, told as if it had happened here.
+
+Beam passes a worker's exception on in one of several shapes: with words added to it,
+or as a RuntimeError whose text is the worker's traceback, once or twice. So a user's
+error travels as a marked line of JSON, which is found again in any of them.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from transbeam.configs.base import errors
+
+_OPEN, _CLOSE = "<<user error ", ">>"
+_MARKED = re.compile(re.escape(_OPEN) + r"(\[.*?\])" + re.escape(_CLOSE))
+
+
+class WorkerFailure(Exception):
+    """A user's error on its way through Beam."""
+
+
+@contextmanager
+def marked_user_errors() -> Iterator[None]:
+    """Marks the user's errors raised inside, for `user_error_of` to find.
+
+    Example:
+    >>> try:
+    ...     with marked_user_errors():
+    ...         raise errors.DataError("no text")
+    ... except WorkerFailure as failure:
+    ...     beam_error = RuntimeError(f"Traceback …: {failure} [while running 'Read']")
+    >>> user_error_of(beam_error)
+    DataError('no text')
+    """
+    try:
+        yield
+    except errors.UserError as error:
+        told = json.dumps([type(error).__name__, str(error)])
+        raise WorkerFailure(f"{_OPEN}{told}{_CLOSE}") from error
+
+
+def user_error_of(error: BaseException) -> errors.UserError | None:
+    """The user's error behind an exception of a Beam run, or None for a bug."""
+    if isinstance(error, errors.UserError):
+        return error
+    found = _MARKED.search(str(error))
+    if found is None:
+        return None
+    name, message = json.loads(found[1])
+    return getattr(errors, name)(message)

@@ -1,0 +1,76 @@
+"""Gopher's rules for running text (Rae et al., 2021, appendix A.1.1)."""
+
+import re
+from collections.abc import Iterable
+
+from transbeam.configs.schema.cleaning import QualityRules
+
+_LETTER = re.compile(r"[^\W\d_]")
+_BULLETS = ("•", "‣", "◦", "▪", "-", "*", "–", "·")
+_ELLIPSIS = ("...", "…")
+_EDGE_PUNCTUATION = ".,;:!?\"'()[]“”‘’«»"
+
+
+def quality_reason(text: str, rules: QualityRules) -> str | None:
+    """The first rule that a text breaks, or None.
+
+    Example:
+    >>> rules = QualityRules(minimum_words=3)
+    >>> quality_reason("The sum of the parts.", rules)
+    >>> quality_reason("one two", rules)
+    'fewer than 3 words'
+    >>> quality_reason("Buy shoes now! Cheap shoes, fast!", rules)
+    'fewer than 2 stop words'
+    """
+    words = text.split()
+    return (
+        _size_reason(words, rules)
+        or _symbol_reason(text, words, rules)
+        or _line_reason(text, rules)
+        or _language_reason(words, rules)
+    )
+
+
+def _size_reason(words: list[str], rules: QualityRules) -> str | None:
+    if len(words) < rules.minimum_words:
+        return f"fewer than {rules.minimum_words} words"
+    if len(words) > rules.maximum_words:
+        return f"more than {rules.maximum_words} words"
+    mean = sum(map(len, words)) / max(len(words), 1)
+    if mean < rules.minimum_word_length:
+        return f"words shorter than {rules.minimum_word_length:g} on average"
+    if mean > rules.maximum_word_length:
+        return f"words longer than {rules.maximum_word_length:g} on average"
+    return None
+
+
+def _symbol_reason(text: str, words: list[str], rules: QualityRules) -> str | None:
+    most = rules.symbol_ratio * len(words)
+    if text.count("#") > most:
+        return f"more than {rules.symbol_ratio:g} hash signs per word"
+    if text.count("...") + text.count("…") > most:
+        return f"more than {rules.symbol_ratio:g} ellipses per word"
+    return None
+
+
+def _line_reason(text: str, rules: QualityRules) -> str | None:
+    lines = [line for line in map(str.strip, text.split("\n")) if line]
+    if _share(line.startswith(_BULLETS) for line in lines) > rules.bullet_lines:
+        return f"bullets on more than {rules.bullet_lines:.0%} of the lines"
+    if _share(line.endswith(_ELLIPSIS) for line in lines) > rules.ellipsis_lines:
+        return f"ellipses on more than {rules.ellipsis_lines:.0%} of the lines"
+    return None
+
+
+def _language_reason(words: list[str], rules: QualityRules) -> str | None:
+    if _share(bool(_LETTER.search(word)) for word in words) < rules.alphabetic_words:
+        return f"letters in fewer than {rules.alphabetic_words:.0%} of the words"
+    met = {word.strip(_EDGE_PUNCTUATION).lower() for word in words}
+    if len(met.intersection(rules.stop_words)) < rules.minimum_stop_words:
+        return f"fewer than {rules.minimum_stop_words} stop words"
+    return None
+
+
+def _share(verdicts: Iterable[bool]) -> float:
+    seen = list(verdicts)
+    return sum(seen) / max(len(seen), 1)

@@ -1,0 +1,166 @@
+"""Which language a text is written in, by the model of `py3langid`.
+
+A naive Bayes classifier over runs of bytes (Lui & Baldwin, 2011). The walk over the
+text and the model's numbers are the library's. The sum is ours: in float32, as the
+library takes it, its last digits differ from processor to processor, and with them a
+document could be kept on one machine of a cluster and dropped on another.
+"""
+
+import functools
+import importlib.metadata
+import math
+import threading
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.languages import LANGUAGES, LanguageRules
+
+# The class of what is in no language: tables of numbers, markup, identifiers.
+NO_LANGUAGE = "zxx"
+
+# Other versions may have other models, so other answers. setup.py asks for these.
+_VERSION = "0.4."
+_STRETCHES = 4
+_STRETCH = 250
+_LOCK = threading.Lock()
+
+
+def language_reason(text: str, rules: LanguageRules) -> str | None:
+    """Why a text is not in the wanted languages, or None.
+
+    A text without letters is in no language, which is uncertain or named `zxx`.
+
+    Raises:
+        ConfigError: `py3langid` is not there.
+
+    Example:
+    >>> rules = LanguageRules(allowed=("en", "de"))
+    >>> language_reason("The ferry leaves the harbour at noon.", rules)
+    >>> language_reason("Le bac quitte le port vers midi.", rules)
+    'language fr is not wanted'
+    >>> language_reason("OK!", rules)
+    'language uncertain'
+    """
+    found = probabilities(text)
+    wanted = math.fsum(found[language] for language in set(rules.allowed))
+    likeliest = max(found, key=found.__getitem__)
+    # Rounded, because the last digits of `exp` are the processor's.
+    least = round(rules.minimum_probability, 9)
+    if round(wanted, 9) >= least:
+        return None
+    if round(found[likeliest], 9) >= least:
+        return f"language {likeliest} is not wanted"
+    return "language uncertain"
+
+
+def probabilities(text: str) -> Mapping[str, float]:
+    """How probable each of `LANGUAGES`, and none of them, is for a text.
+
+    The temperature of the softmax grows with the square root of the text's length, as
+    in the library, which makes short texts less certain.
+
+    Example:
+    >>> found = probabilities("La biblioteca está cerrada los domingos por la tarde.")
+    >>> max(found, key=found.get), round(found["es"], 1)
+    ('es', 0.9)
+    """
+    identifier = _shared_identifier()
+    sample = sample_of(text)
+    if sample.isupper():
+        sample = sample.lower()
+    data = unicodedata.normalize("NFC", sample).encode("utf-8", "surrogatepass")
+    scores = identifier.scores(data) / math.sqrt(len(data) or 1)
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    found = dict.fromkeys((*LANGUAGES, NO_LANGUAGE), 0.0)
+    # A language in two scripts has two classes of the same name.
+    for language, share in zip(identifier.languages, shares.tolist(), strict=True):
+        found[language] += share
+    return found
+
+
+def sample_of(text: str) -> str:
+    """What is looked at: all of a short text, 1,000 characters of a long one.
+
+    They are the middles of its quarters, so that what stands before and after the text
+    proper in another language, such as a licence, does not decide.
+
+    Example:
+    >>> sample_of("short")
+    'short'
+    >>> len(sample_of("long" * 1_000_000))
+    1003
+    """
+    if len(text) <= _STRETCHES * _STRETCH:
+        return text
+    middles = [(2 * n + 1) * len(text) // (2 * _STRETCHES) for n in range(_STRETCHES)]
+    starts = [middle - _STRETCH // 2 for middle in middles]
+    return "\n".join(text[start : start + _STRETCH] for start in starts)
+
+
+def require_identifier() -> None:
+    """Makes sure that languages can be told here, without loading the model.
+
+    Raises:
+        ConfigError: The library is not installed, or in another version.
+    """
+    try:
+        version = importlib.metadata.version("py3langid")
+    except importlib.metadata.PackageNotFoundError:
+        version = "none"
+    if not version.startswith(_VERSION):
+        raise ConfigError(
+            f"data.cleaning.languages: needs py3langid {_VERSION}*, found {version}. "
+            "Run pip install 'transbeam[languages]' here and where the workers run, or "
+            "leave `languages` out"
+        )
+
+
+class _Identifier:
+    """The library's model, and the sum over a text's features.
+
+    The sum is exact, so that neither the order of its terms nor the processor shows in
+    it. The weights are float16 between 2 and 16 in size, so multiples of 2⁻⁹; the
+    logarithms of the counts are rounded to multiples of 2⁻²⁰. Products and sums are
+    then multiples of 2⁻²⁹, and float64 holds those exactly up to 2²⁴, which is more
+    than the features of a sample can come to.
+    """
+
+    def __init__(self) -> None:
+        require_identifier()
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier, visit_counts
+
+        model: Any = LanguageIdentifier.from_model_file(MODEL_FILE)
+        model.set_languages((*LANGUAGES, NO_LANGUAGE))
+        self.languages: list[str] = model.nb_classes
+        self.weights: np.ndarray = model.nb_ptc  # (features, classes)
+        self.priors: np.ndarray = model.nb_pc.astype(np.float64)
+        rows = [row << 8 for row in model.tk_row]
+        self.count = functools.partial(
+            visit_counts, model.tk_nextmove, rows, model.tk_output
+        )
+
+    def scores(self, data: bytes) -> np.ndarray:
+        """The logarithm of each class's likelihood, up to a constant."""
+        features = self.count(data)
+        if not features:
+            return np.zeros_like(self.priors)
+        indices = np.fromiter(features.keys(), np.intp, len(features))
+        counts = np.fromiter(features.values(), np.intp, len(features))
+        logarithms = np.round(np.log1p(counts) * 2**20) / 2**20
+        return logarithms @ self.weights[indices].astype(np.float64) + self.priors
+
+
+def _shared_identifier() -> _Identifier:
+    """One for all threads of a process: loading takes half a second and 100 MB."""
+    with _LOCK:
+        return _loaded()
+
+
+@functools.cache
+def _loaded() -> _Identifier:
+    return _Identifier()

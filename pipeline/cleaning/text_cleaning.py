@@ -1,0 +1,70 @@
+"""Cleaning of a document's text, and the filters that it passes."""
+
+from transbeam.configs.schema.cleaning import CleaningConfig
+from transbeam.pipeline.cleaning.c4_filters import keep_lines, placeholder_reason
+from transbeam.pipeline.cleaning.gopher_quality import quality_reason
+from transbeam.pipeline.cleaning.gopher_repetition import repetition_reason
+from transbeam.pipeline.cleaning.language_identification import language_reason
+from transbeam.pipeline.cleaning.pii import without_personal_data
+from transbeam.pipeline.cleaning.text_normalization import mended
+from transbeam.pipeline.cleaning.unicode_scripts import script_reason
+
+
+def clean_text(text: str, config: CleaningConfig) -> str:
+    r"""The text as it is kept: mended, without lines and data that are not wanted.
+
+    Example:
+    >>> clean_text("\ufeff one\r\ntwo \n", CleaningConfig())
+    'one\ntwo'
+    """
+    text = mended(text, config)
+    if config.personal_data:
+        text = without_personal_data(text, config.personal_data)
+    return keep_lines(text, config.lines) if config.lines else text
+
+
+def filter_reason(text: str, config: CleaningConfig) -> str | None:
+    """Why a cleaned text is left out, or None for one to keep.
+
+    Example:
+    >>> filter_reason("", CleaningConfig())
+    'empty'
+    >>> filter_reason("ok", CleaningConfig(minimum_characters=10))
+    'shorter than 10 characters'
+    """
+    if not text or text.isspace():
+        return "empty"
+    if len(text) < config.minimum_characters:
+        return f"shorter than {config.minimum_characters} characters"
+    return (
+        (config.lines and placeholder_reason(text, config.lines))
+        or (config.scripts and script_reason(text, config.scripts))
+        or (config.languages and language_reason(text, config.languages))
+        or (config.quality and quality_reason(text, config.quality))
+        or (config.repetition and repetition_reason(text, config.repetition))
+        or None
+    )
+
+
+def quarantine_reason(text: str, config: CleaningConfig) -> str | None:
+    """Why a text as it was read must be looked at by a person, or None.
+
+    Example:
+    >>> quarantine_reason("a" + chr(0), CleaningConfig())
+    'contains NUL, so it is binary'
+    """
+    if "\0" in text:
+        return "contains NUL, so it is binary"
+    if len(text) > config.maximum_characters:
+        return f"longer than {config.maximum_characters} characters"
+    if not text.isascii() and _has_surrogate(text):
+        return "contains a lone surrogate, which has no UTF-8 form"
+    return None
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False

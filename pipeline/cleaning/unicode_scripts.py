@@ -1,0 +1,40 @@
+"""Which script a text is written in, by the names Unicode gives its letters."""
+
+import functools
+import unicodedata
+from collections import Counter
+
+from transbeam.configs.schema.cleaning import ScriptRules
+
+
+def script_reason(text: str, rules: ScriptRules) -> str | None:
+    """Why a text is not in the wanted scripts, or None. A text without letters is.
+
+    Example:
+    >>> rules = ScriptRules(allowed=("latin",))
+    >>> script_reason("naïve café, 2.0", rules)
+    >>> script_reason("это не так", rules)
+    'fewer than 90% of the letters are latin'
+    """
+    letters: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if character.isalpha():
+            letters[script_of(character)] += count
+    total = letters.total()
+    if not total:
+        return None
+    if sum(letters[script] for script in rules.allowed) < rules.share * total:
+        allowed = " or ".join(rules.allowed)
+        return f"fewer than {rules.share:.0%} of the letters are {allowed}"
+    return None
+
+
+@functools.lru_cache(maxsize=100_000)
+def script_of(character: str) -> str:
+    """The first word of a character's Unicode name, in lower case.
+
+    Example:
+    >>> script_of("é"), script_of("ж"), script_of("漢"), script_of("ひ")
+    ('latin', 'cyrillic', 'cjk', 'hiragana')
+    """
+    return unicodedata.name(character, "unnamed").split()[0].split("-")[0].lower()

@@ -1,0 +1,273 @@
+"""The data set's card: what the records are, for people. Markdown and one HTML page.
+
+Both say the same. The page adds pictures of the distributions; it needs no network and
+no script.
+"""
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.base.html_page import page
+from transbeam.pipeline.records.histogram_svg import bars
+
+Table = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a sentence, a table, and a picture for the page."""
+
+    title: str
+    text: str
+    table: Table
+    picture: str = ""
+
+
+def write_card(
+    folder: Path, name: str, manifest: Mapping[str, Any], statistics: Mapping[str, Any]
+) -> None:
+    """Writes `card.md` and `card.html` beside the manifest."""
+    sections = list(_sections(manifest, statistics))
+    title = f"Training data of {name}"
+    write_atomically(folder / "card.md", _markdown(title, sections))
+    write_atomically(folder / "card.html", _page(title, sections))
+
+
+def _sections(
+    manifest: Mapping[str, Any], statistics: Mapping[str, Any]
+) -> Sequence[Section]:
+    counts, config = manifest["counts"], manifest["config"]
+    return (
+        Section(
+            "What it is",
+            f"Records for the objective {config['objective.kind']!r}, made from "
+            f"{_sources(config)} by Transbeam {manifest['code_version']}.",
+            [
+                ("tokenizer", str(config["tokenizer.kind"])),
+                ("vocabulary", f"{manifest['vocabulary']['size']:,} pieces"),
+                ("tokenizer's fingerprint", manifest["vocabulary"]["fingerprint"]),
+                ("fingerprint of the records", manifest["records_sha256"]),
+                ("source files", f"{len(manifest['sources']):,}"),
+                ("bytes of source", f"{_total(manifest['sources'], 'bytes'):,}"),
+                ("shards", f"{len(manifest['shards']):,}"),
+                ("bytes of records", f"{_total(manifest['shards'], 'bytes'):,}"),
+            ],
+        ),
+        Section(
+            "Splits",
+            _rule(config) + _leaks(manifest),
+            _splits(manifest),
+        ),
+        Section(
+            "Where every document went",
+            f"{counts['read']:,} documents were read. Used, filtered and quarantined "
+            "add up to that.",
+            _books(counts),
+        ),
+        Section(
+            "Where every byte of source went",
+            "What was read of a file is shared out among its documents by their sizes "
+            "as texts." + _not_whole(manifest["unread"]["files"]),
+            _bytes(counts["bytes"]) + _unread(manifest["unread"]["files"]),
+        ),
+        *_readings(manifest),
+        *_distributions(statistics),
+        Section(
+            "What a record holds",
+            "Features of each tf.train.Example.",
+            [("feature", "type", "shape", "meaning")]
+            + [
+                (f["name"], f["dtype"], str(tuple(f["shape"])), f["meaning"])
+                for f in manifest["features"]
+            ],
+        ),
+        Section(
+            "Configuration",
+            "Every key that decides what the records are.",
+            [(key, str(value)) for key, value in config.items()],
+        ),
+    )
+
+
+def _total(rows: Sequence[Mapping[str, Any]], key: str) -> int:
+    return sum(row[key] for row in rows)
+
+
+def _sources(config: Mapping[str, Any]) -> str:
+    """The kinds of the sources."""
+    held_out = config.get("data.validation_source.kind")
+    told = f"{config['data.source.kind']!r}"
+    return f"{told}, with validation from {held_out!r}," if held_out else told
+
+
+def _rule(config: Mapping[str, Any]) -> str:
+    """How documents come into their split."""
+    if "data.validation_source.kind" in config:
+        return "All validation documents, and no others, are of a source of their own."
+    return "Which split a document is in depends on its content alone."
+
+
+def _leaks(manifest: Mapping[str, Any]) -> str:
+    told = (
+        f" {manifest['leaks_prevented']:,} training documents were dropped because "
+        "validation has them."
+    )
+    if left := manifest["leaks_left"]:
+        told += f" {left:,} validation documents have texts that are in training too."
+    if "data.deduplication.near.similarity" not in manifest["config"]:
+        told += " Near copies were not looked for, in either split or between them."
+    return told
+
+
+def _splits(manifest: Mapping[str, Any]) -> Table:
+    counts = manifest["counts"]
+    splits = list(counts["records"])
+    names = ["documents", "records", "tokens", "unknown_tokens", "truncated_tokens"]
+    rows = [
+        (name.replace("_", " "), *(f"{counts[name].get(s, 0):,}" for s in splits))
+        for name in names
+        if name in counts
+    ]
+    padding = manifest["padding_fraction"]
+    rows.append(("padding", *(f"{padding.get(split, 0):.2%}" for split in splits)))
+    return [("", *splits), *rows]
+
+
+def _books(counts: Mapping[str, Any]) -> Table:
+    rows: Table = [("fate", "reason", "documents")]
+    for fate, of in (("used", "documents"), *((f, f) for f in _FATES)):
+        rows += [(fate, reason, f"{n:,}") for reason, n in counts[of].items()]
+    return [*rows, ("read", "", f"{counts['read']:,}")]
+
+
+def _bytes(counts: Mapping[str, int]) -> Table:
+    rows = [(fate, f"{number:,}") for fate, number in counts.items()]
+    return [("fate", "bytes"), *rows[1:], rows[0]]
+
+
+def _unread(files: Sequence[Mapping[str, Any]]) -> Table:
+    return [(f"unread, of {f['name']}", f"{f['unread']:,}") for f in files]
+
+
+def _not_whole(files: Sequence[Mapping[str, Any]]) -> str:
+    names = [f["name"] for f in files if f["doubtful"]]
+    if not names:
+        return ""
+    return f" More than can be told is missing in, or wrong of: {', '.join(names)}."
+
+
+_FATES = ("filtered", "quarantined")
+
+
+def _readings(manifest: Mapping[str, Any]) -> Iterator[Section]:
+    """Markup that readers dropped and encodings that they detected, if any."""
+    if dropped := manifest["counts"].get("dropped_in_sentences"):
+        yield Section(
+            "Dropped inside sentences",
+            f"{sum(dropped.values()):,} templates and formulas whose words are not "
+            "known. The sentences lack them.",
+            [("kind", "times"), *((kind, f"{n:,}") for kind, n in dropped.items())],
+        )
+    if found := manifest.get("encodings"):
+        yield Section(
+            "Detected encodings",
+            "UTF-8 and byte order marks are certain; the least certain files are "
+            "listed, all are in the manifest.",
+            [("encoding", "files or pages", "least confidence"), *_encodings(found)],
+        )
+
+
+def _encodings(found: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each codec, then one for each of the least certain files."""
+    files = [row for row in found if "file" in row]
+    rows: Table = []
+    for codec in sorted({row["codec"] for row in files}):
+        of_codec = [row["confidence"] for row in files if row["codec"] == codec]
+        rows.append((codec, f"{len(of_codec):,}", f"{min(of_codec):.2f}"))
+    for row in found:
+        if "web_pages" in row:
+            rows.append((row["codec"], f"{row['web_pages']:,} web pages", ""))
+    guessed = [row for row in files if row["confidence"] < 1]
+    guessed.sort(key=lambda row: (row["confidence"], row["file"]))
+    return rows + [
+        (row["codec"], row["file"], f"{row['confidence']:.2f}")
+        for row in guessed[:_MOST_FILES]
+    ]
+
+
+_MOST_FILES = 50
+
+
+def _distributions(statistics: Mapping[str, Any]) -> Sequence[Section]:
+    train = statistics["train"]
+    pieces = train["most_frequent"]
+    return (
+        Section(
+            "Lengths of the training records",
+            "Tokens that are not padding.",
+            [],
+            bars(train["lengths"], "tokens", "records"),
+        ),
+        Section(
+            "Documents in a training record",
+            "Or stretches of a document that is longer than a record.",
+            [],
+            bars(train["documents"], "documents", "records"),
+        ),
+        Section(
+            "Pieces",
+            f"{train['unused_pieces']:,} pieces of the vocabulary do not occur in the "
+            "training records. The most frequent ones:",
+            [("piece", "times"), *((p, f"{n:,}") for p, n in pieces)],
+        ),
+    )
+
+
+def _markdown(title: str, sections: Sequence[Section]) -> str:
+    lines = [f"# {title}", ""]
+    for section in sections:
+        if section.picture and not section.table:
+            continue  # a picture without a table is for the page only
+        lines += [f"## {section.title}", "", section.text, ""]
+        lines += _markdown_table(section.table)
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _markdown_table(table: Table) -> list[str]:
+    header, *rows = table if table[0][0] in _HEADERS else [("", ""), *table]
+    escaped = [[c.replace("|", "\\|").replace("\n", " ") for c in row] for row in rows]
+    rule = "|".join(" --- " for _ in header)
+    return [
+        f"| {' | '.join(header)} |",
+        f"|{rule}|",
+        *(f"| {' | '.join(row)} |" for row in escaped),
+    ]
+
+
+_HEADERS = ("", "fate", "piece", "feature", "kind", "encoding")
+
+
+def _page(title: str, sections: Sequence[Section]) -> str:
+    body = "".join(
+        f"<section><h2>{html.escape(section.title)}</h2>"
+        f"<p>{html.escape(section.text)}</p>{section.picture}"
+        f"{_html_table(section.table)}</section>\n"
+        for section in sections
+    )
+    return page(title, body)
+
+
+def _html_table(table: Table) -> str:
+    if not table:
+        return ""
+    rows = []
+    for number, row in enumerate(table):
+        tag = "th" if number == 0 and row[0] in _HEADERS else "td"
+        cells = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+        rows.append(f"<tr>{cells}</tr>")
+    return f"<table>{''.join(rows)}</table>"

@@ -1,0 +1,1 @@
+"""Documents: the unit that is cleaned, split and packed."""

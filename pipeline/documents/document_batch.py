@@ -1,0 +1,173 @@
+"""The documents of one part of a corpus, as columns, on disk and in memory.
+
+Arrow's file format is read without copying, so going through a file between two
+stages costs next to nothing.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.pipeline.documents.document import Document, document_key, input_key
+from transbeam.pipeline.documents.randomness import mix
+
+SCHEMA = pa.schema(
+    {
+        "text": pa.binary(),
+        "source": pa.dictionary(pa.int32(), pa.string()),
+        "offset": pa.int64(),
+        "second_text": pa.binary(),
+        "target_text": pa.binary(),
+        "label": pa.string(),
+        "words": pa.list_(pa.string()),
+        "tags": pa.list_(pa.string()),
+        "answers": pa.list_(pa.struct({"offset": pa.int64(), "text": pa.string()})),
+        "image": pa.binary(),
+        "image_shape": pa.list_(pa.int64()),
+    }
+)
+TEXTS = ("text", "second_text", "target_text")
+_EXTRAS = SCHEMA.names[3:]
+_INPUTS = ("text", "second_text", "image")
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Documents side by side.
+
+    Attributes:
+        keys: uint64 (D,). `document_key` of each; of a further copy of a document, a
+            key of its own. All randomness comes from it.
+        table: One row per document; the columns are the attributes of `Document`.
+            A column that no document of the batch has is left out.
+    """
+
+    keys: np.ndarray
+    table: pa.Table
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> "DocumentBatch":
+        """Puts documents side by side.
+
+        Example:
+        >>> batch = DocumentBatch.of([Document("a text", "a.txt", 0, label="good")])
+        >>> batch.texts(), batch.values("label"), batch.values("second_text")
+        (array([b'a text'], dtype=object), ['good'], [''])
+        """
+        keys = np.array([document_key(document) for document in documents], np.uint64)
+        columns: dict[str, Any] = {}
+        by_field = list(zip(*documents, strict=True)) or [()] * len(Document._fields)
+        for name, values in zip(Document._fields, by_field, strict=True):
+            if name in _EXTRAS and not any(values):
+                continue
+            if name == "answers":
+                values = [[{"offset": o, "text": t} for o, t in row] for row in values]
+            columns[name] = _column(name, values)
+        return cls(keys, pa.table(columns))
+
+    @classmethod
+    def of_batches(cls, batches: Sequence["DocumentBatch"]) -> "DocumentBatch":
+        """Puts the documents of several batches side by side.
+
+        Example:
+        >>> one, two = (DocumentBatch.of([Document(t, "a.txt", 0)]) for t in "xy")
+        >>> DocumentBatch.of_batches([one, two]).texts()
+        array([b'x', b'y'], dtype=object)
+        """
+        tables = [batch.table for batch in batches]
+        return cls(
+            np.concatenate([batch.keys for batch in batches]),
+            pa.concat_tables(tables, promote_options="default").unify_dictionaries(),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def texts(self, column: str = "text") -> np.ndarray:
+        """A column of texts as UTF-8 bytes, object (D,); empty where there is none."""
+        if column not in self.table.column_names:
+            return np.full(len(self), b"", object)
+        values = np.empty(len(self), object)
+        values[:] = self.table[column].to_pylist()
+        return values
+
+    def sizes(self) -> np.ndarray:
+        """int64 (D,). Bytes of each document's texts and image, and one more."""
+        sizes = np.ones(len(self), np.int64)
+        for column in (*TEXTS, "image"):
+            if column in self.table.column_names:
+                sizes += pc.binary_length(self.table[column]).to_numpy()
+        return sizes
+
+    def values(self, column: str) -> list[Any]:
+        """Any column as Python values; `answers` as dictionaries."""
+        if column not in self.table.column_names:
+            default = Document._field_defaults[column]
+            return [[] if default == () else default] * len(self)
+        return self.table[column].to_pylist()
+
+    def input_keys(self) -> np.ndarray:
+        """uint64 (D,). Equal for documents that ask the same, whatever their answers.
+
+        Example:
+        >>> batch = DocumentBatch.of(
+        ...     [Document("ab", "x", n, label=l) for n, l in enumerate("pq")]
+        ... )
+        >>> keys = batch.input_keys()
+        >>> batch.keys[0] == batch.keys[1], keys[0] == keys[1]
+        (np.False_, np.True_)
+        """
+        if not set(self.table.column_names) & set(_EXTRAS):
+            return self.keys
+        asked = zip(*map(self.texts, _INPUTS), strict=True)
+        return np.array([input_key(*row) for row in asked], np.uint64)
+
+    def only(self, columns: Sequence[str]) -> "DocumentBatch":
+        """The same documents with some of their columns, of which nothing is copied."""
+        there = [name for name in columns if name in self.table.column_names]
+        return DocumentBatch(self.keys, self.table.select(there))
+
+    def take(self, rows: np.ndarray) -> "DocumentBatch":
+        """The documents of some rows, by index, in that order."""
+        return DocumentBatch(self.keys[rows], self.table.take(pa.array(rows)))
+
+    def with_copies(self, copies: np.ndarray) -> "DocumentBatch":
+        """Each document as often as `copies` (D,) says, each copy with its own key."""
+        rows = np.repeat(np.arange(len(self)), copies)
+        copy = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+        repeated = self.take(rows)
+        keys = np.where(
+            copy == 0, repeated.keys, mix(repeated.keys + mix(copy.astype(np.uint64)))
+        )
+        return DocumentBatch(keys, repeated.table)
+
+    def save(self, path: Path) -> None:
+        """Writes the batch as one Arrow file, whole or not at all."""
+        table = self.table.append_column("key", pa.array(self.keys))
+        sink = io.BytesIO()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        write_atomically(path, sink.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> "DocumentBatch":
+        """Reads what `save` wrote; the file is mapped, not copied."""
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        keys = table["key"].to_numpy()
+        return cls(keys, table.drop_columns(["key"]))
+
+
+def _column(name: str, values: Sequence[Any]) -> pa.Array:
+    if name in TEXTS:
+        return pa.array(values, pa.string()).cast(pa.binary())
+    if name == "source":
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, SCHEMA.field(name).type)

@@ -1,0 +1,287 @@
+"""Documents that a model is judged on, and which of their tokens each record holds.
+
+A record is ids; who judges what a model writes, or looks at where it was wrong, needs
+the texts and the answers as the corpus has them. Those of the validation split lie in
+the data folder. Those of a test set are read here, by the same readers, tokenizer and
+objective, into a folder of the same form.
+"""
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.cleaning import CleaningConfig
+from transbeam.configs.schema.data import DataConfig
+from transbeam.configs.schema.deduplication import DeduplicationConfig
+from transbeam.configs.schema.objectives.supervised import (
+    Seq2SeqConfig,
+    TextToTextConfig,
+)
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.sources import Source
+from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.accounting.reading_summary import check_reading, reading_of
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
+from transbeam.pipeline.documents.document_selection import in_validation
+from transbeam.pipeline.documents.step_markers import read_states
+from transbeam.pipeline.objectives.kinds import contract
+from transbeam.pipeline.records.manifest import Manifest
+from transbeam.pipeline.records.packing.bucketing import bucket_runs
+from transbeam.pipeline.records.provenance import provenance_path
+from transbeam.pipeline.records.record_set import Placement
+from transbeam.pipeline.records.shards import Shard
+from transbeam.pipeline.sources.corpus_files import list_files
+from transbeam.pipeline.sources.corpus_files import parts_of as parts_of_source
+from transbeam.pipeline.sources.work_units import plan_units
+from transbeam.pipeline.steps.build_records import build_part
+from transbeam.pipeline.steps.clean_documents import prepare_unit
+from transbeam.pipeline.steps.sample_sentences import sample_sentences, takes_strangers
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The documents that the validation records were made of.
+
+    Attributes:
+        parts: The parts of the corpus as they lie on the disk, all their documents.
+        rows: int64, for each part. Which of them are in a record, each once, in the
+            order of the corpus.
+        placements: Where they stand in the records, by the shard's path; a document's
+            number is its place among those of all parts.
+    """
+
+    parts: tuple[DocumentBatch, ...]
+    rows: tuple[np.ndarray, ...]
+    placements: Mapping[str, Placement]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows))
+
+    def batches(self, *columns: str) -> Iterator[DocumentBatch]:
+        """The documents part by part, with some columns of theirs.
+
+        What is not asked for stays on the disk, and of the rest a part at a time is in
+        memory: images take more of it than all else.
+        """
+        for part, rows in zip(self.parts, self.rows, strict=True):
+            yield part.only(columns).take(rows)
+
+    def texts(self, column: str = "text") -> list[bytes]:
+        """A column of texts as UTF-8; empty where there is none."""
+        return [text for batch in self.batches(column) for text in batch.texts(column)]
+
+    def values(self, column: str) -> list[Any]:
+        """Any column as Python values."""
+        return [
+            value for batch in self.batches(column) for value in batch.values(column)
+        ]
+
+    def one(self, number: int) -> dict[str, Any]:
+        """A document by its number: the attributes of `Document`, texts as UTF-8."""
+        edges = np.cumsum([len(rows) for rows in self.rows])
+        place = int(np.searchsorted(edges, number, side="right"))
+        row = self.rows[place][number - int(edges[place])]  # counted from the end
+        one = self.parts[place].take(np.array([row]))
+        return {
+            name: one.texts(name)[0] if name in TEXTS else one.values(name)[0]
+            for name in Document._fields
+        }
+
+
+def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
+    """Finds the documents of the validation split again, or of what stands in for it.
+
+    Args:
+        manifest: Of a data folder, or of a test set.
+        data: What it was made with.
+
+    Raises:
+        ArtifactError: The split has no record.
+    """
+    parts: list[DocumentBatch] = []
+    rows: list[np.ndarray] = []
+    placements: dict[str, Placement] = {}
+    before = 0
+    for name, shards in _by_part(manifest.split("validation")).items():
+        batch = DocumentBatch.load(manifest.folder / f"documents/{name}.arrow")
+        held_out = np.arange(len(batch))
+        if data.validation_source is None and shards[0].split == "validation":
+            held_out = np.flatnonzero(
+                in_validation(batch.keys, data.validation_fraction)
+            )
+        there = batch.only(("source", "offset")).take(held_out)
+        origins = zip(there.values("source"), there.values("offset"), strict=True)
+        row_of = {origin: row for row, origin in enumerate(origins)}
+        found = {s.path: _stretches(manifest.folder, s, row_of) for s in shards}
+        used = np.unique(np.concatenate([of.document for of in found.values()]))
+        for path, of in found.items():
+            number = np.searchsorted(used, of.document) + before
+            placements[path] = replace(of, document=number)
+        parts.append(batch)
+        rows.append(held_out[used])
+        before += len(used)
+    return HeldOut(tuple(parts), tuple(rows), placements)
+
+
+def _by_part(shards: Sequence[Shard]) -> dict[str, list[Shard]]:
+    """Shards by the name of the part that they were made of."""
+    found: dict[str, list[Shard]] = {}
+    for shard in shards:
+        # validation-00003-00, and behind it the length where there are several
+        _, unit, number, *_ = _name_of(shard).split("-")
+        found.setdefault(f"{unit}-{number}", []).append(shard)
+    return found
+
+
+def _name_of(shard: Shard) -> str:
+    return Path(shard.path).name.split(".")[0]
+
+
+def _stretches(
+    folder: Path, shard: Shard, row_of: Mapping[tuple[str, int], int]
+) -> Placement:
+    table = pq.read_table(provenance_path(folder, _name_of(shard)))
+    columns = [table[name].to_pylist() for name in ("source", "offset")]
+    rows = [row_of[origin] for origin in zip(*columns, strict=True)]
+    return Placement(
+        table["record"].to_numpy().astype(np.int64),
+        np.array(rows, np.int64),
+        table["token"].to_numpy(),
+    )
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Records of a test set.
+
+    Attributes:
+        config: What they were made with: the run's, without what drops documents.
+        manifest: The records, all of them validation records.
+        left_out: Why documents are in no record, and how many.
+        reading: As `reading_of` gives it.
+    """
+
+    config: RunConfig
+    manifest: Manifest
+    left_out: Mapping[str, int]
+    reading: Mapping[str, Any]
+
+
+def make_evaluation_set(
+    config: RunConfig, source: Source, tokenizer: Tokenizer, folder: Path
+) -> EvaluationSet:
+    """Makes the records of a test set.
+
+    Texts are mended as those of the corpus were. No rule drops a document and what is
+    too long is cut; but nothing can be asked of one that is empty, or has a label that
+    the run does not know.
+
+    Args:
+        config: The run's.
+        source: Where the documents come from.
+        tokenizer: The run's.
+        folder: Where the records go; what is there is taken away.
+
+    Raises:
+        DataError: There is no such file, one is not whole, or no record could be made.
+    """
+    config = _without_drops(config, source)
+    with writing(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in ("state", "documents"):
+            (folder / name).mkdir(parents=True)
+    with _named("evaluation.test"):
+        # Read as a second corpus, that of validation, behind a first one.
+        first = len(parts_of_source(source))
+        files = [replace(f, part=f.part + first) for f in list_files(source)]
+        unit_bytes = int(config.data.shard_megabytes * MEGABYTE)
+        units = plan_units(files, source, unit_bytes, source)
+        parts = [p for unit in units for p in prepare_unit(unit, config, folder)]
+        reading = reading_of(read_states(folder, "documents"))
+        check_reading(config.data, reading)
+        if takes_strangers(config):
+            sample_sentences(config, folder)
+        for part in parts:
+            build_part(part, config, folder, tokenizer)
+    states = list(read_states(folder, "records"))
+    shards = tuple(Shard(**row) for state in states for row in state["shards"])
+    left_out = _left_out(folder)
+    if not any(shard.records for shard in shards):
+        raise DataError(
+            f"evaluation.test: no record was made of it: {reasons_told(left_out)}. "
+            "Mend its files, or the keys of evaluation.test"
+        )
+    shutil.rmtree(folder / "state")
+    runs = bucket_runs(config)
+    return EvaluationSet(
+        config,
+        Manifest(
+            folder=folder,
+            features=contract(config),
+            shards=shards,
+            vocabulary={"size": tokenizer.vocabulary_size},
+            counts={},
+            buckets={run.data.sequence_length: contract(run) for run in runs}
+            if len(runs) > 1
+            else {},
+        ),
+        left_out,
+        reading,
+    )
+
+
+def _without_drops(config: RunConfig, source: Source) -> RunConfig:
+    """The same run with the test set in place of the corpus."""
+    cleaning = config.data.cleaning
+    objective = config.objective
+    if isinstance(objective, Seq2SeqConfig | TextToTextConfig):
+        objective = replace(objective, too_long="truncate")
+    return replace(
+        config,
+        objective=objective,
+        data=replace(
+            config.data,
+            source=source,
+            validation_source=source,
+            deduplication=DeduplicationConfig(exact=False),
+            cleaning=CleaningConfig(
+                normalization=cleaning.normalization,
+                control_characters=cleaning.control_characters,
+                personal_data=cleaning.personal_data,
+                maximum_characters=cleaning.maximum_characters,
+            ),
+        ),
+    )
+
+
+def _left_out(folder: Path) -> Counter[str]:
+    """Why input is in no record, and how much of it."""
+    reasons: Counter[str] = Counter()
+    for state in (*read_states(folder, "documents"), *read_states(folder, "records")):
+        reasons.update(state["filtered"])
+        reasons.update(state["quarantined"])
+    return +reasons
+
+
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """What readers say of `data.source` is said of another key."""
+    try:
+        yield
+    except DataError as error:
+        told = re.sub(r"data\.(validation_)?source(?![\w/])", key, str(error))
+        raise DataError(told) from error

@@ -1,0 +1,199 @@
+"""What a finished job leaves: the manifest, the statistics, the card, a summary."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.atomic_files import write_atomically, write_json
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.base.version import VERSION
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.document_accounting import (
+    check_balance,
+    check_quarantine,
+    counts_of,
+    cut_off,
+    stripped_marks,
+    told,
+)
+from transbeam.pipeline.accounting.quarantine_examples import FOLDER as QUARANTINE
+from transbeam.pipeline.accounting.quarantine_examples import examples
+from transbeam.pipeline.accounting.reading_summary import not_read, reading_of
+from transbeam.pipeline.dataset_card import write_card
+from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.step_markers import read_states
+from transbeam.pipeline.objectives.kinds import contract
+from transbeam.pipeline.records.label_counts import label_counts
+from transbeam.pipeline.records.manifest import FILE, FORMAT
+from transbeam.pipeline.records.packing.bucketing import bucket_runs
+from transbeam.pipeline.records.record_statistics import (
+    Statistics,
+    statistics_path,
+    summary,
+)
+from transbeam.pipeline.steps.deduplicate_documents import LEAKS
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
+
+MEGABYTE = 1_000_000
+
+
+def write_results(
+    folder: Path,
+    config: RunConfig,
+    inputs: dict[str, Any],
+    files: Sequence[SourceFile],
+) -> dict[str, Any]:
+    """Adds the parts' results up and writes them, the manifest last.
+
+    Args:
+        folder: The job's folder, with the markers of every part.
+        config: The run.
+        inputs: The configuration keys that decide what the records are.
+        files: The corpus.
+
+    Returns:
+        The result of the data stage.
+
+    Raises:
+        DataError: Too much was quarantined, or no record was made for training.
+    """
+    check_quarantine(config, folder)
+    counts = counts_of(folder)
+    check_balance(counts)
+    made = counts.get("records", {})
+    if not made.get("train"):
+        raise DataError(
+            f"data: no record was made for training: {told(counts)}. Mend the corpus, "
+            "or the rules of data.cleaning and of the objective"
+            f"{examples(folder, counts['quarantined'])}"
+        )
+    if config.data.validation_source and not made.get("validation"):
+        raise DataError(
+            "data.validation_source: no record was made of it. With those of "
+            f"data.source: {told(counts)}. Mend its files, or the rules of the "
+            "objective"
+        )
+    reading = reading_of(read_states(folder, "documents"))
+    leaks = json.loads((folder / LEAKS).read_text())
+    states = list(read_states(folder, "records"))
+    shards = [shard for state in states for shard in state["shards"]]
+    shards.sort(key=lambda shard: shard["path"])
+    digest = hashlib.sha256("\n".join(s["sha256"] for s in shards).encode()).hexdigest()
+    tokenizer = read_tokenizer(folder / "tokenizer")
+    manifest = {
+        "format": FORMAT,
+        "code_version": VERSION,
+        "config": inputs,
+        "config_sha256": hashlib.sha256(
+            json.dumps(inputs, sort_keys=True).encode()
+        ).hexdigest(),
+        "records_sha256": digest,
+        "features": _features(config),
+        "buckets": _buckets(config),
+        "vocabulary": {
+            "size": len(tokenizer.vocabulary),
+            "fingerprint": tokenizer.fingerprint,
+        },
+        "counts": counts,
+        "leaks_prevented": leaks["prevented"],
+        "leaks_left": leaks["left"],
+        "duplicates": leaks["duplicates"],
+        "padding_fraction": padding_shares(counts),
+        "shards": shards,
+        "unread": reading["unread"],
+        "truncated": cut_off(counts),
+        "noted": reading["noted"],
+        "stripped_marks": stripped_marks(folder),
+        "encodings": reading["encodings"],
+        "sources": [{"name": file.name, "bytes": file.size} for file in files],
+    }
+    statistics = _statistics(folder, shards, tokenizer.vocabulary)
+    # On one line: indented, every number of a piece would have a line of its own.
+    write_atomically(folder / "statistics.json", json.dumps(statistics) + "\n")
+    write_card(folder, config.name, manifest, statistics)
+    write_json(folder / FILE, manifest)
+    return {
+        "manifest": str(folder / FILE),
+        "records_sha256": digest,
+        "vocabulary_fingerprint": tokenizer.fingerprint,
+        "source_bytes": sum(file.size for file in files),
+        "unread": manifest["unread"],
+        "truncated": manifest["truncated"],
+        "noted": manifest["noted"],
+        "stripped_marks": manifest["stripped_marks"],
+        "padding_fraction": manifest["padding_fraction"],
+        "leaks_prevented": leaks["prevented"],
+        "leaks_left": leaks["left"],
+        "label_counts": label_counts(config, statistics),
+        "shards": len(shards),
+        "counts": counts,
+    }
+
+
+def _buckets(config: RunConfig) -> list[dict[str, Any]]:
+    """The contracts of a bucketed data set; a packed one has only its own."""
+    runs = bucket_runs(config)
+    return [
+        {"sequence_length": run.data.sequence_length, "features": _features(run)}
+        for run in (runs if len(runs) > 1 else [])
+    ]
+
+
+def _features(config: RunConfig) -> list[dict[str, Any]]:
+    return [feature.as_json() for feature in contract(config)]
+
+
+def _statistics(
+    folder: Path, shards: Sequence[dict[str, Any]], pieces: Sequence[str]
+) -> dict[str, Any]:
+    """The distributions of each split, added up over its shards."""
+    totals: dict[str, Statistics] = {}
+    for shard in shards:
+        name = Path(shard["path"]).name.split(".")[0]
+        statistics = Statistics.load(statistics_path(folder, name))
+        split = shard["split"]
+        totals[split] = totals[split] + statistics if split in totals else statistics
+    return {split: summary(total, pieces) for split, total in totals.items()}
+
+
+def padding_shares(counts: dict[str, Any]) -> dict[str, float]:
+    """The share of padding among all cells of the records, by split."""
+    return {
+        split: round(padding / counts["cells"][split], 5)
+        for split, padding in counts.get("padding", {}).items()
+        if counts["cells"][split]
+    }
+
+
+def describe(result: dict[str, Any]) -> str:
+    """One line about the records, for people."""
+    counts = result["counts"]
+    tokens = sum(counts.get("tokens", {}).values())
+    dropped = sum(counts["filtered"].values())
+    quarantined = sum(counts["quarantined"].values())
+    kept_out = result["leaks_prevented"]
+    leaks = f"; {kept_out:,} documents kept out of training as validation has them"
+    cut = result["truncated"]
+    whole = tokens + cut["tokens"]
+    documents = f"{cut['documents']:,} document{'s' * (cut['documents'] != 1)} cut, "
+    shortened = f"; {documents if cut['documents'] else ''}"
+    shortened += f"{cut['tokens']:,} of {whole:,} tokens left out"
+    return (
+        f"{counts['records'].get('train', 0):,} training and "
+        f"{counts['records'].get('validation', 0):,} validation records of "
+        f"{tokens:,} tokens from {counts['read']:,} documents "
+        f"({counts['characters'] / MEGABYTE:.1f} MB of text; {dropped:,} filtered, "
+        f"{quarantined:,} quarantined{_named_if(quarantined, result)}); "
+        f"{result['padding_fraction'].get('train', 0):.1%} padding"
+        + (shortened if cut["tokens"] else "")
+        + (leaks if kept_out else "")
+        + not_read(result)
+    )
+
+
+def _named_if(quarantined: int, result: dict[str, Any]) -> str:
+    """The folder of the quarantine, if there is anything in it."""
+    folder = Path(result["manifest"]).parent / QUARANTINE
+    return f", see {folder}" if quarantined else ""

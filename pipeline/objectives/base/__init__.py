@@ -1,0 +1,1 @@
+"""Label columns, mask selection and other parts that objectives share."""

@@ -1,0 +1,116 @@
+"""Documents as rows of sentences."""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.records.packing.sequence_packing import cut_documents
+from transbeam.pipeline.records.token_rows import tokenize_texts
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+
+# Where a sentence ends: after its mark, what closes behind it, and white space (after
+# an East Asian mark white space is not written); or at the end of a line.
+_END = {
+    "punctuation": re.compile(
+        r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])[”’」』）]*\s*|\s*\n\s*"
+    ),
+    "lines": re.compile(r"\s*\n\s*"),
+}
+
+
+def split_sentences(text: str, rule: str = "punctuation") -> list[str]:
+    """Cuts a text into sentences, which together are the text.
+
+    A full stop of an abbreviation ends one too; that does no harm here.
+
+    Example:
+    >>> split_sentences('He left. "Why?" Nobody knew')
+    ['He left. ', '"Why?" ', 'Nobody knew']
+    """
+    cuts = [0, *(match.end() for match in _END[rule].finditer(text)), len(text)]
+    return [text[a:b] for a, b in pairwise(cuts) if a < b]
+
+
+def has_two_sentences(text: str, rule: str = "punctuation") -> bool:
+    """Tells whether a text has a second sentence.
+
+    Example:
+    >>> has_two_sentences("One. Two"), has_two_sentences("Only one. ")
+    (True, False)
+    """
+    first = _END[rule].search(text)
+    return first is not None and first.end() < len(text)
+
+
+def stretch_of(text: str, rule: str, share: float, characters: int) -> str:
+    """Some sentences of a text, from one that begins where chance says.
+
+    Args:
+        text: A text.
+        rule: Where a sentence ends, a key of `_END`.
+        share: A number from 0 to 1: where in the text to look for a beginning.
+        characters: The most to take; the last sentence may be cut there, if it is the
+            only one.
+
+    Example:
+    >>> stretch_of("One. Two. Three. Four.", "punctuation", 0.1, 12)
+    'Two. Three. '
+    """
+    place = int(share * len(text))
+    found = _END[rule].search(text, place) if place else None
+    begin = found.end() if found and found.end() < len(text) else 0
+    stretch = text[begin : begin + characters]
+    if begin + characters < len(text):
+        ends = [match.end() for match in _END[rule].finditer(stretch)]
+        stretch = stretch[: ends[-1]] if ends else stretch
+    return stretch
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of many documents, as stretches of one row of ids.
+
+    Attributes:
+        ids: int32 (tokens,). All sentences one after another.
+        edges: int64 (S + 1,). Where each sentence starts, and the end.
+        first: int64 (D + 1,). The first sentence of each document, and the end.
+    """
+
+    ids: np.ndarray
+    edges: np.ndarray
+    first: np.ndarray
+
+    @property
+    def per_document(self) -> np.ndarray:
+        """int64 (D,). Sentences of each document."""
+        return np.diff(self.first)
+
+
+def tokenize_sentences(
+    batch: DocumentBatch, tokenizer: Tokenizer, rule: str, longest: int
+) -> Sentences:
+    """Tokenizes documents sentence by sentence.
+
+    Args:
+        batch: The documents.
+        tokenizer: Makes the ids.
+        rule: Where a sentence ends, a key of `_END`.
+        longest: A sentence of more tokens is cut, and each piece counts as one.
+    """
+    split = [
+        [sentence.encode("utf-8") for sentence in split_sentences(text.decode(), rule)]
+        for text in batch.texts()
+    ]
+    owner = np.repeat(np.arange(len(batch)), [len(sentences) for sentences in split])
+    rows = tokenize_texts([one for sentences in split for one in sentences], tokenizer)
+    no_keys = np.zeros(len(owner), np.uint64)
+    pieces = cut_documents(rows.row_splits, no_keys, longest)
+    per_document = np.bincount(owner[pieces.documents], minlength=len(batch))
+    return Sentences(
+        ids=rows.ids,
+        edges=np.append(pieces.starts, len(rows.ids)),
+        first=np.concatenate([[0], np.cumsum(per_document)]),
+    )

@@ -1,1 +1,0 @@
-"""One module for each sort of file a corpus may be made of."""

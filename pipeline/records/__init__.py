@@ -1,0 +1,1 @@
+"""Training records: contract, arrays, TFRecord files, manifest."""

@@ -1,0 +1,102 @@
+"""`manifest.json`: what the records are, how many, made from what. Written last."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.records.features import Feature, from_json
+from transbeam.pipeline.records.shards import Shard, check_shard
+
+FORMAT = 2
+FILE = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A folder of records, as the trainer sees it.
+
+    Attributes:
+        folder: Where the manifest lies.
+        features: The record contract; of a bucketed data set, that of the longest
+            records.
+        shards: The files, by split and number.
+        vocabulary: `size`, `sha256` and the tokenizer's `fingerprint`.
+        counts: Documents, tokens and records by stage and reason.
+        buckets: The record contract by the length of the records.
+    """
+
+    folder: Path
+    features: tuple[Feature, ...]
+    shards: tuple[Shard, ...]
+    vocabulary: Mapping[str, Any]
+    counts: Mapping[str, Any]
+    buckets: Mapping[int, tuple[Feature, ...]] = field(default_factory=dict)
+
+    def features_of(self, shard: Shard) -> tuple[Feature, ...]:
+        """The record contract of a shard."""
+        return self.buckets.get(shard.sequence_length, self.features)
+
+    @property
+    def has_validation(self) -> bool:
+        """True if documents are held out to validate on."""
+        return any(s.split == "validation" and s.records for s in self.shards)
+
+    def split(self, name: str) -> list[Shard]:
+        """The non-empty shards of a split.
+
+        Where no document is held out, the first shard of training stands in for the
+        validation split. What is measured on it says nothing about new text.
+
+        Raises:
+            ArtifactError: The split has no record.
+        """
+        shards = [s for s in self.shards if s.split == name and s.records]
+        if name == "validation" and not shards:
+            shards = self.split("train")[:1]
+        if not shards:
+            raise ArtifactError(
+                f"{self.folder / FILE}: the {name} split has no record. Give the "
+                "corpus more documents"
+            )
+        return shards
+
+    def check_files(self) -> None:
+        """Holds every shard against its checksum; see `check_shard`."""
+        for shard in self.shards:
+            check_shard(self.folder, shard)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Reads the manifest of a folder of records.
+
+    Raises:
+        ArtifactError: There is none, it is cut off, or it is of a newer format.
+    """
+    path = folder / FILE
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ArtifactError(
+            f"{path}: missing: the data job has not finished here. Run "
+            "`transbeam data CONFIG`"
+        ) from None
+    except ValueError as error:
+        raise ArtifactError(f"{path}: not a whole JSON file ({error})") from error
+    if (found := content.get("format")) != FORMAT:
+        raise ArtifactError(
+            f"{path}: format {found!r}, this version of Transbeam reads {FORMAT}"
+        )
+    return Manifest(
+        folder=folder,
+        features=from_json(content["features"]),
+        shards=tuple(Shard(**row) for row in content["shards"]),
+        vocabulary=content["vocabulary"],
+        counts=content["counts"],
+        buckets={
+            bucket["sequence_length"]: from_json(bucket["features"])
+            for bucket in content["buckets"]
+        },
+    )

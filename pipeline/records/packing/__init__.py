@@ -1,0 +1,1 @@
+"""Documents packed or bucketed into records."""

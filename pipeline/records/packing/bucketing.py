@@ -1,0 +1,72 @@
+"""Bucketing: records of a few lengths, one document each, in place of packing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from transbeam.configs.schema.record_layout import BucketedLayout
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.records.token_rows import tokenize_column
+from transbeam.pipeline.records.word_rows import tokenize_words
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+
+
+def bucket_runs(run: RunConfig) -> list[RunConfig]:
+    """The configuration of each bucket: the run's, with the bucket's length.
+
+    A packed run is its own only bucket.
+    """
+    layout = run.data.layout
+    if not isinstance(layout, BucketedLayout):
+        return [run]
+    return [
+        replace(
+            run,
+            data=replace(
+                run.data,
+                sequence_length=length,
+                layout=BucketedLayout(lengths=(length,)),
+            ),
+        )
+        for length in layout.lengths
+    ]
+
+
+def by_bucket(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig
+) -> Iterator[tuple[RunConfig, np.ndarray]]:
+    """Which documents go into which bucket: the shortest that holds them.
+
+    One that is longer than all goes into the longest, where it is cut.
+
+    Yields:
+        A bucket's configuration, and the rows of its documents in the batch.
+    """
+    runs = bucket_runs(run)
+    if len(runs) == 1:
+        yield runs[0], np.arange(len(batch))
+        return
+    lengths = _framed_lengths(batch, tokenizer, run)
+    limits = [one.data.sequence_length for one in runs]
+    bucket = np.minimum(np.searchsorted(limits, lengths), len(runs) - 1)
+    for index, one in enumerate(runs):
+        yield one, np.flatnonzero(bucket == index)
+
+
+def _framed_lengths(
+    batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig
+) -> np.ndarray:
+    """int64 (D,). Tokens of each document and of what goes around its texts."""
+    special = tokenizer.special
+    begin, end = special.begin is not None, special.end is not None
+    if run.objective.kind == "token_classification":
+        sentences = batch.values("words")
+        pieces = tokenize_words(sentences, tokenizer, run).row_splits
+        words = np.cumsum([0, *(len(sentence) for sentence in sentences)])
+        return np.diff(pieces[words]) + begin + end
+    lengths = tokenize_column(batch, tokenizer).lengths + begin + end
+    if run.objective.kind in ("pair_classification", "pair_regression"):
+        lengths += tokenize_column(batch, tokenizer, "second_text").lengths + end
+    return lengths

@@ -1,0 +1,75 @@
+"""Packing pairs: several pairs of texts side by side, each text on its own side.
+
+`transbeam.pipeline.records.packing.sequence_packing` goes through the chunks and looks
+for a record. With two sides to fill it pays to go through the records and look for a
+pair: of the pairs that fit, the one after which the emptier side is fullest. So both
+sides fill at the same pace, and neither is full while the other has room.
+
+References:
+    - [Panigrahy et al., 2011](https://www.microsoft.com/en-us/research/publication/heuristics-for-vector-bin-packing/),
+      the bin-centric norm-based greedy, here with the maximum norm
+"""
+
+import numpy as np
+
+BLOCK_PAIRS = 2**15  # packed together; the time grows with the square
+
+
+def pack_pairs(
+    first: np.ndarray, second: np.ndarray, capacities: tuple[int, int]
+) -> list[list[int]]:
+    """Groups pairs into records.
+
+    Args:
+        first: int (N,). What each pair takes of the first side of a record, at least 1.
+        second: int (N,). What it takes of the second, at least 1. Of equal pairs the
+            first is used first.
+        capacities: What the two sides hold; no pair takes more of either.
+
+    Returns:
+        For each record the pairs in it, by index.
+
+    Example:
+    >>> pack_pairs(np.array([6, 4, 4]), np.array([5, 6, 3]), (10, 10))
+    [[0, 2], [1]]
+    """
+    records: list[list[int]] = []
+    for start in range(0, len(first), BLOCK_PAIRS):
+        block = slice(start, start + BLOCK_PAIRS)
+        packed = _pack_block(first[block], second[block], capacities)
+        records += [[start + pair for pair in record] for record in packed]
+    return records
+
+
+def _pack_block(
+    first: np.ndarray, second: np.ndarray, capacities: tuple[int, int]
+) -> list[list[int]]:
+    width, depth = capacities
+    sizes, left = np.unique(first * (depth + 1) + second, return_counts=True)
+    takes_first, takes_second = np.divmod(sizes, depth + 1)
+    # The pairs of each size, and how many of them are used.
+    by_size = np.argsort(first * (depth + 1) + second, kind="stable")
+    begin, used = np.cumsum(left) - left, np.zeros_like(left)
+
+    records: list[list[int]] = []
+    while left.any():
+        record: list[int] = []
+        room = np.array([width, depth])
+        fitting = np.flatnonzero(left)
+        while len(fitting):
+            # Rooms as shares of their sides, over a common denominator.
+            first_room = (room[0] - takes_first[fitting]) * depth
+            second_room = (room[1] - takes_second[fitting]) * width
+            larger = np.maximum(first_room, second_room)
+            both = first_room + second_room
+            size = fitting[np.argmin(larger * (2 * width * depth + 1) + both)]
+            record.append(int(by_size[begin[size] + used[size]]))
+            used[size] += 1
+            left[size] -= 1
+            room -= takes_first[size], takes_second[size]
+            fits = (takes_first[fitting] <= room[0]) & (
+                takes_second[fitting] <= room[1]
+            )
+            fitting = fitting[fits & (left[fitting] > 0)]
+        records.append(record)
+    return records

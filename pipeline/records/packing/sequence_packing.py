@@ -1,0 +1,246 @@
+"""Packing: several documents side by side in one record, hardly any padding.
+
+A long document is first cut into chunks that fill a record. Then the chunks share
+records so that these are full. No document that fits is cut, and the result depends
+on lengths, keys and offsets alone.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from transbeam.pipeline.documents.randomness import mix
+from transbeam.pipeline.records.packing.bin_packing import fill_records
+from transbeam.pipeline.records.record_set import Placement
+
+BLOCK_TOKENS = 2**15
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Stretches of documents, each at most a record long; all arrays are (N,).
+
+    Attributes:
+        starts: int64. Where each begins in the array of all documents' ids.
+        lengths: int64.
+        keys: uint64. Hash of the document.
+        offsets: int64. Place of the chunk's first token within the document.
+        documents: int64. Row of the document.
+    """
+
+    starts: np.ndarray
+    lengths: np.ndarray
+    keys: np.ndarray
+    offsets: np.ndarray
+    documents: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def take(self, rows: np.ndarray | slice) -> "Chunks":
+        """The chunks of some rows, by index, in that order."""
+        return Chunks(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+def cut_documents(row_splits: np.ndarray, keys: np.ndarray, longest: int) -> Chunks:
+    """Cuts documents into chunks of at most `longest` tokens.
+
+    Args:
+        row_splits: int64 (D + 1,). Where each document starts, and the end.
+        keys: uint64 (D,). The documents' hashes.
+        longest: Tokens of content a record can hold.
+
+    Example:
+    >>> cut_documents(np.array([0, 5, 5, 7]), np.arange(3, dtype="u8"), 4).lengths
+    array([4, 1, 2])
+    """
+    sizes = np.diff(row_splits)
+    per_document = -(-sizes // longest)  # an empty document has no chunk
+    owner = np.repeat(np.arange(len(sizes)), per_document)
+    first_chunk = np.cumsum(per_document) - per_document
+    offsets = (np.arange(len(owner)) - first_chunk[owner]) * longest
+    return Chunks(
+        starts=row_splits[:-1][owner] + offsets,
+        lengths=np.minimum(sizes[owner] - offsets, longest),
+        keys=keys[owner],
+        offsets=offsets,
+        documents=owner,
+    )
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Records side by side, and the chunks in them.
+
+    Attributes:
+        token_ids: int32 (records, sequence_length), with the framing pieces.
+        document_ids: int32, the same shape: 1, 2, … per record; 0 on padding.
+        position_ids: int32, the same shape: from 0 in each chunk; 0 on padding.
+        is_content: bool, the same shape: True on tokens that are neither framing nor
+            padding.
+        chunks: The chunks in the order they lie in the records.
+        record: int64 (N,). The record of each chunk, ascending.
+    """
+
+    token_ids: np.ndarray
+    document_ids: np.ndarray
+    position_ids: np.ndarray
+    is_content: np.ndarray
+    chunks: Chunks
+    record: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    def first_chunks(self, rows: slice) -> np.ndarray:
+        """int64 (rows,). The first chunk of each of some records."""
+        return np.searchsorted(self.record, np.arange(len(self))[rows])
+
+    @property
+    def placement(self) -> Placement:
+        return Placement(self.record, self.chunks.documents, self.chunks.offsets)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """int64 (records,). Tokens of each record that are not padding."""
+        return np.count_nonzero(self.document_ids, axis=1)
+
+
+def pack(
+    ids: np.ndarray,
+    chunks: Chunks,
+    sequence_length: int,
+    *,
+    pad: int,
+    begin: int | None = None,
+    end: int | None = None,
+    together: bool = True,
+) -> Packed:
+    """Lays chunks into records: `[CLS] a… [SEP] [CLS] b… [SEP] [PAD]…`.
+
+    Args:
+        ids: int32, the ids of all documents in one row.
+        chunks: Which stretches of it; with their frame no longer than a record.
+        sequence_length: Tokens per record.
+        pad: Fills the rest of a record.
+        begin: Goes before each chunk, if there is one.
+        end: Goes after each chunk, if there is one.
+        together: Put several chunks into a record; else each has one of its own.
+    """
+    frame = (begin is not None) + (end is not None)
+    chunks = by_content(chunks)
+    if together:
+        record = fill_records(chunks.lengths + frame, sequence_length)
+    else:
+        record = np.arange(len(chunks))
+    order, record = in_records(record)
+    special = (pad, begin, end)
+    return _laid(ids, chunks.take(order), record, sequence_length, special)
+
+
+def by_content(chunks: Chunks) -> Chunks:
+    """The chunks in an order that stirs them and does not depend on their arrival."""
+    content = mix(chunks.keys ^ mix(chunks.offsets.astype(np.uint64)))
+    return chunks.take(np.argsort(content, kind="stable"))
+
+
+def in_records(record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorts chunks by record, and the records by their first chunk.
+
+    Args:
+        record: int64 (N,). The record of each chunk. Those of long chunks were filled
+            first: in the order of their first chunks long and short ones are stirred.
+
+    Returns:
+        int64 (N,), the chunks as they lie in the records; and int64 (N,), their
+        records, ascending from 0.
+    """
+    first = np.empty(record.max(initial=-1) + 1, np.int64)
+    first[record[::-1]] = np.arange(len(record))[::-1]  # the last one written stays
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    # Sorting numbers is far faster than sorting indices: carry the index in them.
+    count = max(len(record), 1)
+    order = np.sort(rank[record] * count + np.arange(len(record))) % count
+    return order, rank[record[order]]
+
+
+def _laid(
+    ids: np.ndarray,
+    chunks: Chunks,
+    record: np.ndarray,
+    sequence_length: int,
+    special: tuple[int, int | None, int | None],
+) -> Packed:
+    """The arrays, for chunks in the order they are to lie in the records."""
+    records = int(record[-1]) + 1 if len(record) else 0
+    shape = (records, sequence_length)
+    packed = Packed(
+        token_ids=np.empty(shape, np.int32),
+        document_ids=np.empty(shape, np.int32),
+        position_ids=np.empty(shape, np.int32),
+        is_content=np.empty(shape, np.bool_),
+        chunks=chunks,
+        record=record,
+    )
+    for rows in row_blocks(records, sequence_length):
+        first, last = np.searchsorted(record, [rows.start, rows.stop])
+        part = chunks.take(slice(first, last))
+        _lay_block(ids, part, record[first:last] - rows.start, packed, rows, special)
+    return packed
+
+
+def row_blocks(records: int, sequence_length: int) -> list[slice]:
+    """Runs of records so short that work on their arrays stays in the cache."""
+    step = max(1, BLOCK_TOKENS // sequence_length)
+    return [slice(i, min(i + step, records)) for i in range(0, records, step)]
+
+
+def _lay_block(
+    ids: np.ndarray,
+    chunks: Chunks,
+    record: np.ndarray,
+    packed: Packed,
+    rows: slice,
+    special: tuple[int, int | None, int | None],
+) -> None:
+    """Fills some records of `packed`; each has at least one chunk."""
+    pad, begin, end = special
+    before = int(begin is not None)
+    framed = chunks.lengths + before + (end is not None)
+    document_ids = packed.document_ids[rows].reshape(-1)
+    position_ids = packed.position_ids[rows].reshape(-1)
+    token_ids = packed.token_ids[rows].reshape(-1)
+    is_content = packed.is_content[rows].reshape(-1)
+
+    # A row of segments: the chunks of a record, then its padding (of any length).
+    per_record = np.bincount(record)
+    room = packed.token_ids.shape[1] - np.bincount(record, framed).astype(np.int64)
+    last = np.cumsum(per_record)
+    is_chunk = np.ones(len(record) + len(room), np.bool_)
+    is_chunk[last + np.arange(len(room))] = False
+
+    def by_segment(of_chunks: np.ndarray, of_padding: np.ndarray | int = 0):
+        values = np.empty(len(is_chunk), np.int32)
+        values[is_chunk], values[~is_chunk] = of_chunks, of_padding
+        return values
+
+    lengths = by_segment(framed, room)
+    start = np.cumsum(lengths, dtype=np.int32) - lengths
+    ordinal = np.arange(len(record)) - (last - per_record)[record] + 1
+    document_ids[:] = np.repeat(by_segment(ordinal), lengths)
+    cell = np.arange(len(token_ids), dtype=np.int32)
+    np.subtract(cell, np.repeat(start, lengths), out=position_ids)
+    padding = document_ids == 0
+    position_ids[padding] = 0
+
+    # Where each token is from; for framing and padding just any token.
+    origin = np.repeat(by_segment(chunks.starts - before), lengths) + position_ids
+    ids.take(origin, mode="clip", out=token_ids)
+    token_ids[padding] = pad
+    np.logical_not(padding, out=is_content)
+    for piece, place in ((begin, 0), (end, framed - 1)):
+        if piece is not None:
+            cells = start[is_chunk] + place
+            token_ids[cells] = piece
+            is_content[cells] = False

@@ -1,0 +1,67 @@
+"""Writing TFRecord files that are either whole or not there."""
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import tensorflow as tf
+
+from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.records.shards import Shard, sha256
+
+_OPTIONS = {"none": None, "gzip": "GZIP"}
+
+
+def write_shard(
+    folder: Path,
+    path: str,
+    split: str,
+    records: Iterable[bytes],
+    compression: Literal["none", "gzip"] = "none",
+) -> Shard:
+    """Writes records under a temporary name and moves the file into place at the end.
+
+    The same records give the same bytes, compressed or not.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written.
+    """
+    final = folder / path
+    with writing(final):
+        final.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own even for another attempt at the same shard: an engine may start
+    # one while the first is still running, on another machine or in this process.
+    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
+    count = 0
+    try:
+        with (
+            _tensorflow_errors(final),
+            tf.io.TFRecordWriter(str(temporary), _OPTIONS[compression]) as writer,
+        ):
+            for record in records:
+                writer.write(record)
+                count += 1
+        with writing(final):
+            with open(temporary, "rb") as stream:
+                os.fsync(stream.fileno())
+            size = temporary.stat().st_size
+            shard = Shard(path, split, count, size, sha256(temporary))
+            os.replace(temporary, final)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return shard
+
+
+@contextmanager
+def _tensorflow_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise ArtifactError(
+            f"{path}: cannot be written: {error.message}. Free some space or choose "
+            "another folder with --run, then run the same command again"
+        ) from error

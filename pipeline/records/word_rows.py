@@ -1,0 +1,44 @@
+"""Words that are given one by one, as pieces."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.records.token_arrays import rows_of
+from transbeam.pipeline.records.token_rows import TokenRows, tokenize_texts
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+
+
+def tokenize_words(
+    sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, run: RunConfig
+) -> TokenRows:
+    """The ids of each word as it stands in its sentence, words of all in one row.
+
+    A word that the tokenizer makes nothing of, such as a control character, becomes
+    the unknown piece, so that every word has one.
+
+    Raises:
+        ConfigError: There is such a word and the tokenizer has no unknown piece.
+    """
+    before = tokenizer.word_prefix.encode("utf-8")
+    texts = [
+        before * (place > 0) + word.encode("utf-8")
+        for sentence in sentences
+        for place, word in enumerate(sentence)
+    ]
+    rows = tokenize_texts(texts, tokenizer)
+    without = np.flatnonzero(rows.lengths == 0)
+    if not len(without):
+        return rows
+    unknown = tokenizer.special.unknown
+    if unknown is None:
+        raise ConfigError(
+            f"objective.kind={run.objective.kind}: {texts[without[0]]!r} has no piece, "
+            f"and the tokenizer of tokenizer.kind={run.tokenizer.kind} has none for "
+            "unknown words. Choose special pieces with one (tokenizer.kind=wordpiece "
+            "has it)"
+        )
+    ids = np.insert(rows.ids, rows.row_splits[:-1][without], unknown)
+    return rows_of(ids, np.maximum(rows.lengths, 1))

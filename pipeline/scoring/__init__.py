@@ -1,1 +1,0 @@
-"""`transbeam score`: batch inference over a corpus with an exported model."""

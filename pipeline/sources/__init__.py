@@ -1,0 +1,1 @@
+"""The files of a corpus, cut into units of work and read."""

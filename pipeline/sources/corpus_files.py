@@ -1,0 +1,186 @@
+"""The files a corpus consists of, from all its sources, each with a name of its own."""
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.sources import (
+    MixtureSource,
+    PythonDocsSource,
+    SingleSource,
+    Source,
+)
+from transbeam.configs.schema.table_sources import ParallelSource
+from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.sources.files.file_access import matching_files
+from transbeam.pipeline.sources.readers import parallel, python_docs
+
+
+@dataclass(frozen=True)
+class CorpusPart:
+    """One source of a corpus.
+
+    Attributes:
+        source: The source.
+        weight: How often each of its training documents is used.
+        held_out: Whether it is of `data.validation_source`.
+    """
+
+    source: SingleSource
+    weight: float = 1.0
+    held_out: bool = False
+
+    @property
+    def key(self) -> str:
+        """Where it stands in the configuration."""
+        return "data.validation_source" if self.held_out else "data.source"
+
+
+def parts_of(
+    source: Source, validation_source: Source | None = None
+) -> tuple[CorpusPart, ...]:
+    """The sources a corpus consists of, those held out behind the others."""
+    parts: list[CorpusPart] = []
+    for held_out, given in ((False, source), (True, validation_source)):
+        if isinstance(given, MixtureSource):
+            parts += [CorpusPart(p.source, p.weight, held_out) for p in given.parts]
+        elif given is not None:
+            parts.append(CorpusPart(given, held_out=held_out))
+    return tuple(parts)
+
+
+def list_files(
+    source: Source, validation_source: Source | None = None
+) -> list[SourceFile]:
+    """All files of a corpus, sorted by its parts (`parts_of`) and by name.
+
+    Raises:
+        DataError: A source has no files, or only empty ones; or a file would be read
+            twice.
+    """
+    parts = parts_of(source, validation_source)
+    files = [
+        replace(file, part=index)
+        for index, part in enumerate(parts)
+        for file in sorted(_files_of(part), key=lambda file: file.name)
+    ]
+    _refuse_twice(files, parts)
+    return _told_apart(files)
+
+
+def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
+    """The files with a name of its own for each: files of one name get their part's.
+
+    Provenance needs that; the path would differ between machines.
+    """
+    often = Counter(file.name for file in files)
+    names = [f"{f.part}/{f.name}" if often[f.name] > 1 else f.name for f in files]
+    if len(set(names)) < len(files):  # a folder of the corpus is called as a part
+        names = [f"{file.part}/{file.name}" for file in files]
+    return [replace(f, name=name) for f, name in zip(files, names, strict=True)]
+
+
+def _files_of(part: CorpusPart) -> list[SourceFile]:
+    with named_by(part):
+        files, where = _matches(part.source)
+    if not files:
+        raise DataError(
+            f"{part.key}: no file matches {where} (seen from {Path.cwd()}). "
+            f"Mend the path or put the corpus there{_bracket_hint(part.source)}"
+        )
+    if not any(file.size for file in files):
+        raise DataError(
+            f"{part.key}: all {len(files)} files of {where} are empty. There is "
+            f"nothing to {'validate on' if part.held_out else 'learn from'}"
+        )
+    return files
+
+
+def _bracket_hint(source: SingleSource) -> str:
+    if isinstance(source, PythonDocsSource) or "[" not in source.path:
+        return ""
+    return (
+        ". In a path `[ab]` is one character, a or b; a bracket in a name is written "
+        "`[[]`"
+    )
+
+
+def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
+    """The files of a source, and what they were asked for by."""
+    match source:
+        case PythonDocsSource():
+            return python_docs.list_files(source), f"{list(source.packages)}"
+        case ParallelSource():
+            return parallel.list_files(source), f"{source.path!r}"
+        case _:
+            return matching_files(source.path), f"{source.path!r}"
+
+
+@contextmanager
+def named_by(part: CorpusPart) -> Iterator[None]:
+    """What readers say of `data.source` is said of the key the part stands at."""
+    try:
+        yield
+    except DataError as error:
+        told = re.sub(r"(?<![\w/.])data\.source(?![\w/])", part.key, str(error))
+        raise DataError(told) from error
+
+
+def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
+    """Each file is read once, but a pair may be there in both directions."""
+    met: dict[str, list[SourceFile]] = {}  # the files that were read with a path
+    for file in files:
+        for side in with_partners([file]):
+            before = met.setdefault(os.path.realpath(side.path), [])
+            for first in before:
+                trains = not (parts[first.part].held_out or parts[file.part].held_out)
+                if not (trains and _are_one_pair_turned(first, file)):
+                    raise _read_twice(side, first, file, parts)
+            before.append(file)
+
+
+def _are_one_pair_turned(one: SourceFile, other: SourceFile) -> bool:
+    ends, turned = (
+        [os.path.realpath(side.path) for side in with_partners([file])]
+        for file in (one, other)
+    )
+    return one is not other and len(ends) == 2 and turned == ends[::-1]
+
+
+def _read_twice(
+    side: SourceFile, first: SourceFile, file: SourceFile, parts: Sequence[CorpusPart]
+) -> DataError:
+    real = os.path.realpath(side.path)
+    there = next(x for x in with_partners([first]) if os.path.realpath(x.path) == real)
+    one, other = (
+        f"{f.path} (part {f.part}{', held out' * parts[f.part].held_out})"
+        for f in (there, side)
+    )
+    return DataError(
+        f"{parts[file.part].key}: the same file would be read twice: {one} and "
+        f"{other}. Narrow the path; to train on a source more often, give it a weight "
+        "in a mixture"
+    )
+
+
+def with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
+    """Files, each followed by the one that is read in step with it, if any."""
+    for file in files:
+        yield file
+        if file.partner is not None:
+            yield replace(file.partner, part=file.part)
+
+
+def corpus_fingerprint(files: Sequence[SourceFile]) -> str:
+    """Changes when a file is added, removed, resized, written anew or put elsewhere."""
+    digest = hashlib.sha256()
+    for file in with_partners(files):
+        known = (file.part, file.name, file.size, file.modified)
+        digest.update("\0".join(map(str, known)).encode() + b"\n")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,244 @@
+"""Detection of a file's encoding from its bytes, with a confidence.
+
+The rule, the same on every machine:
+
+1. A byte order mark decides, and so do the escape sequences of ISO 2022.
+2. What is valid UTF-8 is UTF-8; text in any other encoding hardly ever is, but for
+   UTF-16 without a mark, which is full of NULs.
+3. Of all other encodings `chardet` says how well the bytes fit its models of languages.
+   Readings that no text has, with symbols between letters for example, are left out.
+   The best one is taken if it fits well enough, is far enough ahead of the next one
+   that reads as another text, and is also the best one of the lines with such bytes
+   alone; otherwise the encoding cannot be told.
+
+chardet adds up integers and divides once, so its scores do not depend on the machine.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from transbeam.configs.base.encodings import DETECT, check_encoding
+from transbeam.configs.base.errors import ConfigError
+from transbeam.pipeline.sources.decoding.mojibake import odd_share
+
+THRESHOLD = 0.5
+# Below these, texts in languages that chardet has no model of are taken for others;
+# a short text shares less with a model. Measured by `python -m bench.encodings`.
+_LOWEST_SCORE, _LOWEST_SCORE_IF_SHORT, _SHORT_BYTES = 0.25, 0.14, 1000
+_LOWEST_LEAD = 0.1
+_MOST_ODD = 0.05
+_EVIDENCE_BYTES = 1 << 16
+_ASCII = bytes(range(128))
+# Those that are no larger than what files of their kind hold, by Python's names.
+_SUPERSETS = {
+    "ascii": "utf-8",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "tis-620": "cp874",
+    "iso8859-11": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+# UTF-32's mark begins with that of UTF-16, so it is looked for first.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Sequences that switch to another character set: RFC 1468, RFC 1557 and their kin.
+_ISO_2022 = re.compile(rb"\x1b(?:\$[@AB]|\$\([@-D]|\([IJ]|\$\)C)")
+_CONTROLS = re.compile(r"[\x80-\x9f]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+class Detection(NamedTuple):
+    """A codec and the confidence in it, from 0 to 1.
+
+    Above `THRESHOLD` it is relied on. It is 1 where a mark or valid UTF-8 decides.
+    """
+
+    codec: str
+    confidence: float
+
+
+class _Reading(NamedTuple):
+    codec: str
+    score: float
+    text: str
+
+
+def marked(sample: bytes) -> str | None:
+    """The codec that a byte order mark names."""
+    return next((codec for mark, codec in _MARKS if sample.startswith(mark)), None)
+
+
+def tells_nothing(sample: bytes) -> bool:
+    """Whether bytes are the same text in nearly all encodings: plain ASCII."""
+    return sample.isascii() and not _ISO_2022.search(sample) and not wide_codec(sample)
+
+
+def detect(sample: bytes, *, cut: bool = False) -> Detection:
+    r"""Detects the encoding by the rule of this module.
+
+    Args:
+        sample: A file's bytes, or its first ones.
+        cut: Whether it may end within a character.
+
+    Raises:
+        UnicodeDecodeError: The encoding cannot be told.
+
+    Example:
+    >>> detect("naïve".encode("utf-8"))
+    Detection(codec='utf-8', confidence=1.0)
+    >>> detect("吾輩は猫である。名前はまだ無い。".encode("shift_jis")).codec
+    'cp932'
+    """
+    if codec := marked(sample):
+        return Detection(codec, 1.0)
+    is_iso_2022 = sample.isascii() and _ISO_2022.search(sample)
+    if not is_iso_2022 and _text(sample, "utf-8", cut) is not None:
+        return Detection(wide_codec(sample) or "utf-8", 1.0)
+    stretch, lines = _evidence(sample)
+    best, second = _best_two(stretch)
+    if best is None or _text(sample, best.codec, cut) is None:
+        raise _untold(sample, "no encoding makes it text")
+    confidence = _confidence(best, second, len(stretch))
+    other = f" or {second.codec}" if second else ""
+    if lines != stretch and confidence >= THRESHOLD:
+        best_of_lines, _ = _best_two(lines)
+        if not best_of_lines or best_of_lines.text != _text(lines, best.codec, True):
+            confidence = 0.0
+            other = f" or {best_of_lines.codec}" if best_of_lines else ""
+    if confidence < THRESHOLD:
+        what = f"it may be {best.codec}{other}: confidence {confidence:.2f}"
+        raise _untold(sample, what)
+    return Detection(_superset(best.codec, sample, cut), confidence)
+
+
+def _untold(sample: bytes, what: str) -> UnicodeDecodeError:
+    return UnicodeDecodeError(DETECT, sample, 0, len(sample), what)
+
+
+def _text(sample: bytes, codec: str, cut: bool) -> str | None:
+    try:
+        return codecs.getincrementaldecoder(codec)().decode(sample, final=not cut)
+    except UnicodeError:
+        return None
+
+
+def _superset(codec: str, sample: bytes, cut: bool) -> str:
+    """The larger codec where it reads the sample alike: more may follow in the file."""
+    larger = _SUPERSETS.get(codec, codec)
+    same = _text(sample, larger, cut) == _text(sample, codec, cut)
+    return larger if same else codec
+
+
+def wide_codec(sample: bytes) -> str | None:
+    """UTF-16 or UTF-32 without a mark, whose spaces and line ends hold NULs."""
+    if b"\0" not in sample:
+        return None
+    best, _ = _best_two(sample[:_EVIDENCE_BYTES])
+    return best.codec if best and best.codec.startswith(("utf-16", "utf-32")) else None
+
+
+def _evidence(sample: bytes) -> tuple[bytes, bytes]:
+    """A stretch of text that is not all ASCII, and its lines that are not.
+
+    What is ASCII is alike in nearly all encodings, and most of a text may be. Of the
+    rest of the sample, lines follow with bytes that the stretch does not have.
+    """
+    if sample.isascii() or b"\0" in sample:  # ISO 2022, or UTF-16 without a mark
+        return sample[:_EVIDENCE_BYTES], sample[:_EVIDENCE_BYTES]
+    first = len(sample) - len(sample.lstrip(_ASCII))
+    start = sample.rfind(b"\n", 0, first) + 1
+    end = sample.find(b"\n", start + _EVIDENCE_BYTES) + 1 or len(sample)
+    stretch = sample[start:end]
+    known = set(_ASCII + stretch)
+    for line in sample[end:].splitlines(keepends=True):
+        if new := set(line) - known:
+            known |= new
+            stretch += line
+    lines = [line for line in stretch.splitlines(keepends=True) if not line.isascii()]
+    return stretch, b"".join(lines)
+
+
+def _best_two(evidence: bytes) -> tuple[_Reading | None, _Reading | None]:
+    """The best reading, and the next one that is another text and may be meant."""
+    readings = _readings(evidence)
+    best = next(readings, None)
+    rivals = (reading for reading in readings if best and _is_rival(best, reading))
+    return best, next(rivals, None)
+
+
+def _is_rival(best: _Reading, other: _Reading) -> bool:
+    """Whether another reading may be meant, by the characters that are not the same."""
+    if best.text == other.text:
+        return False
+    places = _differences(best.text, other.text)
+    return odd_share(other.text, places) < 0.5 or odd_share(best.text, places) > 0
+
+
+def _readings(evidence: bytes) -> Iterator[_Reading]:
+    """The texts that bytes may be, best first."""
+    # Most corpora are read without: it takes 20 ms to import.
+    import chardet
+
+    found = chardet.detect_all(
+        evidence,
+        ignore_threshold=True,
+        max_bytes=len(evidence),
+        compat_names=False,
+    )
+    is_odd: dict[str, bool] = {}
+    lowest = 0.0
+    for row in found:
+        codec, score = row["encoding"], row["confidence"]
+        if score < lowest:
+            return
+        if not codec or (text := _text(evidence, codec, cut=True)) is None:
+            continue
+        try:
+            check_encoding(codec)
+        except ConfigError:
+            continue  # EBCDIC, of which lines cannot be told apart
+        if text not in is_odd:
+            share = odd_share(text, [m.start() for m in _NOT_ASCII.finditer(text)])
+            is_odd[text] = bool(_CONTROLS.search(text)) or share > _MOST_ODD
+        if not is_odd[text]:
+            lowest = lowest or score / 2  # what is further behind decides nothing
+            yield _Reading(codec, score, text)
+
+
+def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
+    """The weaker of two ratios: how well it fits, and how far it is ahead."""
+    lowest = _LOWEST_SCORE if size >= _SHORT_BYTES else _LOWEST_SCORE_IF_SHORT
+    fit = best.score / (best.score + lowest)
+    if second is None:
+        return fit
+    # Texts that differ in few characters must have scores that differ little, so the
+    # lead counts by the character.
+    places = _differences(best.text, second.text)
+    if all(_may_be_a_symbol(best.text, second.text, at) for at in places):
+        return 0.0
+    lead = (1 - second.score / best.score) * size / len(places)
+    return min(fit, lead / (lead + _LOWEST_LEAD))
+
+
+def _may_be_a_symbol(text: str, other: str, at: int) -> bool:
+    """Whether a letter stands alone: where it is œ, it may well have been ½."""
+    around = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
+    is_alone = not any(map(str.isalpha, around))
+    return text[at].isalpha() and is_alone and not other[at].isalpha()
+
+
+def _differences(one: str, other: str) -> Sequence[int]:
+    """The places of the characters that are not the same; all, if they do not pair."""
+    if len(one) != len(other):
+        return range(min(len(one), len(other)))
+    return [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]

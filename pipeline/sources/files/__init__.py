@@ -1,0 +1,1 @@
+"""Access to source files: globs, remote file systems, compression, damage."""

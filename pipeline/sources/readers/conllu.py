@@ -1,0 +1,62 @@
+"""Universal Dependencies treebanks (CoNLL-U), always in UTF-8.
+
+The words are the syntactic words, those with a whole number for an id, as they are the
+ones that are annotated. Left out are
+
+- multiword tokens (`1-2  don't`): their words follow (`1  do`, `2  n't`);
+- empty nodes (`8.1`), which stand for words that were not said;
+- comments, the running text (`# text =`) among them.
+
+A sentence is rejected whose ids do not count up from 1 or that has a word without the
+tag asked for (`_`). Its offset is the byte it begins at.
+
+References:
+    - [CoNLL-U format](https://universaldependencies.org/format.html)
+"""
+
+from collections.abc import Iterator
+
+from transbeam.configs.schema.table_sources import ConlluSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.readers.conll import sentences
+from transbeam.pipeline.sources.readers.table_rows import tagged_document
+
+_TAG_COLUMN = {"upos": 3, "xpos": 4, "deprel": 7}
+_NUM_COLUMNS = 10
+_UNSPECIFIED = "_"
+
+
+def read(span: Span, source: ConlluSource) -> Iterator[Document | Rejected]:
+    """A document for each sentence; the span is the whole file."""
+    for sentence in sentences(lines(span, "utf-8")):
+        if annotated := [line for line in sentence if not line.text.startswith("#")]:
+            yield _document(annotated, source.tags, span.file.name)
+
+
+def _document(sentence: list[Line], tags: str, name: str) -> Document | Rejected:
+    offset = sentence[0].offset
+    text = "".join(line.text for line in sentence)
+    shown = excerpt(text), len(text)
+    for line in sentence:
+        if line.rejected:
+            return line.rejected
+    rows = [line.content.split("\t") for line in sentence]
+    for line, row in zip(sentence, rows, strict=True):
+        if len(row) != _NUM_COLUMNS:
+            reason = f"not the {_NUM_COLUMNS} columns of CoNLL-U"
+            told = f"{len(row)} in {excerpt(line.content)!r}"
+            is_cut = line.is_open and len(row) < _NUM_COLUMNS
+            if is_cut:
+                reason = "truncated sentence"
+            place = name, line.offset
+            return Rejected(reason, *place, told, len(text), doubtful=is_cut)
+    rows = [row for row in rows if "-" not in row[0] and "." not in row[0]]
+    if [row[0] for row in rows] != [str(i) for i in range(1, len(rows) + 1)]:
+        return Rejected("ids that do not count up from 1", name, offset, *shown)
+    found = [row[_TAG_COLUMN[tags]] for row in rows]
+    if _UNSPECIFIED in found:
+        return Rejected(f"a word without {tags}", name, offset, *shown)
+    return tagged_document([row[1] for row in rows], found, name, offset)

@@ -1,0 +1,266 @@
+r"""Tables of delimited fields: CSV, TSV and their relatives.
+
+With `quoting: auto` a field may stand in double quotes and then hold anything, line
+ends too; a quote inside is doubled (RFC 4180). Real files break that rule, and a quote
+that is never closed would swallow all rows up to the next quote, or to the end of the
+file. So reading is strict, and goes back: a row whose quotes are broken is rejected
+with its first line, and reading goes on with the line after that one. A row of another
+number of fields than the first row is rejected as it is. Both are counted, so a file
+read with the wrong settings is loud. A last row that ends inside quotes or has too few
+fields, without a line end, shows that the file was cut.
+
+With `quoting: none` quotes are characters like any other and a row is a line, so that
+the file can be cut anywhere.
+
+Blank lines are nothing. A row's offset is the byte it begins at.
+
+References:
+    - [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)
+"""
+
+import csv
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.base.reflection import did_you_mean
+from transbeam.configs.schema.table_sources import CsvSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.sources.files.reading_report import report_note
+from transbeam.pipeline.sources.readers.table_rows import row_document
+
+# Python's own limit, 131,072 characters, is met by real documents. None at all would
+# let a quote that is never closed fill the memory.
+_LONGEST_FIELD = 2**27
+_DELIMITERS = (",", ";", "\t", "|", ":")
+
+_OPEN_QUOTES = "unexpected end of data"
+_REASONS = {
+    _OPEN_QUOTES: "broken quotes: never closed",
+    "field larger than field limit": "broken quotes: not closed for long",
+    "new-line character seen": "a carriage return within a line",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    offset: int
+    fields: list[str]
+    is_open: bool = False
+
+
+def is_splittable(source: CsvSource) -> bool:
+    """Whether a row is a line, so that a file may be cut anywhere."""
+    return source.quoting == "none"
+
+
+def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
+    """A document for each row that begins in a span.
+
+    Raises:
+        BrokenFile: The header cannot be read.
+        DataError: The file has no such column.
+    """
+    first = _first_row(span, source)
+    width, standard = len(first.fields), "header" if source.header else "first row"
+    columns = _names(first.fields, source)
+    if first.fields:
+        _check_columns(first.fields, source, span.file.name)
+    for row in _rows(span, source):
+        if isinstance(row, Rejected):
+            yield row
+        elif source.header and row.offset == first.offset:
+            continue
+        elif len(row.fields) != width:
+            # One reason whatever the number, which stands with the row.
+            reason = f"not as many fields as the {standard}"
+            text = source.delimiter.join(row.fields)
+            shown = f"{len(row.fields)}, not {width}: {excerpt(text)}", len(text)
+            is_cut = row.is_open and len(row.fields) < width
+            if is_cut:
+                reason = "truncated row"
+            place = span.file.name, row.offset
+            yield Rejected(reason, *place, *shown, doubtful=is_cut)
+        else:
+            if any(
+                _joins_rows(field, column, width, source.delimiter)
+                for column, field in enumerate(row.fields)
+            ):
+                report_note("rows that quotes have joined", span.file.name, _JOINED)
+            values = dict(zip(columns, row.fields, strict=True))
+            yield row_document(values, source.columns, span.file.name, row.offset)
+
+
+_JOINED = (
+    "a field in quotes holds line ends and as many delimiters a line as a row; if "
+    "quotes are ordinary characters here, set data.source.quoting=none"
+)
+
+
+# The first bytes of an archive.
+_ZIP = "PK\x03\x04"
+
+
+def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
+    r"""Tells whether a field looks like a row's end, rows, and a row's beginning.
+
+    Args:
+        field: Its text.
+        column: Which field of its row it is, from 0.
+        width: How many fields a row has.
+        delimiter: What stands between them.
+
+    Example:
+    >>> _joins_rows("Open here\tb\nrow 5\ta\nEnds here", 0, 2, "\t")
+    True
+    >>> _joins_rows("Open here\na\trow 5\nb\tEnds here", 1, 2, "\t")
+    True
+    >>> _joins_rows("Dear Ann,\nthank you, and all", 0, 2, ",")
+    False
+    """
+    if "\n" not in field or width < 2:
+        return False
+    # A delimiter before a space is punctuation.
+    pattern = re.compile(f"{re.escape(delimiter)}(?! |$)")
+    first, *rows, last = [len(pattern.findall(line)) for line in field.split("\n")]
+    if column and not rows and delimiter != "\t":
+        return False  # two lines with a number such as 1,000 in the second
+    ends = first == width - 1 - column and last == column
+    return ends and all(count == width - 1 for count in rows)
+
+
+def _first_row(span: Span, source: CsvSource) -> _Row:
+    """The row that says how many fields there are; it has none if there is no row."""
+    for row in _rows(replace(span, start=0, end=span.file.size), source):
+        if isinstance(row, _Row):
+            return row
+        if source.header:
+            wanted, *_ = source.columns.names()
+            hint = _other_delimiter(wanted, [row.excerpt.strip()], source)
+            shown = row.excerpt.strip() + hint
+            raise BrokenFile(f"header: {row.reason}", shown, row.offset)
+    return _Row(0, [])
+
+
+def _check_columns(first: list[str], source: CsvSource, name: str) -> None:
+    """Refuses a file whose first row lacks a column, and says what else it may be."""
+    columns = _names(first, source)
+    for column in source.columns.names():
+        if columns.count(column) == 1:
+            continue
+        if first[0].startswith(_ZIP):
+            raise DataError(
+                f"{name}: is a zip archive, as workbooks of Excel (.xlsx) are, and no "
+                "table of text. Save the sheet as CSV"
+            )
+        asked = "though data.source.columns asks for it"
+        if column in columns:
+            raise DataError(
+                f"{name}: two columns {column!r}, {asked}. The columns here: "
+                f"{', '.join(columns)}. Rename one of them"
+            )
+        raise DataError(
+            f"{name}: no column {column!r}, {asked}. The "
+            f"columns here: {', '.join(columns)}.{did_you_mean(column, columns)}"
+            + _other_delimiter(column, first, source)
+        )
+
+
+def _names(row: list[str], source: CsvSource) -> list[str]:
+    return row if source.header else [str(number) for number in range(len(row))]
+
+
+def _other_delimiter(column: str, first: list[str], source: CsvSource) -> str:
+    """The sentence that names the delimiter with which the column may be there."""
+    line = source.delimiter.join(first)
+    others = [d for d in _DELIMITERS if d != source.delimiter and d in line]
+    for other in others:
+        fields = [field.strip(' "') for field in line.split(other)]
+        if column in _names(fields, source):
+            break
+    else:
+        if len(first) > 1 or not others:
+            return ""
+        other = others[0]
+    row = "header" if source.header else "first row"
+    return (
+        f" The {row} has {other!r} in it: write data.source.delimiter: "
+        + json.dumps(other)
+    )
+
+
+def _rows(span: Span, source: CsvSource) -> Iterator[_Row | Rejected]:
+    if source.quoting == "none":
+        for line in lines(span, source.encoding):
+            fields = line.content.split(source.delimiter)
+            yield from _row([line], fields)
+        return
+    # The limit is the whole process's; it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+    replay = _Replay(lines(span, source.encoding))
+    parser = csv.reader(replay, delimiter=source.delimiter, strict=True)
+    while True:
+        try:
+            fields = next(parser)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            line = replay.end_broken_row()
+            shown = excerpt(line.text), len(line.text)
+            # A quote that is open where the file ends, in the last line of all.
+            is_cut = line.is_open and str(error) == _OPEN_QUOTES
+            reason = "truncated row" if is_cut else _reason(error)
+            place = span.file.name, line.offset
+            yield line.rejected or Rejected(reason, *place, *shown, doubtful=is_cut)
+        else:
+            yield from _row(replay.end_row(), fields)
+
+
+def _reason(error: csv.Error) -> str:
+    known = (r for start, r in _REASONS.items() if str(error).startswith(start))
+    return next(known, "broken quotes: text after a closed one")
+
+
+def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
+    """What a row's lines amount to: nothing if it is blank."""
+    undecodable = next((line.rejected for line in taken if line.rejected), None)
+    if undecodable:
+        yield undecodable
+    elif len(taken) > 1 or taken[0].text.strip(" \r\n"):
+        yield _Row(taken[0].offset, fields, taken[-1].is_open)
+
+
+class _Replay(Iterator[str]):
+    """Lines for a parser that may have to go back.
+
+    Attributes:
+        taken: The lines handed out since the last row.
+    """
+
+    def __init__(self, source: Iterator[Line]) -> None:
+        self._source = source
+        self._waiting: deque[Line] = deque()
+        self.taken: list[Line] = []
+
+    def __next__(self) -> str:
+        line = self._waiting.popleft() if self._waiting else next(self._source)
+        self.taken.append(line)
+        return line.text
+
+    def end_row(self) -> list[Line]:
+        """Forgets the lines of a row that is complete."""
+        taken, self.taken = self.taken, []
+        return taken
+
+    def end_broken_row(self) -> Line:
+        """Hands out the lines anew, but for the first."""
+        first, *again = self.end_row()
+        self._waiting.extendleft(reversed(again))
+        return first

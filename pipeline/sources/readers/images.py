@@ -1,0 +1,41 @@
+"""Image files in one folder per class: decoded, resized, and labelled by the folder."""
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from PIL import Image
+
+from transbeam.configs.schema.sources import ImagesSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.sources.decoding.image_decoding import decode_image
+from transbeam.pipeline.sources.files.file_access import open_file
+
+_ADDRESS = re.compile(r" ?<[\w.]+ object at 0x[0-9a-f]+>")
+_DAMAGE = (
+    OSError,  # also "cannot identify image file"
+    SyntaxError,
+    ValueError,
+    EOFError,
+    struct.error,
+    Image.DecompressionBombError,
+)
+
+
+def read(span: Span, source: ImagesSource) -> Iterator[Document | Rejected]:
+    """The image of a file (of several frames, the first), as RGB."""
+    name = span.file.name
+    with open_file(span.file) as stream:
+        raw = stream.read()
+    label = PurePath(span.file.path).parent.name
+    try:
+        pixels = decode_image(raw, source.image_size)
+    except _DAMAGE as error:
+        # Pillow names the stream, by an address that is another in each process.
+        why = _ADDRESS.sub("", str(error))
+        yield Rejected("not an image that can be read", name, 0, why, len(raw))
+        return
+    shape = (source.image_size, source.image_size, 3)
+    yield Document("", name, 0, label=label, image=pixels, image_shape=shape)

@@ -1,0 +1,202 @@
+"""JSON that is no object a line: an array of objects, or objects over several lines.
+
+    [{"text": "one"},          {
+     {"text": "two"}]            "text": "one"
+                               }
+                               {
+                                 "text": "two"
+                               }
+
+The values are read one by one, so that a file need not fit into memory. A value that is
+broken is rejected, and reading goes on at the next line that begins as its first line
+did; where there is none, the rest of the file is rejected with it. A row's offset is
+the byte its value begins at.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.decoding.text_decoding import codec_of
+from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.sources.files.file_access import open_beginning, open_file
+
+_SAMPLE_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 18
+_BETWEEN = re.compile(r"[\s,\[\]]*")
+_ARRAY = re.compile(r"\s*\[\s*[{\]]")
+_OPEN_LINE = re.compile(r"\s*\{[ \t\r]*\n")
+# How far from the end of what was read an error may be that more of the file mends.
+_LONGEST_WORD = 16
+_PART_OF_A_WORD = re.compile(r"\s*[-+.\w]*")
+_LONGEST_INDENT = 80
+_DECODER = json.JSONDecoder()
+
+
+class Value(NamedTuple):
+    """A value and the byte it begins at; a broken one as `Rejected`."""
+
+    offset: int
+    value: Any
+
+
+def has_values(file: SourceFile, encoding: str) -> bool:
+    """Tells if a file begins as an array of objects, or as an object of several lines.
+
+    One that cannot be opened or decoded does not; whoever reads it will say so.
+    """
+    try:
+        codec = codec_of(file, encoding)
+        with open_beginning(file) as stream:
+            sample = stream.read1(_SAMPLE_BYTES)  # pyright: ignore
+    except (BrokenFile, OSError):
+        return False
+    text = sample.decode(codec, "replace").removeprefix("\ufeff").lstrip()
+    if _ARRAY.match(text) or _OPEN_LINE.match(text):
+        return True
+    if not text.startswith("{"):
+        return False
+    try:
+        end = _DECODER.raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return False
+    return "\n" in text[:end]
+
+
+def ends_early(error: json.JSONDecodeError) -> bool:
+    """Tells if a text is the beginning of JSON, up to a part of a word."""
+    is_open = error.msg.startswith("Unterminated string")
+    return is_open or bool(_PART_OF_A_WORD.fullmatch(error.doc, error.pos))
+
+
+def read_values(file: SourceFile, encoding: str) -> Iterator[Value]:
+    """The objects of a file, and whatever else stands in their place, in order.
+
+    Raises:
+        BrokenFile: The file is truncated or damaged, or no text in its encoding; also
+            behind the last object, where an array does not end.
+    """
+    with open_file(file) as stream:
+        yield from _Reader(stream, codec_of(file, encoding), file.name).values()
+
+
+class _Reader:
+    """Text that is read as far as it is looked at.
+
+    Args:
+        stream: The file, at its beginning.
+        codec: Its encoding.
+        name: What it is called in its quarantine entries.
+    """
+
+    def __init__(self, stream: BinaryIO, codec: str, name: str) -> None:
+        self._stream = stream
+        self._codec = "utf-8" if codecs.lookup(codec).name == "utf-8-sig" else codec
+        self._name = name
+        self._decoder = codecs.getincrementaldecoder(self._codec)("surrogateescape")
+        self._text = ""
+        self._place = 0  # where in the text the next value begins, or what is before
+        self._offset = 0  # bytes of the file before that
+        self._indent = ""  # what stands before it on its line
+        self._last = ""  # the last character passed that is no white space
+        self._is_whole = False  # whether the text goes to the end of the file
+
+    def values(self) -> Iterator[Value]:
+        self._read_on()
+        if self._text.startswith("\ufeff"):
+            self._go_to(1)
+            self._indent = ""
+        is_array = self._text[self._place :].lstrip().startswith("[")
+        while self._skip_between():
+            yield self._value()
+        if is_array and self._last != "]":
+            what = "the array has no ] at its end"
+            raise BrokenFile("truncated JSON", what, self._offset, doubtful=True)
+
+    def _read_on(self) -> None:
+        """Reads more: as much again as is waiting, so that nothing is read often."""
+        self._text, self._place = self._text[self._place :], 0
+        size = max(len(self._text), _BLOCK_BYTES)
+        raw = self._stream.read(size)
+        self._is_whole = len(raw) < size
+        try:
+            self._text += self._decoder.decode(raw, self._is_whole)
+        except UnicodeDecodeError as error:
+            shown = excerpt(error.object[error.start :])
+            reason = f"not {self._codec.upper()}"
+            raise BrokenFile(reason, shown, self._offset) from error
+
+    def _go_to(self, place: int) -> bool:
+        """Passes some text; false if not all of it could be decoded."""
+        passed = self._text[self._place : place]
+        _, newline, line = passed.rpartition("\n")
+        indent = line if newline else self._indent + line
+        self._indent = indent[:_LONGEST_INDENT]
+        self._place = place
+        self._last = passed[-_LONGEST_INDENT:].rstrip()[-1:] or self._last
+        try:
+            self._offset += len(passed.encode(self._codec))
+        except UnicodeEncodeError:
+            self._offset += len(passed.encode(self._codec, "surrogateescape"))
+            return False
+        return True
+
+    def _skip_between(self) -> bool:
+        """Goes to the next value; false if there is none."""
+        while True:
+            between = _BETWEEN.match(self._text, self._place)
+            self._go_to(between.end() if between else self._place)
+            if self._place < len(self._text) or self._is_whole:
+                return self._place < len(self._text)
+            self._read_on()
+
+    def _value(self) -> Value:
+        offset = self._offset
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._place)
+                # A number may go on in what is not read yet.
+                if end < len(self._text) or self._is_whole:
+                    start = self._place
+                    if not self._go_to(end):
+                        reason = f"not {self._codec.upper()}"
+                        raw = self._text[start:end]
+                        shown = excerpt(raw), len(raw)
+                        value = Rejected(reason, self._name, offset, *shown)
+                    return Value(offset, value)
+            except json.JSONDecodeError as error:
+                may_go_on = error.pos > len(
+                    self._text
+                ) - _LONGEST_WORD or error.msg.startswith("Unterminated string")
+                if self._is_whole or not may_go_on:
+                    is_cut = self._is_whole and ends_early(error)
+                    reason = "truncated JSON" if is_cut else f"not JSON: {error.msg}"
+                    return self._broken(reason, error.pos, doubtful=is_cut)
+            except (ValueError, RecursionError):
+                reason = "JSON with a number or a nesting beyond all bounds"
+                return self._broken(reason, self._place)
+            self._read_on()
+
+    def _broken(self, reason: str, place: int, *, doubtful: bool = False) -> Value:
+        """The entry of a value that is no JSON; goes to the one that follows."""
+        offset = self._offset
+        shown = excerpt(self._text[self._place :])
+        next_line = re.compile(rf"\n{re.escape(self._indent)}(?=\{{)")
+        known = not self._indent.strip()
+        self._go_to(place)
+        while True:
+            found = next_line.search(self._text, self._place) if known else None
+            if found or self._is_whole:
+                self._go_to(found.end() if found else len(self._text))
+                break
+            # The line's beginning may be cut where the text ends.
+            self._go_to(max(self._place, self._text.rfind("\n")))
+            self._read_on()
+        size = self._offset - offset
+        entry = Rejected(reason, self._name, offset, shown, size, doubtful=doubtful)
+        return Value(offset, entry)

@@ -1,0 +1,48 @@
+r"""Lines of a label and a text, with white space between: `positive\tA quiet film.`
+
+So come many small sets for classification, and the files of fastText, whose labels
+begin with `__label__`. The label goes up to the first space or tab. Blank lines are
+nothing. A document's offset is the byte its line begins at.
+
+References:
+    - [fastText](https://fasttext.cc/docs/en/supervised-tutorial.html), "Getting and
+      preparing the data"
+"""
+
+import re
+from collections.abc import Iterator
+
+from transbeam.configs.schema.table_sources import LabeledLinesSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+
+_BETWEEN = re.compile(r"[ \t]+")
+
+
+def read(span: Span, source: LabeledLinesSource) -> Iterator[Document | Rejected]:
+    """A document for each line that begins in a span."""
+    for line in lines(span, source.encoding):
+        if line.rejected:
+            yield line.rejected
+        elif not line.text.isspace():
+            yield _document(line, source.prefix, span.file.name)
+
+
+def _document(line: Line, prefix: str, name: str) -> Document | Rejected:
+    label, *rest = _BETWEEN.split(line.content.strip(" \t"), maxsplit=1)
+    text = rest[0] if rest else ""
+    if not label.startswith(prefix):
+        reason = f"a line that does not begin with {prefix!r}"
+    elif label == prefix:
+        reason = "no label"
+    elif prefix and text.startswith(prefix):
+        reason = "more than one label"
+    elif not text:
+        reason = "no text after the label"
+    else:
+        label = label.removeprefix(prefix)
+        return Document(text, name, line.offset, label=label)
+    shown = excerpt(line.content), len(line.content)
+    return Rejected(reason, name, line.offset, *shown)

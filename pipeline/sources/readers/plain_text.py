@@ -1,0 +1,139 @@
+"""Plain text files: a document per line, per paragraph or per file.
+
+A file of lines or paragraphs may be read in spans by several workers. Each document
+belongs to exactly one span, whatever the cuts:
+
+- a line, to the span its first byte lies in;
+- a paragraph, to the span in which the blank line right before it begins (the first
+  paragraph of a file, to the first span).
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from transbeam.configs.base.encodings import line_end
+from transbeam.configs.schema.sources import TextSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.sources.decoding.text_decoding import (
+    codec_of,
+    decode,
+    not_text,
+    refuse_carriage_returns,
+    refuse_other_mark,
+    undecodable,
+)
+from transbeam.pipeline.sources.decoding.text_lines import raw_lines, torn_entry
+from transbeam.pipeline.sources.files.file_access import gaps_in, open_file
+
+_TO_THE_END = sys.maxsize
+
+
+def read(span: Span, source: TextSource) -> Iterator[Document | Rejected]:
+    """The documents that belong to a span, undecodable ones as `Rejected`."""
+    codec = codec_of(span.file, source.encoding)
+    # The size of a compressed file does not say where its text ends.
+    end = _TO_THE_END if span.end == span.file.size else span.end
+    name = span.file.name
+    with open_file(span.file) as stream:
+        gaps = gaps_in(stream)
+        for offset, raw in pieces(stream, source.document, codec, span.start, end):
+            whole = source.document == "line" and raw.endswith(b"\n")
+            torn = torn_entry(raw, gaps, name, offset, whole=whole)
+            yield torn or decoded(raw, codec, name, offset)
+
+
+def pieces(
+    stream: BinaryIO,
+    document: str,
+    codec: str,
+    start: int = 0,
+    end: int = _TO_THE_END,
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each document that belongs to [start, end).
+
+    Args:
+        stream: A file at its beginning; seekable if `start` is not 0.
+        document: `line`, `paragraph` or `file`, as in the configuration.
+        codec: How the file is encoded.
+        start: Byte where the span begins.
+        end: Byte where it ends.
+
+    Raises:
+        BrokenFile: The file's byte order mark is that of another encoding, or its
+            lines cannot be told apart.
+    """
+    for offset, raw in _pieces(stream, document, codec, start, end):
+        if offset == 0:
+            refuse_other_mark(raw, codec)
+            if document != "file":
+                refuse_carriage_returns(raw, codec)
+        yield offset, raw
+
+
+def _pieces(
+    stream: BinaryIO, document: str, codec: str, start: int, end: int
+) -> Iterator[tuple[int, bytes]]:
+    if document == "file":
+        if raw := stream.read():
+            yield 0, raw
+        return
+    newline = line_end(codec)
+    lines = raw_lines(stream, start, newline)
+
+    def is_blank_text(line: bytes) -> bool:
+        return not line.decode(codec, "replace").removeprefix("\ufeff").strip()
+
+    is_blank = bytes.isspace if newline == b"\n" else is_blank_text
+    if document == "line":
+        yield from _lines(lines, is_blank, end)
+    else:
+        yield from _paragraphs(lines, is_blank, end, first_span=start == 0)
+
+
+def _lines(
+    lines: Iterable[tuple[int, bytes]], is_blank: Callable[[bytes], bool], end: int
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of the non-empty lines that begin before `end`."""
+    for offset, line in lines:
+        if offset >= end:
+            return
+        if not is_blank(line):
+            yield offset, line
+
+
+def _paragraphs(
+    lines: Iterable[tuple[int, bytes]],
+    is_blank: Callable[[bytes], bool],
+    end: int,
+    first_span: bool,
+) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of the paragraphs owned by a span up to `end`."""
+    owned = first_span  # whether text met now belongs to a paragraph of this span
+    first, paragraph = 0, []
+    for offset, line in lines:
+        if is_blank(line):
+            if paragraph:
+                yield first, b"".join(paragraph)
+                paragraph = []
+            if offset >= end:
+                return
+            owned = True
+        elif owned:
+            if not paragraph:
+                first = offset
+            paragraph.append(line)
+        elif offset >= end:
+            return
+    if paragraph:
+        yield first, b"".join(paragraph)
+
+
+def decoded(raw: bytes, codec: str, name: str, offset: int) -> Document | Rejected:
+    """A document of some bytes of a file."""
+    try:
+        text = decode(raw, codec)
+        return not_text(text, name, offset) or Document(text, name, offset)
+    except UnicodeDecodeError as error:
+        return undecodable(error, codec, name, offset)

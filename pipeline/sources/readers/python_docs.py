@@ -1,0 +1,140 @@
+"""The docstrings of installed packages: English technical prose on every machine.
+
+Packages are found by name and their files parsed with `ast`; none of their code runs.
+Beside the docstrings as texts, the documented functions make a sequence-to-sequence
+set: code as the text, the first paragraph of its docstring as the target.
+"""
+
+import ast
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.sources import PythonDocsSource
+from transbeam.pipeline.documents.byte_range import SourceFile, Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.files.file_access import open_file
+
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def list_files(source: PythonDocsSource) -> list[SourceFile]:
+    """The `.py` files of the packages, named from the package on.
+
+    Raises:
+        DataError: A package is not installed.
+    """
+    return [
+        SourceFile.at(path, path.relative_to(folder.parent).as_posix())
+        for package in source.packages
+        for folder in _package_folders(package)
+        for path in folder.rglob("*.py")
+        if path.is_file()
+    ]
+
+
+def _package_folders(package: str) -> list[Path]:
+    spec = _spec(package) if package.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
+        raise DataError(
+            f"data.source.packages: {package!r} is not an installed top-level package. "
+            "Install it or take it off the list"
+        )
+    return [Path(folder) for folder in spec.submodule_search_locations]
+
+
+def _spec(package: str) -> ModuleSpec | None:
+    """As `importlib.util.find_spec`, also when the package has been imported.
+
+    TensorFlow adds folders to its own path while it is imported.
+    """
+    for finder in sys.meta_path:
+        if spec := finder.find_spec(package, None):
+            return spec
+    return None
+
+
+def read(span: Span, source: PythonDocsSource) -> Iterator[Document | Rejected]:
+    """What a file documents, each at its line; or the file as `Rejected`."""
+    name = span.file.name
+    with open_file(span.file) as stream:
+        raw = stream.read()
+    try:
+        code = importlib.util.decode_source(raw)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other people's invalid escapes
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        yield Rejected("not Python that parses", name, 0, excerpt(str(error)), len(raw))
+        return
+    if source.examples == "docstrings":
+        for node in ast.walk(tree):
+            if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
+                yield Document(text, name, getattr(node, "lineno", 1))
+        return
+    lines = code.split("\n")  # as `ast` counts them
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _summary(node, lines, name)
+
+
+def _summary(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str], name: str
+) -> Iterator[Document | Rejected]:
+    """A function with a docstring and a body, as code and summary."""
+    target = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+    if not target or all(map(_does_nothing, node.body[1:])):
+        return
+    try:
+        target.encode("utf-8")
+    except UnicodeEncodeError:
+        reason = "contains a lone surrogate, which has no UTF-8 form"
+        yield Rejected(reason, name, node.lineno, excerpt(target), len(target))
+        return
+    yield Document(
+        _without_docstring(node, lines), name, node.lineno, target_text=target
+    )
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Pass) or (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and statement.value.value is ...
+    )
+
+
+def _without_docstring(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]
+) -> str:
+    """A function's code from `def` on, against the left margin."""
+    docstring = node.body[0]
+    margin = lines[node.lineno - 1][: node.col_offset]
+    before = _stretch(lines, node.lineno, 0, docstring.lineno, docstring.col_offset)
+    after = _stretch(
+        lines,
+        docstring.end_lineno or docstring.lineno,
+        docstring.end_col_offset or 0,
+        node.end_lineno or node.lineno,
+        node.end_col_offset or 0,
+    )
+    if after.lstrip(" \t").startswith(";"):  # def f(): "Docstring."; return 1
+        code = before + after.lstrip("; \t")
+    else:
+        code = before.rstrip() + after
+    return "\n".join(line.removeprefix(margin) for line in code.split("\n"))
+
+
+def _stretch(
+    lines: list[str], first: int, first_column: int, last: int, last_column: int
+) -> str:
+    """The code between two places; lines count from 1, columns in UTF-8 bytes."""
+    inner = [line.encode("utf-8") for line in lines[first - 1 : last]]
+    inner[-1] = inner[-1][:last_column]
+    inner[0] = inner[0][first_column:]
+    return b"\n".join(inner).decode("utf-8")

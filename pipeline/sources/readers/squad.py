@@ -1,0 +1,109 @@
+"""Questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0.
+
+A document is a question: `text` is the paragraph, `second_text` the question. The
+annotators' answers are kept once each; a question marked impossible has none. An
+answer that does not stand in the paragraph where its offset says rejects the question,
+so does one that is missing. A question's offset is its number in the file, counted
+from 0.
+
+One JSON value is one file, which is therefore read whole.
+
+References:
+    - [Rajpurkar et al., 2018](https://arxiv.org/abs/1806.03822)
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from transbeam.configs.schema.table_sources import SquadSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.decoding.text_decoding import decode
+from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.sources.files.file_access import open_file
+
+
+class _Unusable(Exception):
+    """A question that cannot be trained on."""
+
+
+def read(span: Span, source: SquadSource) -> Iterator[Document | Rejected]:
+    """A document for each question.
+
+    Raises:
+        BrokenFile: The file is no JSON, or no SQuAD.
+    """
+    name = span.file.name
+    with open_file(span.file) as stream:
+        raw = stream.read()
+    for number, (context, question) in enumerate(_questions(raw)):
+        try:
+            yield _document(context, question, name, number)
+        except _Unusable as error:
+            shown = json.dumps(question, ensure_ascii=False)
+            yield Rejected(str(error), name, number, excerpt(shown), len(shown))
+
+
+def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:
+    """The paragraph's text and the question's object, whatever they may be.
+
+    What should hold questions and does not is passed on in place of a question, so
+    that it is rejected, and counted, too.
+    """
+    try:
+        content = json.loads(decode(raw, "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BrokenFile("not JSON", str(error)) from error
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        raise BrokenFile("not SQuAD JSON", "it has no list 'data'")
+    for article in content["data"]:
+        for paragraph in _inner(article, "paragraphs"):
+            context = paragraph.get("context") if isinstance(paragraph, dict) else None
+            for question in _inner(paragraph, "qas"):
+                yield context, question
+
+
+def _inner(outer: Any, name: str) -> list[Any]:
+    inner = outer.get(name) if isinstance(outer, dict) else None
+    return inner if isinstance(inner, list) else [outer]
+
+
+def _document(context: Any, question: Any, source: str, number: int) -> Document:
+    text = _text(context, "context")
+    if not isinstance(question, dict):
+        raise _Unusable("a question that is no JSON object")
+    asked = _text(question.get("question"), "question")
+    impossible = question.get("is_impossible", False)
+    answers = question.get("answers")
+    if not isinstance(answers, list):
+        raise _Unusable("no field 'answers'")
+    if bool(answers) == bool(impossible):
+        what = "marked impossible, yet answered" if impossible else "no answer"
+        raise _Unusable(what)
+    found = [_answer(answer, text) for answer in answers]
+    return Document(
+        text, source, number, second_text=asked, answers=tuple(dict.fromkeys(found))
+    )
+
+
+def _answer(answer: Any, context: str) -> tuple[int, str]:
+    if not isinstance(answer, dict):
+        raise _Unusable("an answer that is no JSON object")
+    text, offset = _text(answer.get("text"), "text"), answer.get("answer_start")
+    if not isinstance(offset, int):
+        raise _Unusable("no field 'answer_start'")
+    if offset < 0 or context[offset : offset + len(text)] != text:
+        raise _Unusable("answer offset does not match")
+    return offset, text
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _Unusable(f"no field {name!r}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _Unusable(f"field {name!r} contains a lone surrogate") from None
+    return value

@@ -1,0 +1,212 @@
+"""A row of a table as a document: which column becomes what, and what may stand there.
+
+What all kinds of tables have in common:
+
+- a column that is missing or null rejects the row: "no field 'text'"; its entry in
+  quarantine begins with the fields there are;
+- texts are text, or lists of texts, which are joined with spaces. Bytes are UTF-8;
+- a label, a tag and a target may also be a number, true or false, taken as JSON
+  writes it;
+- only the text itself may be empty (the cleaning counts it): a label, a tag or the
+  other half of a pair that is asked for and blank rejects the row.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from transbeam.configs.base.reflection import did_you_mean
+from transbeam.configs.base.templates import template_parts
+from transbeam.configs.schema.table_sources import Columns, is_template
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+
+_MOST_FIELDS = 50
+
+_AsText = Callable[[Any, str], str]
+
+
+class _Unusable(Exception):
+    """A value that cannot be what it is asked to be.
+
+    Args:
+        reason: Why, in words that many rows share.
+        detail: What is to be said of this row before it is shown.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.detail = detail
+
+
+def row_document(
+    row: Mapping[str, Any], columns: Columns, source: str, offset: int
+) -> Document | Rejected:
+    """The document that a row is.
+
+    Args:
+        row: Column name to value: text, bytes, number, true or false, list, mapping.
+        columns: Which column becomes what.
+        source: The file's name within the corpus.
+        offset: Where the row stands in it.
+
+    Example:
+    >>> row = {"review": "Fine.", "stars": 4}
+    >>> row_document(row, Columns(text="review", label="stars"), "a.jsonl", 0).label
+    '4'
+    >>> row_document(row, Columns(), "a.jsonl", 0).reason
+    "no field 'text'"
+    """
+    try:
+        words = _each(row, columns.words, _text)
+        tags = _each(row, columns.tags, _text_or_number)
+        if columns.words is None:
+            text = _filled(row, columns.text, _text)
+        else:
+            _check_tagged(words, tags if columns.tags is not None else None)
+            text = " ".join(words)
+        return Document(
+            text=text,
+            source=source,
+            offset=offset,
+            second_text=_extra(row, columns.second_text, _text),
+            target_text=_extra(row, columns.target_text, _text_or_number),
+            label=_extra(row, columns.label, _text_or_number),
+            words=words,
+            tags=tags,
+        )
+    except _Unusable as error:
+        shown = json.dumps(row, ensure_ascii=False, default=_shown)
+        told = error.detail + excerpt(shown)
+        return Rejected(str(error), source, offset, told, len(shown))
+
+
+def _shown(value: Any) -> str:
+    """Text in place of a value that JSON cannot hold, such as a date."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def tagged_document(
+    words: Sequence[str], tags: Sequence[str], source: str, offset: int
+) -> Document | Rejected:
+    """A tagged sentence; its text is the words with a space between.
+
+    Example:
+    >>> tagged_document(["Hi", "Ann"], ["O", "B-person"], "a.conll", 1).text
+    'Hi Ann'
+    """
+    text = " ".join(words)
+    try:
+        _check_tagged(words, tags)
+    except _Unusable as error:
+        return Rejected(str(error), source, offset, excerpt(text), len(text))
+    return Document(text, source, offset, words=tuple(words), tags=tuple(tags))
+
+
+def _check_tagged(words: Sequence[str], tags: Sequence[str] | None) -> None:
+    if any(not word.strip() for word in words):
+        raise _Unusable("an empty word")
+    if tags is None:
+        return
+    if len(words) != len(tags):
+        raise _Unusable("not one tag for each word")
+    if any(not tag.strip() for tag in tags):
+        raise _Unusable("an empty tag")
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a column, through nested mappings and lists."""
+    if name in row:
+        value = row[name]
+    else:
+        value = row
+        for part in name.split("."):
+            if isinstance(value, Mapping):
+                value = value.get(part)
+            elif isinstance(value, list) and part.isdecimal():
+                value = value[int(part)] if int(part) < len(value) else None
+            else:
+                value = None
+    if value is None:
+        known = tuple(itertools.islice(_field_names(row), _MOST_FIELDS))
+        raise _Unusable(f"no field {name!r}", _fields_there(name, known))
+    return value
+
+
+@lru_cache  # the rows of a file mostly have the same
+def _fields_there(wanted: str, known: tuple[str, ...]) -> str:
+    there = excerpt(", ".join(known)) or "none"
+    return f"the fields here: {there}.{did_you_mean(wanted, known)} "
+
+
+def _field_names(row: Mapping[str, Any], outer: str = "") -> Iterator[str]:
+    """The fields that have a value, as `Columns` names them."""
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            yield from _field_names(value, f"{outer}{name}.")
+        elif value is not None:
+            yield outer + str(name)
+
+
+def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
+    """What goes with the text: nothing where it is not asked for, else not blank."""
+    if name is None:
+        return ""
+    text = _filled(row, name, as_text)
+    if not text.strip():
+        raise _Unusable(f"field {name!r} is empty")
+    return text
+
+
+def _filled(row: Mapping[str, Any], name: str, as_text: _AsText) -> str:
+    """The text of a column, or of the columns of a template with what is around."""
+    if not is_template(name):
+        return _joined(_value(row, name), name, as_text)
+    return "".join(
+        plain + ("" if field is None else _joined(_value(row, field), field, as_text))
+        for plain, field in template_parts(name)
+    )
+
+
+def _each(
+    row: Mapping[str, Any], name: str | None, as_text: _AsText
+) -> tuple[str, ...]:
+    if name is None:
+        return ()
+    value = _value(row, name)
+    if isinstance(value, list):
+        return tuple(as_text(element, name) for element in value)
+    return tuple(_text(value, name).split())
+
+
+def _joined(value: Any, name: str, as_text: _AsText) -> str:
+    if isinstance(value, list):
+        return " ".join(_text(element, name) for element in value)
+    return as_text(value, name)
+
+
+def _text_or_number(value: Any, name: str) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _Unusable(f"field {name!r} is not a finite number")
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    return _text(value, name)
+
+
+def _text(value: Any, name: str) -> str:
+    try:
+        if isinstance(value, bytes):
+            return value.decode("utf-8")
+        if isinstance(value, str):
+            value.encode("utf-8")
+            return value
+    except UnicodeDecodeError:
+        raise _Unusable(f"field {name!r} is not UTF-8") from None
+    except UnicodeEncodeError:
+        raise _Unusable(f"field {name!r} contains a lone surrogate") from None
+    raise _Unusable(f"field {name!r} is not text")

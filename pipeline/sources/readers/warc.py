@@ -1,0 +1,167 @@
+"""Web archives in the WARC format (ISO 28500, WARC 1.0 and 1.1), and their text, WET.
+
+A record of extracted text (`conversion`, in WET files) is a document; so is a page
+that a server sent (`response`), as the text of its HTML. All other records are
+`Filtered`. A record's offset is the byte of the unpacked file it begins at.
+
+What is no record, or a damaged one, is skipped up to the line with which the next one
+begins, and rejected as one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from transbeam.configs.schema.sources import WarcSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.decoding.text_decoding import decode, undecodable
+from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.sources.files.file_access import open_file
+from transbeam.pipeline.sources.files.pushback_stream import PutBack
+from transbeam.pipeline.sources.readers.web_page import (
+    HTML_TYPES,
+    UnreadablePage,
+    charset_of,
+    page_text,
+    split_response,
+    unpack,
+)
+
+_VERSION = re.compile(rb"WARC/\d+\.\d+\s*")
+_BLOCK_BYTES = 1 << 20
+_TEXTS = ("conversion", "response")
+_OTHERS = ("warcinfo", "request", "metadata", "revisit", "resource", "continuation")
+_PAGE_TYPES = (*HTML_TYPES, "text/plain")
+
+
+@dataclass(frozen=True)
+class _Record:
+    offset: int
+    kind: str
+    size: int
+    block: bytes  # empty for the kinds that have no text
+
+
+class _Malformed(Exception):
+    """Bytes where a record should stand: the reason, and their beginning."""
+
+
+def read(span: Span, source: WarcSource) -> Iterator[Document | Filtered | Rejected]:
+    """An outcome for each record, and for each stretch that is none.
+
+    Raises:
+        BrokenFile: The archive breaks off or is damaged.
+    """
+    name = span.file.name
+    with open_file(span.file) as stream:
+        for record in _records(PutBack(stream), name):
+            if isinstance(record, Rejected):
+                yield record
+            elif record.kind == "conversion":
+                try:
+                    yield Document(decode(record.block, "utf-8"), name, record.offset)
+                except UnicodeDecodeError as error:
+                    yield undecodable(error, "utf-8", name, record.offset)
+            elif record.kind == "response":
+                yield _response(record, name)
+            else:
+                kind = record.kind if record.kind in _OTHERS else "unknown"
+                yield Filtered(f"WARC record: {kind}", name, record.offset, record.size)
+
+
+def _response(record: _Record, name: str) -> Document | Filtered | Rejected:
+    place = name, record.offset, record.size
+    try:
+        status, headers, body = split_response(record.block)
+        if not 200 <= status < 300:
+            return Filtered("web page: HTTP status is not success", *place)
+        if headers.get_content_type() not in _PAGE_TYPES:
+            return Filtered("web page: neither HTML nor text", *place)
+        body = unpack(body, headers)
+        return Document(page_text(body, headers), name, record.offset)
+    except UnreadablePage as error:
+        shown = excerpt(record.block), record.size
+        return Rejected(str(error), name, record.offset, *shown)
+    except UnicodeDecodeError as error:
+        encoding = charset_of(error.object, headers)
+        return undecodable(error, encoding, name, record.offset)
+
+
+def _records(archive: PutBack, name: str) -> Iterator[_Record | Rejected]:
+    while True:
+        offset, place = archive.offset, archive.source_offset()
+        line = archive.readline()
+        if not line:
+            return
+        if line.isspace():  # two line ends follow each record
+            continue
+        try:
+            yield _record(archive, line, offset)
+        except _Malformed as error:
+            reason, shown = error.args
+            _skip(archive)
+            unread = archive.source_offset() - place
+            yield Rejected(reason, name, offset, excerpt(shown), unread=unread)
+
+
+def _skip(archive: PutBack) -> None:
+    """Reads up to the line with which the next record begins."""
+    while line := archive.readline():
+        if _VERSION.fullmatch(line):
+            archive.put_back(line)
+            return
+
+
+def _record(archive: PutBack, line: bytes, offset: int) -> _Record:
+    """The record that a line begins."""
+    if not line.startswith(b"WARC/"):
+        raise _Malformed("not a WARC record", line)
+    header = _header(archive, offset)
+    length = header.get("content-length", "")
+    if not length.isdecimal():
+        raise _Malformed("WARC record without a length", length)
+    kind = header.get("warc-type", "").lower()
+    block = _block(archive, int(length), keep=kind in _TEXTS, offset=offset)
+    if gap := archive.gap_since(offset):
+        # What follows the gap belongs to another record.
+        archive.put_back(block[len(block) - (archive.offset - gap) :])
+        raise _Malformed("torn by a damaged stretch of the file", block)
+    end = archive.readline()
+    archive.put_back(end)
+    if end and not end.isspace() and not _VERSION.fullmatch(end):
+        archive.put_back(block)
+        raise _Malformed("WARC record of another length than it says", block)
+    return _Record(offset, kind, int(length), block)
+
+
+def _header(archive: PutBack, offset: int) -> Mapping[str, str]:
+    """A record's fields by name in lower case."""
+    fields: dict[str, str] = {}
+    while line := archive.readline():
+        if line.isspace():
+            return fields
+        if _VERSION.fullmatch(line):
+            archive.put_back(line)
+            raise _Malformed("torn WARC record", repr(fields))
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        fields[name.strip().lower()] = value.strip()
+    raise _truncated("it ends inside a header", offset)
+
+
+def _block(archive: PutBack, length: int, *, keep: bool, offset: int) -> bytes:
+    """The next bytes; read piece by piece, for a wrong length may be beyond bounds."""
+    kept = []
+    while length:
+        piece = archive.read(min(length, _BLOCK_BYTES))
+        if not piece:
+            raise _truncated("it ends inside it", offset)
+        length -= len(piece)
+        if keep:
+            kept.append(piece)
+    return b"".join(kept)
+
+
+def _truncated(where: str, offset: int) -> BrokenFile:
+    return BrokenFile("truncated WARC record", where, offset, doubtful=True)

@@ -1,0 +1,227 @@
+"""Wikipedia dumps: MediaWiki's XML export, one document for each article.
+
+The file is parsed as it is decompressed, page by page; a page's offset is its id
+(`https://<wiki>/?curid=<id>` shows it). Where the XML is damaged, reading goes on with
+the next page.
+"""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+from xml.etree.ElementTree import Element
+
+from transbeam.configs.schema.sources import WikipediaSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.sources.files.file_access import (
+    gaps_in,
+    open_file,
+    source_offset,
+)
+from transbeam.pipeline.sources.files.reading_report import report_dropped
+from transbeam.pipeline.sources.readers.wikitext.markup import DROPPED_LINKS
+from transbeam.pipeline.sources.readers.wikitext.prose import prose
+
+_ARTICLE = "0"
+_FILE_AND_CATEGORY = ("6", "14")
+_ROOT, _END, _PAGE = b"<mediawiki>", b"</mediawiki>", b"<page>"
+_LONGEST_LINE = 1 << 16
+_DAMAGE = (ElementTree.ParseError, ValueError, LookupError)
+
+
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# Each language has its own word for it, and a list begins otherwise.
+# Categories, templates and comments may follow.
+_REDIRECT = re.compile(
+    r"\s*#\w+\s*:?\s*\[\[[^\[\]]+\]\]"
+    r"(?:\s|\[\[[^\[\]]*:[^\[\]]*\]\]|\{\{[^{}]*\}\}|<!--.*?-->)*\Z",
+    re.DOTALL,
+)
+
+
+@dataclass
+class _Wiki:
+    """What a dump tells of its wiki."""
+
+    language: str = "en"
+    dropped_links: set[str] = field(default_factory=lambda: set(DROPPED_LINKS))
+
+
+def read(
+    span: Span, source: WikipediaSource
+) -> Iterator[Document | Filtered | Rejected]:
+    """An outcome for each page: articles as documents, other pages as `Filtered`.
+
+    Raises:
+        BrokenFile: The compressed file breaks off or is damaged.
+    """
+    wiki = _Wiki()
+    name = span.file.name
+    last = 0
+    with open_file(span.file) as stream:
+        for found in _elements(stream):
+            if isinstance(found, _Lost):
+                entry = found.reason, name, last, found.detail
+                yield Rejected(*entry, unread=found.unread, doubtful=found.doubtful)
+            elif _local(found) == "namespace":
+                if found.get("key") in _FILE_AND_CATEGORY and found.text:
+                    wiki.dropped_links.add(found.text.lower())
+            elif _local(found) == "mediawiki":
+                wiki.language = found.get(_LANGUAGE, wiki.language)
+            else:
+                outcome = _page(found, name, wiki)
+                yield outcome
+                last = outcome.offset
+
+
+@dataclass(frozen=True)
+class _Lost:
+    reason: str
+    detail: str
+    unread: int
+    doubtful: bool = False
+
+
+def _elements(stream: BinaryIO) -> Iterator[Element | _Lost]:
+    """The root where it begins, each namespace and each page.
+
+    What is no XML, up to the next page, is one `_Lost`.
+    """
+    parser = _Parser()
+    gaps = gaps_in(stream)
+    offset, place, found = 0, 0, False
+    damage, last = "", b""
+    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+        last = line.strip() or last
+        start, offset = offset, offset + len(line)
+        rest = _from_page(line, 0) if damage else line
+        while rest:
+            if damage:
+                unread = source_offset(stream) - len(rest) - place
+                yield _Lost("damaged XML", damage, unread)
+                damage, parser = "", _Parser(_ROOT)
+            before = parser.num_pages
+            try:
+                for element in parser.feed(rest, start):
+                    found = True
+                    if any(parser.page < gap < offset for gap in gaps):
+                        yield _Lost("torn by a damaged stretch of the file", "", 0)
+                    else:
+                        yield element
+                rest = b""
+            except _DAMAGE as error:
+                damage, place = str(error), source_offset(stream) - len(rest)
+                rest = _from_page(rest, parser.num_pages - before)
+    if damage:
+        cut = found and not last.endswith(_END)
+        unread = source_offset(stream) - place
+        yield _Lost("damaged XML", damage, unread, doubtful=cut)
+        return
+    try:
+        parser.close()
+    except _DAMAGE as error:
+        yield _Lost("truncated XML", str(error), 0, doubtful=True)
+
+
+def _from_page(line: bytes, number: int) -> bytes:
+    """A line from its page of that number on, counted from 0; empty without one."""
+    index = -1
+    for _ in range(number + 1):
+        index = line.find(_PAGE, index + 1)
+        if index < 0:
+            return b""
+    return line[index:]
+
+
+class _Parser:
+    """Finds the root, namespaces and pages of XML that is fed to it piece by piece.
+
+    Args:
+        beginning: What stands before the first piece.
+
+    Attributes:
+        page: Where in the text the page begins that is being read, or was read last.
+        num_pages: How many pages have begun.
+    """
+
+    def __init__(self, beginning: bytes = b"") -> None:
+        self._parser = ElementTree.XMLPullParser(("start", "end"))
+        self._above: list[Element] = []
+        self._in_page = False
+        self.page = 0
+        self.num_pages = 0
+        self._parser.feed(beginning)
+
+    def feed(self, piece: bytes, offset: int) -> Iterator[Element]:
+        """The elements that a piece of the text, which begins at `offset`, ends.
+
+        The root, whose attributes are wanted, comes where it begins.
+
+        Raises:
+            ParseError, ValueError, LookupError: It is no XML, or not of this kind.
+        """
+        self._parser.feed(piece)
+        events: Iterator[Any] = self._parser.read_events()
+        for event, element in events:
+            name = _local(element)
+            if event == "start":
+                if name == "page":
+                    if self._in_page:
+                        raise ValueError("a page begins within a page")
+                    self._in_page, self.page = True, offset
+                    self.num_pages += 1
+                if not self._above and name == "mediawiki":
+                    yield element
+                self._above.append(element)
+                continue
+            self._above.pop()
+            if name == "namespace":
+                yield element
+            elif name == "page":
+                yield element
+                self._in_page = False
+                # The tree would grow to the size of the dump.
+                self._above[-1].clear() if self._above else element.clear()
+
+    def close(self) -> None:
+        """Ends the text.
+
+        Raises:
+            ParseError: It must not end here.
+        """
+        self._parser.close()
+        list(self._parser.read_events())
+
+
+def _page(page: Element, source: str, wiki: _Wiki) -> Document | Filtered | Rejected:
+    fields = {_local(child): child for child in page}
+    number = _text(fields.get("id")).strip()
+    if not number.isdecimal() or "revision" not in fields:
+        title = _text(fields.get("title"))
+        shown = excerpt(title), len(title)
+        return Rejected("page without id or text", source, 0, *shown)
+    # The last revision: in a dump with the history, the newest.
+    revision = {_local(child): child for child in fields["revision"]}
+    text = _text(revision.get("text"))
+    if _text(fields.get("ns")).strip() not in ("", _ARTICLE):
+        return Filtered("not an article", source, int(number), len(text))
+    # A dump marks those alone whose target it knows.
+    if "redirect" in fields or _REDIRECT.match(text):
+        return Filtered("redirect", source, int(number), len(text))
+    if _text(revision.get("model")).strip() not in ("", "wikitext"):
+        return Filtered("not wikitext", source, int(number), len(text))
+    found = prose(text, wiki.dropped_links, wiki.language)
+    report_dropped(found.dropped)
+    return Document(found.text, source, int(number))
+
+
+def _local(element: Element) -> str:
+    """An element's name without the export format's version."""
+    return element.tag.rpartition("}")[2]
+
+
+def _text(element: Element | None) -> str:
+    return "" if element is None else element.text or ""

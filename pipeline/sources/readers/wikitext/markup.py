@@ -1,0 +1,250 @@
+"""The marks of wikitext: templates, links, tables, tags and language variants.
+
+One pass with a stack, so the time is linear in the text whatever is nested or left
+open. Where something was dropped a gap is left, a character that says what it was, so
+that it can be told later whether that was inside a sentence.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from typing import NamedTuple
+
+from transbeam.pipeline.sources.readers.wikitext.templates import (
+    split_template,
+    words_of,
+)
+
+# Names of these namespaces in any wiki; a dump tells its own beside them.
+DROPPED_LINKS = frozenset(
+    {"file", "image", "media", "category"}
+    # Other names of categories, which dumps do not tell: those of the language where
+    # the wiki's own is English, and before.
+    | {"分类", "分類", "カテゴリ", "분류", "kategorie", "catégorie", "categoría"}
+    | {"categoria", "categorie", "kategoria", "kategori", "kategória", "kategorija"}
+    | {"категория", "категорія", "катэгорыя", "категорија", "рубрика", "κατηγορία"}
+    | {"קטגוריה", "تصنيف", "رده", "श्रेणी", "বিষয়শ্রেণী", "หมวดหมู่", "thể loại"}
+    | {"luokka", "flokkur", "ulamm", "kategorio", "կատեգորիա", "კატეგორია"}
+)
+_TAGS_WITHOUT_PROSE = """
+    ref references math chem ce score gallery timeline syntaxhighlight source imagemap
+    hiero graph mapframe maplink templatestyles templatedata style
+"""
+_DROPPED_TAGS = frozenset(_TAGS_WITHOUT_PROSE.split())
+# Those of them that stand for a part of their sentence.
+_TAGS_IN_SENTENCES = frozenset(
+    {"math", "chem", "ce", "score", "hiero", "syntaxhighlight", "source"}
+)
+_BREAKING_TAGS = frozenset({"br", "hr", "p", "div", "li", "tr", "blockquote"})
+_DEEPEST = 100  # marks open at once; MediaWiki itself gives up at 40 templates
+
+# Each begins with a character of its own kind, which the engine looks for at once.
+_MARK = re.compile(
+    r"\{\{+|\}\}+-?|\[\[|\]\]|-\{(?!\{)|\}-|\{\|(?!\})|\|\}(?!\})"
+    r"|</?[A-Za-z][A-Za-z0-9]*[^<>]*>"
+)
+_TAG = re.compile(r"<(/?)([A-Za-z0-9]+)")
+_LINE_BEGINS = 20  # a table's mark has at most some spaces and colons before it
+_OPENED_BY = {"]]": "[[", "}-": "-{", "|}": "{|"}
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
+# In every language a file's name ends so, and most have another word for `File`.
+_FILE = re.compile(
+    r"[^:]*\.(?:jpe?g|png|gif|svg|tiff?|webp|xcf|pdf|djvu|og[agv]|oga|webm|mp[34g]|mpe?g|"
+    r"wav|flac|opus|midi?|stl)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_VARIANT = re.compile(r"\s*(?:[^;:=]*=>)?\s*[a-z]{2,3}(?:-[a-z]+)*\s*:", re.IGNORECASE)
+_NEXT_VARIANT = re.compile(r";(?=\s*(?:\Z|[^;:]*:))")
+# Characters of marks that are text, and where something was dropped, as characters
+# that no text has: of the last plane for private use.
+LITERAL = {ord(c): 0x10_F000 + ord(c) for c in "[]{}|=<>'-_*#: "}
+_ARGUMENT = {ord(c): LITERAL[ord(c)] for c in "|="}
+PLAIN = {text: mark for mark, text in LITERAL.items()}
+_FIRST_GAP, _MOST_GAPS = 0x10_0000, 0xF000
+_GAP = re.compile("[\U00100000-\U0010efff]")
+_GAPS = re.compile("(?:[ \t]?[\U00100000-\U0010efff])+")
+RESERVED = re.compile("[\U00100000-\U0010ffff]")
+
+
+class _Opened(NamedTuple):
+    """A mark that is open: `count` braces, or one of another kind."""
+
+    mark: str
+    position: int
+    count: int
+
+
+class PageText:
+    """The text so far, where in it the marks stand that are still open, and gaps.
+
+    A gap is a character in the place of what was dropped.
+    """
+
+    def __init__(self, dropped_links: Collection[str], language: str) -> None:
+        self._dropped_links = dropped_links
+        self._language = language
+        self._text: list[str] = []
+        self._open: list[_Opened] = []
+        self._counts: Counter[str] = Counter()
+        self._gaps: dict[str, str] = {}
+
+    def without_marks(self, wikitext: str) -> str:
+        """The text, with gaps where something was dropped."""
+        end = 0
+        for mark in _MARK.finditer(wikitext):
+            self._text.append(wikitext[end : mark.start()])
+            end = mark.end()
+            text = mark[0]
+            if text[0] == "<":
+                self._tag(text)
+            elif text[:2] == "{{":
+                self._push("{", len(text))
+            elif text[:2] == "}}":
+                self._close_braces(text)
+            elif text in ("{|", "|}") and not _begins_a_line(wikitext, mark.start()):
+                self._text.append(text)
+            elif text in ("[[", "-{", "{|"):
+                self._push(text)
+            else:
+                self._close(text)
+        self._text.append(wikitext[end:])
+        return "".join(self._text)
+
+    def without_gaps(self, text: str) -> tuple[str, Counter[str]]:
+        """The text without its gaps, and what those in sentences were."""
+        kinds = {character: kind for kind, character in self._gaps.items()}
+        dropped: Counter[str] = Counter()
+        lines = text.split("\n") if kinds else []
+        for number, line in enumerate(lines):
+            if found := _GAP.findall(line):
+                rest = _GAP.sub("", line)
+                # A template on a line of its own is a box or a note about the page.
+                if any(map(str.isalnum, rest)) or line.startswith(("*", "#")):
+                    dropped.update(kinds[character] for character in found)
+                lines[number] = _GAPS.sub(_closed, line)
+        return ("\n".join(lines) if kinds else text), dropped
+
+    def _push(self, mark: str, count: int = 1) -> None:
+        if mark == "-{":
+            self._text.append(mark)  # unless it is closed, these are two characters
+        if len(self._open) < _DEEPEST:
+            self._open.append(_Opened(mark, len(self._text), count))
+            self._counts[mark] += 1
+
+    def _pop(self, mark: str) -> tuple[int, str] | None:
+        """Takes out the last such mark and the text since; None if none is open.
+
+        Returns:
+            How many braces it was, and the text.
+        """
+        if not self._counts[mark]:
+            return None
+        while True:
+            opened = self._open.pop()
+            self._counts[opened.mark] -= 1
+            if opened.mark == mark:
+                break
+        inner = "".join(self._text[opened.position :])
+        del self._text[opened.position :]
+        return opened.count, inner
+
+    def _close_braces(self, closing: str) -> None:
+        """Pairs runs of braces: three are a parameter, two a template."""
+        left = closing.count("}")
+        while left >= 2 and (popped := self._pop("{")):
+            count, inner = popped
+            used = min(count, left, 3)
+            left -= used
+            if count - used == 1:
+                self._text.append("{")
+            elif count > used:
+                self._push("{", count - used)
+            shown = self._parameter(inner) if used == 3 else self._template(inner)
+            self._text.append(shown)
+        if closing.endswith("-"):
+            if left == 1 and self._counts["-{"]:
+                self._close("}-")
+                return
+            self._text.append("}-" if left == 1 else "-")
+        elif left == 1:
+            self._text.append("}")
+
+    def _template(self, inner: str) -> str:
+        name, arguments = split_template(inner)
+        words = words_of(name, arguments, self._language)
+        if words is not None:
+            return words.translate(_ARGUMENT)
+        if "\n" in inner:
+            return ""  # a box
+        name = _GAP.sub("", name.lower())
+        function, colon, _ = name.partition(":")
+        return self._gap("{{" + (function + colon if colon else name)[:60] + "}}")
+
+    def _parameter(self, inner: str) -> str:
+        _, bar, default = inner.partition("|")
+        return default if bar else self._gap("{{{parameter}}}")
+
+    def _gap(self, kind: str) -> str:
+        """The character for something that is dropped, one for each kind."""
+        number = len(self._gaps) % _MOST_GAPS
+        return self._gaps.setdefault(kind, chr(_FIRST_GAP + number))
+
+    def _close(self, mark: str) -> None:
+        popped = self._pop(_OPENED_BY[mark])
+        if mark == "}-":
+            if popped:
+                del self._text[-1:]  # the mark itself
+                self._text.append(_variant(popped[1]))
+            else:
+                self._text.append(mark)
+        elif popped and popped[1] and mark == "]]":
+            shown = _link_text(popped[1], self._dropped_links)
+            self._text.append(shown.translate(_ARGUMENT))
+
+    def _tag(self, tag: str) -> None:
+        slash, name = _TAG.findall(tag)[0]
+        name = name.lower()
+        if name in _DROPPED_TAGS:
+            if not slash:
+                if not tag.endswith("/>"):
+                    self._push(name)
+            elif self._pop(name) and name in _TAGS_IN_SENTENCES:
+                self._text.append(self._gap(f"<{name}>"))
+        elif name in _BREAKING_TAGS:
+            self._text.append("\n")
+
+
+def _begins_a_line(wikitext: str, at: int) -> bool:
+    before = wikitext[max(at - _LINE_BEGINS, 0) : at]
+    _, newline, rest = before.rpartition("\n")
+    return not rest.strip(" \t:") and (bool(newline) or at <= _LINE_BEGINS)
+
+
+def _closed(gaps: re.Match[str]) -> str:
+    """What is left of gaps: the spaces around them, but none before a full stop."""
+    following = gaps.string[gaps.end() : gaps.end() + 1]
+    return "" if following and following in ",.;:!?" else _GAP.sub("", gaps[0])
+
+
+def _link_text(inner: str, dropped_links: Collection[str]) -> str:
+    target, _, shown = inner.partition("|")
+    namespace, colon, title = target.partition(":")
+    if namespace and colon:
+        if namespace.strip().lower() in dropped_links or _FILE.fullmatch(title):
+            return ""
+        if not shown and _LANGUAGE.fullmatch(namespace):
+            return ""
+    return shown or target.removeprefix(":")
+
+
+def _variant(inner: str) -> str:
+    """What `-{...}-` shows in the first of the variants that it tells apart."""
+    flags, bar, text = inner.partition("|")
+    if not bar:
+        flags, text = "", inner
+    if set(flags.upper().replace(" ", "").split(";")) & {"H", "T", "-"}:
+        return ""
+    if not _VARIANT.match(text):
+        return text
+    variants = _NEXT_VARIANT.split(text)
+    return variants[0].partition(":")[2].strip()

@@ -1,0 +1,99 @@
+"""Plain text files inside zip archives.
+
+A member is named `archive.zip/member.txt`, and offsets count from its own beginning.
+"""
+
+import fnmatch
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+from transbeam.configs.schema.sources import ZipSource
+from transbeam.pipeline.documents.byte_range import Span
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.sources.decoding.text_decoding import settled_codec
+from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.sources.files.file_access import open_seekable
+from transbeam.pipeline.sources.readers.plain_text import decoded, pieces
+
+_ENCRYPTED = 0x1  # a flag of the zip format (APPNOTE.TXT, 4.4.4)
+_BEGINNING = b"PK\x03\x04"
+_BLOCK_BYTES = 1 << 20
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    UnicodeDecodeError,  # of a name
+)
+
+
+def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
+    """The documents of the members asked for, in the archive's order.
+
+    Raises:
+        BrokenFile: It is no zip archive, or it has no such member.
+    """
+    with open_seekable(span.file) as stream:
+        try:
+            archive = zipfile.ZipFile(stream)
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise BrokenFile(
+                "not a zip archive",
+                str(error),
+                unread=span.size,
+                doubtful=begins_like_zip(stream),
+            ) from error
+        members = [
+            member
+            for member in archive.infolist()
+            if not member.filename.endswith("/")  # `is_dir` fails without a name
+            and fnmatch.fnmatchcase(member.filename, source.members)
+        ]
+        if not members:
+            what = f"no member matches {source.members!r}"
+            raise BrokenFile(what, unread=span.size)
+        for member in members:
+            name = f"{span.file.name}/{member.filename}"
+            yield from _member(archive, member, name, source)
+
+
+def _member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: ZipSource
+) -> Iterator[Document | Rejected]:
+    packed = member.compress_size
+    if member.flag_bits & _ENCRYPTED:
+        yield Rejected("encrypted zip member", name, 0, "", unread=packed)
+        return
+
+    def open_member() -> BinaryIO:
+        return cast(BinaryIO, archive.open(member))
+
+    try:
+        _check(open_member())
+        codec = settled_codec(open_member, source.encoding, name)
+        with open_member() as stream:
+            for offset, raw in pieces(stream, source.document, codec):
+                yield decoded(raw, codec, name, offset)
+    except BrokenFile as broken:
+        yield Rejected(broken.reason, name, broken.offset, broken.detail, unread=packed)
+    except NotImplementedError as error:
+        reason = "compression that cannot be read"
+        yield Rejected(reason, name, 0, str(error), unread=packed)
+    except _DAMAGE as error:
+        yield Rejected("damaged zip member", name, 0, str(error), unread=packed)
+
+
+def _check(member: BinaryIO) -> None:
+    """Reads a member to its end, where its checksum is, before any of it is used."""
+    with member:
+        while member.read(_BLOCK_BYTES):
+            pass
+
+
+def begins_like_zip(stream: BinaryIO) -> bool:
+    """Tells whether a file begins as an archive, whose directory is at its end."""
+    stream.seek(0)
+    return stream.read(len(_BEGINNING)) == _BEGINNING

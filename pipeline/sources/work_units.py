@@ -1,0 +1,226 @@
+"""Where documents come from: a corpus cut into units of work, and reading them.
+
+A unit of work is some 4 MB of source. The cut depends on the files' names and sizes
+alone, so every run over the same corpus has the same units, and each unit becomes the
+same documents, whoever works on it and when.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from transbeam.configs.base.encodings import DETECT
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.sources import (
+    ArraysSource,
+    ImagesSource,
+    PythonDocsSource,
+    SingleSource,
+    Source,
+    TextSource,
+    WarcSource,
+    WikipediaSource,
+    ZipSource,
+)
+from transbeam.configs.schema.table_sources import (
+    ConllSource,
+    ConlluSource,
+    CsvSource,
+    JsonlSource,
+    LabeledLinesSource,
+    ParallelSource,
+    ParquetSource,
+    SquadSource,
+    TFRecordSource,
+)
+from transbeam.pipeline.documents.byte_range import SourceFile, Span
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.sources.corpus_files import named_by, parts_of, with_partners
+from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.sources.files.file_access import is_compressed, size_now
+from transbeam.pipeline.sources.readers import (
+    arrays,
+    conll,
+    conllu,
+    csv_table,
+    images,
+    jsonl,
+    labeled_lines,
+    parallel,
+    parquet,
+    plain_text,
+    python_docs,
+    squad,
+    tfrecord,
+    warc,
+    wikipedia,
+    zip_archive,
+)
+
+_READERS = {
+    ArraysSource: arrays,
+    ConllSource: conll,
+    ConlluSource: conllu,
+    CsvSource: csv_table,
+    ImagesSource: images,
+    JsonlSource: jsonl,
+    LabeledLinesSource: labeled_lines,
+    ParallelSource: parallel,
+    ParquetSource: parquet,
+    PythonDocsSource: python_docs,
+    SquadSource: squad,
+    TFRecordSource: tfrecord,
+    TextSource: plain_text,
+    WarcSource: warc,
+    WikipediaSource: wikipedia,
+    ZipSource: zip_archive,
+}
+
+# Sources of lines, of which a file may be cut in its middle.
+_BY_LINE = (TextSource, JsonlSource, CsvSource, LabeledLinesSource)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one worker reads in one go: spans of one source."""
+
+    index: int
+    spans: tuple[Span, ...]
+
+    @property
+    def size(self) -> int:
+        """Source bytes of the unit."""
+        return sum(span.size for span in self.spans)
+
+    @property
+    def part(self) -> int:
+        """Which part of the corpus the unit is from; 0 where there is only one."""
+        return self.spans[0].file.part
+
+
+def plan_units(
+    files: Sequence[SourceFile],
+    source: Source,
+    unit_bytes: int,
+    validation_source: Source | None = None,
+) -> list[Unit]:
+    """Cuts a corpus into units of about `unit_bytes` each, none of two parts.
+
+    A large file of lines or paragraphs is cut inside; other files stay whole.
+    """
+    parts = parts_of(source, validation_source)
+    units: list[Unit] = []
+    for index, of_part in groupby(files, lambda file: file.part):
+        spans: list[Span] = []
+        size = 0
+        for span in _spans(of_part, parts[index].source, unit_bytes):
+            spans.append(span)
+            size += span.size
+            if size >= unit_bytes:
+                units.append(Unit(len(units), tuple(spans)))
+                spans, size = [], 0
+        if spans:
+            units.append(Unit(len(units), tuple(spans)))
+    return units
+
+
+def _spans(
+    files: Iterable[SourceFile], source: SingleSource, unit_bytes: int
+) -> Iterator[Span]:
+    for file in files:
+        whole = max(file.size, 1)
+        step = unit_bytes if _is_splittable(file, source, unit_bytes) else whole
+        for start in range(0, whole, step):
+            yield Span(file, start, min(start + step, file.size))
+
+
+def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> bool:
+    """Whether several workers may read a file, each from somewhere in the middle."""
+    if file.size <= unit_bytes or not isinstance(source, _BY_LINE):
+        return False
+    # To detect an encoding may take reading all that is before.
+    if source.encoding == DETECT or _may_be_compressed(file):
+        return False
+    match source:
+        case TextSource():
+            return source.document != "file"
+        case JsonlSource():
+            return jsonl.is_splittable(file, source)
+        case CsvSource():
+            return csv_table.is_splittable(source)
+        case LabeledLinesSource():
+            return True
+
+
+def _may_be_compressed(file: SourceFile) -> bool:
+    try:
+        return is_compressed(file)
+    except OSError:
+        return True  # whoever reads the file will say what is wrong with it
+
+
+Item = Document | Filtered | Rejected
+
+
+def read_unit(
+    unit: Unit, source: Source, validation_source: Source | None = None
+) -> Iterator[Item]:
+    """The same as `read_spans`, without the spans."""
+    for _, item in read_spans(unit, source, validation_source):
+        yield item
+
+
+def read_spans(
+    unit: Unit, source: Source, validation_source: Source | None = None
+) -> Iterator[tuple[Span, Item]]:
+    """Every document of a unit, in order, each with the span it is from.
+
+    What cannot be read comes as `Rejected`, what a reader leaves out by rule as
+    `Filtered`. Each stretch of a file that cannot be read is one `Rejected` that says
+    how many bytes it has. What else readers report goes where `reported` says.
+
+    Raises:
+        DataError: A file cannot be opened, or has gone or changed its size since it
+            was listed.
+    """
+    part = parts_of(source, validation_source)[unit.part]
+    reader = _READERS[type(part.source)]
+    for span in unit.spans:
+        file = span.file
+        try:
+            with named_by(part):
+                for listed in with_partners([file]):
+                    _check_unchanged(listed)
+                for item in reader.read(span, part.source):
+                    yield span, item
+        except BrokenFile as broken:
+            for entry in _entries(broken, span):
+                yield span, entry
+        except OSError as error:
+            raise DataError(
+                f"{file.path}: cannot be read: {error.strerror or error}. Mend its "
+                "rights or take it out of the corpus"
+            ) from error
+
+
+def _entries(broken: BrokenFile, span: Span) -> Iterator[Rejected]:
+    for damage in broken.damage:
+        # The rest of the file belongs to whoever reads its other spans.
+        unread = span.size if damage.unread is None else min(damage.unread, span.size)
+        yield Rejected(
+            damage.reason,
+            span.file.name,
+            damage.offset,
+            damage.detail,
+            unread=unread,
+            doubtful=damage.doubtful,
+        )
+
+
+def _check_unchanged(file: SourceFile) -> None:
+    size = size_now(file)
+    if size != file.size:
+        raise DataError(
+            f"{file.path}: changed while the job ran ({file.size} bytes when listed, "
+            f"{size} now). Run the job again on a corpus that keeps still"
+        )

@@ -1,0 +1,1 @@
+"""The steps of the data job, one module each. Needs no Beam."""

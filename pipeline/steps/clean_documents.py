@@ -1,0 +1,186 @@
+"""First step of the job: a unit of source becomes parts of clean documents.
+
+Each step is a function of its input and the configuration alone. Its result is kept
+in files, the marker last, so that a job that was killed takes up where it was.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.byte_accounting import UnreadFiles, shared_out
+from transbeam.pipeline.cleaning.text_cleaning import (
+    clean_text,
+    filter_reason,
+    quarantine_reason,
+)
+from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.documents.document_selection import is_held_out
+from transbeam.pipeline.documents.rejection import rejected
+from transbeam.pipeline.documents.step_markers import (
+    Part,
+    documents_path,
+    is_done,
+    mark_done,
+    parts_of,
+    unit_name,
+)
+from transbeam.pipeline.sources.corpus_files import parts_of as parts_of_source
+from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
+from transbeam.pipeline.sources.work_units import Item, Unit, read_spans
+from transbeam.pipeline.steps.deduplicate_documents import save_signatures
+
+MEGABYTE = 1_000_000
+# Left out of an entry of the quarantine where they say nothing.
+_RARE = ("unread", "doubtful")
+
+
+@dataclass
+class Prepared:
+    """What became of a unit's input: every document read is in one of the counts.
+
+    Attributes:
+        parts: The parts it became.
+        documents: Clean documents, by split.
+        filtered: Documents left out by rule, by reason.
+        quarantined: What could not be used, by reason.
+        bytes: Bytes of source that are `filtered`, `quarantined` and `unread`; the rest
+            is the parts'.
+        unread: The files that could not be read as a whole.
+    """
+
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    documents: Counter[str] = field(default_factory=Counter)
+    filtered: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+    bytes: dict[str, int] = field(default_factory=dict)
+    unread: list[dict[str, Any]] = field(default_factory=list)
+
+
+def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
+    """Reads and cleans a unit's documents and writes them in parts."""
+    name = unit_name(unit.index)
+    if is_done(folder, "documents", name):
+        return parts_of(folder, unit.index)
+    prepared = Prepared()
+    quarantine: list[Rejected] = []
+    kept: list[Document] = []
+    # A unit is a part, unless it unpacks to much more than its size on the disk.
+    largest = 2 * config.data.shard_megabytes * MEGABYTE
+    size = 0
+    sources = config.data.source, config.data.validation_source
+    origin = parts_of_source(*sources)[unit.part]
+
+    def close_part() -> None:
+        if kept:
+            number = len(prepared.parts)
+            part = Part(unit.index, number, size, origin.weight, origin.held_out)
+            batch = DocumentBatch.of(kept)
+            if near := config.data.deduplication.near:
+                save_signatures(folder, part, [d.text for d in kept], near)
+            batch.save(documents_path(folder, part))
+            held_out = is_held_out(batch.keys, part, config.data)
+            prepared.documents["validation"] += int(held_out.sum())
+            prepared.documents["train"] += int((~held_out).sum())
+            prepared.parts.append(asdict(part))
+            kept.clear()
+
+    books = _Books()
+    report = ReadingReport()
+    for span, item in reported(read_spans(unit, *sources), report):
+        outcome = cleaned(item, config)
+        books.enter(span.file, item, outcome, len(prepared.parts))
+        if isinstance(outcome, Document):
+            kept.append(outcome)
+            size += outcome.size
+            if size >= largest:
+                close_part()
+                size = 0
+        elif isinstance(outcome, Rejected):
+            quarantine.append(outcome)
+        else:
+            prepared.filtered[outcome.reason] += 1
+    close_part()
+    books.close(prepared, unit.size)
+    prepared.quarantined.update(entry.reason for entry in quarantine)
+    write_quarantine(folder, name, quarantine)
+    mark_done(folder, "documents", name, {**vars(prepared), **report.as_json()})
+    return parts_of(folder, unit.index)
+
+
+def cleaned(item: Item, config: RunConfig) -> Item:
+    """The document to keep, its entry in quarantine, or why it is filtered."""
+    if not isinstance(item, Document) or item.image:
+        return item  # the rules are about text
+    rules = config.data.cleaning
+    if reason := quarantine_reason(item.text, rules):
+        return rejected(item, reason)
+    # What changed a text would move the places of the answers in it.
+    text = item.text if item.answers else clean_text(item.text, rules)
+    if reason := filter_reason(text, rules):
+        return Filtered(reason, item.source, item.offset)
+    return item if text == item.text else item.with_text(text)
+
+
+class _Books:
+    """Shares the bytes of a unit out among what became of its documents."""
+
+    def __init__(self) -> None:
+        self._sizes: Counter[str | int] = Counter()  # by fate or number of the part
+        self._unread = UnreadFiles()
+
+    def enter(self, file: SourceFile, item: Item, outcome: Item, part: int) -> None:
+        """Takes an item into account.
+
+        Args:
+            file: The file it is from.
+            item: As it was read.
+            outcome: What became of it.
+            part: Number of the part that documents go into at this time.
+        """
+        fate: str | int = part
+        if isinstance(outcome, Filtered):
+            fate = "filtered"
+        elif isinstance(outcome, Rejected):
+            fate = "quarantined"
+        self._unread.enter(file, outcome)
+        if not (isinstance(item, Rejected) and item.unread):
+            self._sizes[fate] += item.size + 1  # an empty document is one, too
+
+    def close(self, prepared: Prepared, size: int) -> None:
+        """Writes down what became of the bytes of the unit."""
+        prepared.unread = self._unread.rows()
+        unread = min(sum(row["unread"] for row in prepared.unread), size)
+        fates = ["filtered", "quarantined", *range(len(prepared.parts))]
+        sizes = [self._sizes[fate] for fate in fates]
+        # Files without a document hold nothing that is wanted, such as blank lines.
+        shares = shared_out(size - unread, sizes if any(sizes) else [1, *sizes[1:]])
+        bytes_ = dict(zip(fates, shares, strict=True))
+        for number, part in enumerate(prepared.parts):
+            part["source_bytes"] = bytes_[number]
+        prepared.bytes = {
+            "filtered": bytes_["filtered"],
+            "quarantined": bytes_["quarantined"],
+            "unread": unread,
+        }
+
+
+def write_quarantine(folder: Path, name: str, entries: Iterable[Rejected]) -> None:
+    """Writes what could not be used as JSON lines; nothing if there is nothing."""
+    lines = [json.dumps(_row(entry)) + "\n" for entry in entries]
+    if lines:
+        (folder / "quarantine").mkdir(exist_ok=True)
+        write_atomically(folder / f"quarantine/{name}.jsonl", "".join(lines))
+
+
+def _row(entry: Rejected) -> dict[str, Any]:
+    row = asdict(entry)
+    del row["size"]
+    return {key: value for key, value in row.items() if key not in _RARE or value}

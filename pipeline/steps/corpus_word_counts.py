@@ -1,0 +1,99 @@
+"""The words of a whole corpus, counted in one process and without records."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
+from transbeam.pipeline.accounting.reading_summary import check_reading, reading_of
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.sources.corpus_files import list_files
+from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
+from transbeam.pipeline.sources.work_units import Unit, plan_units, read_spans
+from transbeam.pipeline.steps.clean_documents import MEGABYTE, cleaned
+from transbeam.pipeline.steps.count_words import count_words, texts_of
+from transbeam.pipeline.tokenizers.training.train_tokenizer import WordSplitter
+
+_BLOCK = 1_000  # documents side by side
+
+
+@dataclass(frozen=True)
+class CorpusWords:
+    """The words of a corpus.
+
+    Attributes:
+        counts: How often each occurs.
+        reading: As `reading_of` gives it.
+    """
+
+    counts: Counter[str]
+    reading: Mapping[str, Any]
+
+
+def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
+    """Counts each word in all texts of `data`, of both splits.
+
+    Texts are those that the data job would make records of, cleaned by the same rules;
+    of documents that are there several times, each counts. Those that it leaves out or
+    puts into quarantine are passed over here, too.
+
+    Args:
+        config: The run: `data` says which texts, `objective` which of their fields.
+        splitter: Cuts texts into words.
+
+    Raises:
+        DataError: The corpus is not there or cannot be read; or a file is not whole.
+    """
+    counts: Counter[str] = Counter()
+    markers: list[dict[str, Any]] = []
+    for batch in _batches(config, markers):
+        for texts in _texts(batch, config):
+            counts.update(count_words(texts, splitter))
+    reading = reading_of(markers)
+    check_reading(config.data, reading)
+    return CorpusWords(counts, reading)
+
+
+def _batches(
+    config: RunConfig, markers: list[dict[str, Any]]
+) -> Iterator[DocumentBatch]:
+    """The documents of the corpus; adds what readers report of each unit to a list."""
+    sources = config.data.source, config.data.validation_source
+    size = int(config.data.shard_megabytes * MEGABYTE)
+    kept: list[Document] = []
+    for unit in plan_units(list_files(*sources), sources[0], size, sources[1]):
+        for document in _documents(unit, config, markers):
+            kept.append(document)
+            if len(kept) == _BLOCK:
+                yield DocumentBatch.of(kept)
+                kept.clear()
+    if kept:
+        yield DocumentBatch.of(kept)
+
+
+def _documents(
+    unit: Unit, config: RunConfig, markers: list[dict[str, Any]]
+) -> Iterator[Document]:
+    sources = config.data.source, config.data.validation_source
+    unread, report = UnreadFiles(), ReadingReport()
+    for span, item in reported(read_spans(unit, *sources), report):
+        outcome = cleaned(item, config)
+        unread.enter(span.file, outcome)
+        if isinstance(outcome, Document):
+            yield outcome
+    markers.append({"unread": unread.rows(), **report.as_json()})
+
+
+def _texts(
+    batch: DocumentBatch, config: RunConfig
+) -> Iterator[Sequence[bytes] | np.ndarray]:
+    yield from texts_of(batch, config)
+    # Those of a tagged sentence are also read one by one.
+    tagged = [word.encode() for row in batch.values("words") for word in row]
+    if tagged:
+        yield tagged

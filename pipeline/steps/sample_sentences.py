@@ -1,0 +1,181 @@
+"""Sentences of other documents: what wrong pairs are made of for `next_sentence`.
+
+A unit of source may hold one document, or one of a split, and then has no other to take
+a wrong second segment from. So a sample of the whole split is drawn by the documents'
+keys, once all duplicates are dropped. It is a function of the corpus and the
+configuration, and its size does not grow with the corpus.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import SPLITS, Document, Split, document_hash
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.documents.document_selection import kept_rows
+from transbeam.pipeline.documents.randomness import mix, stage_key, uniform
+from transbeam.pipeline.documents.step_markers import Part, all_parts, documents_path
+from transbeam.pipeline.objectives.base.sentence_pair_sampling import ENOUGH
+from transbeam.pipeline.objectives.base.sentences import has_two_sentences, stretch_of
+
+# Text of a sample, in characters.
+_SAMPLE_CHARACTERS = 16_000_000
+# Text of what is taken of it for a unit, as a share of the unit's.
+_UNIT_SHARE = 0.5
+# What a token has at most on average; a stretch is long enough for a whole record.
+_CHARACTERS_PER_TOKEN = 6
+# How many documents are looked at for one that has two sentences.
+_TRIES = 8
+
+_Place = tuple[Part, int]  # and the row in it
+
+
+def takes_strangers(run: RunConfig) -> bool:
+    """Tells whether a run's records have segments of other documents in them."""
+    objective = run.objective
+    return (
+        isinstance(objective, SentencePairsConfig) and objective.task == "next_sentence"
+    )
+
+
+def sample_sentences(run: RunConfig, folder: Path) -> None:
+    """Draws and saves the sample of each split.
+
+    Raises:
+        DataError: The training documents are all one, so that there is no other.
+    """
+    chosen: dict[Split, DocumentBatch] = {
+        split: _sample(run, folder, split) for split in SPLITS
+    }
+    number = {split: len(np.unique(sample.keys)) for split, sample in chosen.items()}
+    # A test set has no training documents.
+    if number["train"] == 1 or sum(number.values()) < 2:
+        raise DataError(
+            "data: objective.kind=sentence_pairs with task=next_sentence takes half of "
+            "its second segments from other documents, and there are "
+            f"{number['train']} training and {number['validation']} validation "
+            "documents of two sentences or more. Add documents, or say where one ends "
+            "(data.source.document)"
+        )
+    if number["validation"] == 1 and number["train"]:
+        # Its own split has no other document; nothing goes the other way.
+        both = [chosen["validation"], chosen["train"]]
+        chosen["validation"] = DocumentBatch.of_batches(both)
+    for split, sample in chosen.items():
+        sample.save(_path(folder, split))
+
+
+def strangers(
+    run: RunConfig, folder: Path, name: str, split: Split, batch: DocumentBatch
+) -> DocumentBatch | None:
+    """Selects what of the sample the documents of a part may be paired with.
+
+    Args:
+        run: The run.
+        folder: The job's folder.
+        name: The part's name: each part has its own selection, so that no sentence is
+            met as a stranger in all of them.
+        split: The split of the batch.
+        batch: The part's documents.
+
+    Returns:
+        Stretches of text, their keys the hashes of the documents they are of; None
+        where none is needed.
+    """
+    if not takes_strangers(run) or not len(batch) or _has_enough(batch, run):
+        return None
+    sample = DocumentBatch.load(_path(folder, split))
+    wanted = batch.sizes().sum() * _UNIT_SHARE / _stretch_characters(run)
+    count = min(max(int(wanted), 4 * ENOUGH), len(sample))
+    key = np.uint64(stage_key(run.seed, f"strangers/{name}"))
+    places = np.arange(len(sample), dtype=np.uint64)
+    order = np.argsort(mix(mix(places ^ key)), kind="stable")
+    return sample.take(np.sort(order[:count]))
+
+
+def _has_enough(batch: DocumentBatch, run: RunConfig) -> bool:
+    """Tells whether documents can be paired with one another; copies are one."""
+    assert isinstance(run.objective, SentencePairsConfig)
+    found: set[bytes] = set()
+    for text in batch.texts():
+        if has_two_sentences(text.decode("utf-8"), run.objective.sentences):
+            found.add(text)
+            if len(found) > ENOUGH:
+                return True
+    return False
+
+
+def _path(folder: Path, split: Split) -> Path:
+    return folder / f"state/elsewhere-{split}.arrow"
+
+
+def _stretch_characters(run: RunConfig) -> int:
+    return _CHARACTERS_PER_TOKEN * run.data.sequence_length
+
+
+def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
+    """Stretches of text of a split, the documents in the order of their keys' draw."""
+    assert isinstance(run.objective, SentencePairsConfig)
+    rule = run.objective.sentences
+    most = _SAMPLE_CHARACTERS // _stretch_characters(run)
+    places = list(_places_of_two_sentences(run, folder, split, most))
+    key = stage_key(run.seed, "elsewhere/place")
+    found: dict[tuple[int, str], Document] = {}
+    # Read once more, because the documents together may not fit into memory.
+    for document in _documents(folder, places):
+        identity = document_hash(document.text)
+        times = np.arange(-(-most // len(places)))
+        shares = uniform(key, np.full(len(times), identity, np.uint64), times)
+        for share in shares.tolist():
+            text = stretch_of(document.text, rule, share, _stretch_characters(run))
+            found.setdefault((identity, text), document.with_text(text))
+    batch = DocumentBatch.of(list(found.values()))
+    return DocumentBatch(np.array([i for i, _ in found], np.uint64), batch.table)
+
+
+def _places_of_two_sentences(
+    run: RunConfig, folder: Path, split: Split, most: int
+) -> Iterator[_Place]:
+    """The first places, in the order of the draw, of documents that can be taken."""
+    assert isinstance(run.objective, SentencePairsConfig)
+    drawn = _drawn(run, folder, split, most * _TRIES)
+    found = 0
+    for place, document in zip(drawn, _documents(folder, drawn), strict=True):
+        if has_two_sentences(document.text, run.objective.sentences):
+            yield place
+            found += 1
+            if found == most:
+                return
+
+
+def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Place]:
+    """The places of documents of a split, in the order of a draw by their keys."""
+    key = stage_key(run.seed, "elsewhere")
+    least: list[tuple[float, Part, int]] = []
+    for part in all_parts(folder):
+        batch = DocumentBatch.load(documents_path(folder, part))
+        rows = kept_rows(batch.keys, folder, part, run)[split]
+        drawn = uniform(key, batch.keys[rows], np.zeros(1, np.int64))
+        here = zip(drawn.tolist(), [part] * len(rows), rows.tolist(), strict=True)
+        least = heapq.nsmallest(most, [*least, *here])
+    return [(part, row) for _, part, row in least]
+
+
+def _documents(folder: Path, places: Iterable[_Place]) -> Iterator[Document]:
+    """The texts at some places; what is mapped of a file is not held in memory."""
+    batches: dict[str, DocumentBatch] = {}
+    for part, row in places:
+        if part.name not in batches:
+            path = documents_path(folder, part)
+            batches[part.name] = DocumentBatch.load(path)
+        values = batches[part.name].table.slice(row, 1)
+        yield Document(
+            values["text"][0].as_py().decode("utf-8"),
+            values["source"][0].as_py(),
+            values["offset"][0].as_py(),
+        )

@@ -1,0 +1,1 @@
+"""Reports on a vocabulary and a corpus."""

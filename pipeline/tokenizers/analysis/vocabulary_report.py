@@ -1,0 +1,194 @@
+"""How well a vocabulary fits a text: what is unknown, how long texts become."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from transbeam.pipeline.tokenizers.analysis.stripped_marks import needed_marks
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+
+_EXAMPLES = 10
+_PIECE_CHARACTERS = 30
+_CODE_POINTS = 0x110000
+_WHITE_SPACE = np.array([i for i in range(0x3001) if chr(i).isspace()])
+
+
+@dataclass(frozen=True)
+class VocabularyReport:
+    """Numbers about a tokenizer on some texts.
+
+    Attributes:
+        texts: How many texts were looked at.
+        bytes: Their length in UTF-8.
+        characters: Their characters, white space left out.
+        words: What stands between white space in them.
+        tokens: What they became.
+        unknown_tokens: Those of the tokens that stand for text without a piece.
+        uncovered_characters: Characters that are unknown alone, or lose a mark that
+            they need, each as often as it occurs.
+        uncovered_examples: The most frequent of these, with how often they occur.
+        stripped_characters: Those that lose a mark that they need; see
+            `stripped_marks`.
+        pieces: The vocabulary's pieces that are not special.
+        unused_pieces: Those of the pieces that did not occur.
+        longest_pieces: The longest that occurred, in characters.
+    """
+
+    texts: int
+    bytes: int
+    characters: int
+    words: int
+    tokens: int
+    unknown_tokens: int
+    uncovered_characters: int
+    uncovered_examples: dict[str, int]
+    stripped_characters: int
+    pieces: int
+    unused_pieces: int
+    longest_pieces: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """The numbers and the ratios of them that are looked at; null without text."""
+        characters, words, tokens = self.characters, self.words, self.tokens
+        ratios = {
+            "character_coverage": _ratio(
+                characters - self.uncovered_characters, characters
+            ),
+            "unknown_fraction": _ratio(self.unknown_tokens, tokens),
+            "tokens_per_word": _ratio(tokens, words),
+            "bytes_per_token": _ratio(self.bytes, tokens),
+        }
+        return {**vars(self), **ratios, "longest_pieces": list(self.longest_pieces)}
+
+    def describe(self) -> str:
+        """The report as text, a few lines."""
+        ratio = self.as_json()
+        shown = {
+            name: "-" if ratio[name] is None else f"{ratio[name]:.{digits}f}"
+            for name, digits in (
+                ("character_coverage", 5),
+                ("unknown_fraction", 5),
+                ("tokens_per_word", 3),
+                ("bytes_per_token", 3),
+            )
+        }
+        uncovered = "  ".join(
+            f"{_visible(character)} {count:,}"
+            for character, count in self.uncovered_examples.items()
+        )
+        lines = {
+            "texts": f"{self.texts:,} of {self.bytes:,} bytes, {self.words:,} words",
+            "tokens": f"{self.tokens:,}",
+            "tokens per word": shown["tokens_per_word"],
+            "bytes per token": shown["bytes_per_token"],
+            "unknown tokens": f"{shown['unknown_fraction']} of all, "
+            f"{self.unknown_tokens:,}",
+            "characters with a piece": f"{shown['character_coverage']} of all",
+            "most frequent without": uncovered or "none",
+            "marks stripped": self._stripped(),
+            "pieces": f"{self.pieces:,}, of which {self.unused_pieces:,} did not occur",
+            "longest that occurred": "  ".join(map(_visible, self.longest_pieces)),
+        }
+        return "\n".join(
+            f"{name:<24} {value}".rstrip() for name, value in lines.items()
+        )
+
+    def _stripped(self) -> str:
+        """What stripping accents takes from letters that need them."""
+        if not self.stripped_characters:
+            return "none that a letter needs"
+        share = self.stripped_characters / self.characters
+        return (
+            f"from {share:.1%} of all, which are other letters without them: "
+            "strip_accents=false keeps them, as byte_bpe and unigram do"
+        )
+
+
+def report_vocabulary(
+    tokenizer: Tokenizer, blocks: Iterable[np.ndarray]
+) -> VocabularyReport:
+    """Looks at texts as a tokenizer sees them.
+
+    Args:
+        tokenizer: Any.
+        blocks: object (N,) each. Texts as bytes; a block of about a megabyte is good.
+
+    Example:
+    >>> from transbeam.pipeline.tokenizers.wordpiece import wordpiece_tokenizer
+    >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c"]
+    >>> texts = np.array(["ab é".encode(), b"ab b"], object)
+    >>> report = report_vocabulary(WordPieceTokenizer(pieces), [texts])
+    >>> report.words, report.tokens, report.unknown_tokens, report.unused_pieces
+    (4, 6, 2, 1)
+    >>> report.uncovered_examples
+    {'b': 3, 'é': 1}
+    """
+    texts = size = words = 0
+    piece_counts = np.zeros(tokenizer.vocabulary_size, np.int64)
+    character_counts = np.zeros(_CODE_POINTS, np.int64)
+    is_space = np.zeros(_CODE_POINTS, bool)
+    is_space[_WHITE_SPACE] = True
+    for block in blocks:
+        texts += len(block)
+        size += sum(map(len, block))
+        ids = tokenizer.tokenize(block).flat_values.numpy()
+        piece_counts += np.bincount(ids, minlength=len(piece_counts))
+        joined = b"\n".join([b"", *block]).decode("utf-8", "replace")
+        code_points = np.frombuffer(joined.encode("utf-32-le"), np.uint32)
+        spaces = is_space[code_points]
+        words += int(np.sum(spaces[:-1] & ~spaces[1:]))
+        found, counts = np.unique(code_points[~spaces], return_counts=True)
+        character_counts[found] += counts
+    ordinary = tokenizer.ordinary_ids
+    there = np.flatnonzero(character_counts)
+    stripped = there[:0]
+    if getattr(tokenizer, "strip_accents", False):
+        stripped = there[needed_marks()[there]]
+    uncovered = np.union1d(_uncovered(tokenizer, there), stripped)
+    ranked = uncovered[np.argsort(-character_counts[uncovered], kind="stable")]
+    occurred = [tokenizer.pieces[i] for i in ordinary[piece_counts[ordinary] > 0]]
+    unknown = tokenizer.special.unknown
+    return VocabularyReport(
+        texts=texts,
+        bytes=size,
+        characters=int(character_counts.sum()),
+        words=words,
+        tokens=int(piece_counts.sum()),
+        unknown_tokens=0 if unknown is None else int(piece_counts[unknown]),
+        uncovered_characters=int(character_counts[uncovered].sum()),
+        uncovered_examples={
+            chr(i): int(character_counts[i]) for i in ranked[:_EXAMPLES].tolist()
+        },
+        stripped_characters=int(character_counts[stripped].sum()),
+        pieces=len(ordinary),
+        unused_pieces=len(ordinary) - len(occurred),
+        longest_pieces=tuple(
+            sorted(occurred, key=lambda piece: (-len(piece), piece))[:_EXAMPLES]
+        ),
+    )
+
+
+def _uncovered(tokenizer: Tokenizer, code_points: np.ndarray) -> np.ndarray:
+    """Those of the characters that become unknown when they stand alone."""
+    unknown = tokenizer.special.unknown
+    if unknown is None or not len(code_points):
+        return code_points[:0]
+    texts = np.array([chr(i).encode() for i in code_points.tolist()], object)
+    ids = tokenizer.tokenize(texts)
+    is_unknown = ids.flat_values.numpy() == unknown
+    rows = np.repeat(np.arange(len(texts)), ids.row_lengths().numpy())
+    return code_points[np.unique(rows[is_unknown])]
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _visible(piece: str) -> str:
+    shown = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece
+    )
+    if len(shown) > _PIECE_CHARACTERS:
+        return f"{shown[:_PIECE_CHARACTERS]}…"
+    return shown

@@ -1,0 +1,1 @@
+"""The tokenizer interface, special tokens and offsets, for every kind."""

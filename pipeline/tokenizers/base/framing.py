@@ -1,0 +1,129 @@
+"""Rules of a tokenizer beside its vocabulary: begin, ends, added tokens, chat template.
+
+A checkpoint says it beside its tokenizer: `config.json`, `generation_config.json` and
+`tokenizer_config.json`. It is kept with the pieces, for ids mean nothing without them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framing:
+    """Rules of a tokenizer beside its pieces.
+
+    Attributes:
+        add_begin: Whether the piece that begins documents stands before each of them.
+        stop_ids: Further ids that end a written text, beside the one that ends
+            documents; a text has none of them inside.
+        whole_pieces: Pieces that are found whole in a text, before it is cut.
+        folded_pieces: Pieces that are so, in upper and lower case alike.
+        chat_template: The Jinja template that makes one text of a conversation, as
+            Hugging Face has it; None if there is none.
+    """
+
+    add_begin: bool = True
+    stop_ids: tuple[int, ...] = ()
+    whole_pieces: tuple[str, ...] = ()
+    folded_pieces: tuple[str, ...] = ()
+    chat_template: str | None = None
+
+    def apply(self, special: SpecialIds) -> SpecialIds:
+        """The special ids of a vocabulary, as they are used.
+
+        Example:
+        >>> llama = SpecialIds(pad=2, unknown=0, begin=1, end=2)
+        >>> used = Framing(add_begin=False, stop_ids=(13, 2)).apply(llama)
+        >>> used.begin, used.ends
+        (None, (2, 13))
+        """
+        begin = special.begin if self.add_begin else None
+        stop = tuple(i for i in self.stop_ids if i != special.end)
+        return replace(special, begin=begin, stop=stop)
+
+    @property
+    def found_whole(self) -> tuple[str, ...]:
+        """All pieces that are found whole."""
+        return (*self.whole_pieces, *self.folded_pieces)
+
+    def check(self, pieces: Sequence[str], where: str) -> None:
+        """Raises an ArtifactError if something is said of what is no piece."""
+        num_pieces = len(pieces)
+        if strange := sorted({*self.found_whole} - {*pieces}):
+            raise ArtifactError(
+                f"{where}: {strange[0]!r} is to be found whole in a text, and is none "
+                f"of the {num_pieces:,} pieces. Make the tokenizer again"
+            )
+        if wrong := [i for i in self.stop_ids if not 0 <= i < num_pieces]:
+            raise ArtifactError(
+                f"{where}: {wrong[0]} is to end a text, expected ids of the "
+                f"{num_pieces:,} pieces. Make the tokenizer again"
+            )
+
+    def with_new_ids(self, old_ids: tuple[int, ...]) -> "Framing":
+        """The same for fewer pieces.
+
+        Args:
+            old_ids: Of each of the new pieces, the id that it had.
+
+        Example:
+        >>> Framing(stop_ids=(13, 7)).with_new_ids((0, 7, 13)).stop_ids
+        (2, 1)
+        """
+        new = {old: i for i, old in enumerate(old_ids)}
+        return replace(self, stop_ids=tuple(new[i] for i in self.stop_ids if i in new))
+
+    def options(self) -> dict[str, Any]:
+        """The keys in `tokenizer.yaml`: none where all is as usual."""
+        told: dict[str, Any] = {}
+        if not self.add_begin:
+            told["add_begin"] = False
+        if self.stop_ids:
+            told["stop_ids"] = list(self.stop_ids)
+        for name in ("whole_pieces", "folded_pieces"):
+            if pieces := getattr(self, name):
+                told[name] = list(pieces)
+        return told
+
+    def files(self) -> dict[str, bytes]:
+        """The template, in a file of its own, if there is one."""
+        if self.chat_template is None:
+            return {}
+        return {CHAT_TEMPLATE_FILE: self.chat_template.encode()}
+
+    @classmethod
+    def read(cls, options: Any, files: Mapping[str, bytes], where: str) -> "Framing":
+        """Reads what `options` and `files` gave.
+
+        Raises:
+            ArtifactError: It is none of it.
+        """
+        options = {} if options is None else options
+        lists = {"stop_ids": int, "whole_pieces": str, "folded_pieces": str}
+        fine = isinstance(options, dict) and all(
+            type(value) is bool
+            if key == "add_begin"
+            else isinstance(value, list)
+            and all(type(each) is lists.get(key) for each in value)
+            for key, value in options.items()
+        )
+        if not fine:
+            raise ArtifactError(
+                f"{where}: framing is {str(options)[:60]!r}, expected add_begin, "
+                f"{', '.join(lists)}. Make the tokenizer again"
+            )
+        template = files.get(CHAT_TEMPLATE_FILE)
+        return cls(
+            add_begin=options.get("add_begin", True),
+            **{name: tuple(options.get(name, ())) for name in lists},
+            chat_template=None if template is None else template.decode(),
+        )
+
+
+PLAIN = Framing()

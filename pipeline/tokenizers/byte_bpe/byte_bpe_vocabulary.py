@@ -1,0 +1,170 @@
+"""What a byte-level BPE vocabulary must hold, whoever made it. Needs no TensorFlow.
+
+Its pieces are bytes, written as text in GPT-2's alphabet, where each of the 256 bytes
+has a printable character: `Ġ` is the space, `Ċ` the line feed.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+from transbeam.pipeline.tokenizers.base.vocabulary import sentinel_ids
+
+END_OF_TEXT = "<|endoftext|>"
+
+# The special pieces of a byte-level vocabulary by family, in the order of their ids.
+BYTE_BPE_SPECIALS = {
+    "gpt2": (END_OF_TEXT,),
+    "roberta": ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
+}
+
+
+def _alphabet() -> list[str]:
+    """The character of each byte: itself where it can be seen, else one from U+0100."""
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return [
+        chr(byte) if byte in visible else chr(0x100 + hidden.index(byte))
+        for byte in range(256)
+    ]
+
+
+ALPHABET = tuple(_alphabet())
+SPACE = ALPHABET[ord(" ")]
+
+_BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
+
+
+def to_alphabet(content: bytes) -> str:
+    """Bytes as text in which each byte is one printable character.
+
+    Example:
+    >>> to_alphabet(" naïve".encode())
+    'ĠnaÃ¯ve'
+    """
+    return "".join([ALPHABET[byte] for byte in content])
+
+
+def from_alphabet(text: str) -> bytes:
+    """The bytes that `to_alphabet` wrote.
+
+    Raises:
+        KeyError: A character is not of the alphabet.
+
+    Example:
+    >>> from_alphabet("ĠnaÃ¯ve").decode()
+    ' naïve'
+    """
+    return bytes([_BYTE_OF[character] for character in text])
+
+
+def check_byte_bpe(
+    vocabulary: Sequence[str],
+    merges: Sequence[tuple[str, str]],
+    special_pieces: Sequence[str],
+    *,
+    where: str,
+) -> None:
+    """Refuses a vocabulary and merges that cannot be used for byte-level BPE.
+
+    Args:
+        vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
+        merges: The pairs of pieces to be joined, the most urgent first.
+        special_pieces: Those of the vocabulary that are no bytes but names.
+        where: Names the vocabulary in the message, such as its folder.
+
+    Raises:
+        ArtifactError: A piece is there twice, empty or not in the alphabet, a byte or
+            a special piece is missing, a merge needs a piece that is missing, or text
+            can be taken for a special piece.
+
+    Example:
+    >>> check_byte_bpe(ALPHABET[:200], [], [], where="vocab.json")
+    Traceback (most recent call last):
+    ArtifactError: vocab.json: 56 of the 256 single bytes have no...
+    """
+    remedy = "Use the files as they were written or learn a new vocabulary"
+    known = set(vocabulary)
+    bytes_missing = [character for character in ALPHABET if character not in known]
+    if bytes_missing:
+        raise ArtifactError(
+            f"{where}: {len(bytes_missing)} of the 256 single bytes have no piece, "
+            f"such as {bytes_missing[0]!r}; expected one for each, so that no text is "
+            f"lost. {remedy}"
+        )
+    missing = [piece for piece in special_pieces if piece not in known]
+    if missing:
+        raise ArtifactError(
+            f"{where}: the special piece {missing[0]!r} is missing among the "
+            f"{len(vocabulary)} pieces. Name the special pieces it has, or add it"
+        )
+    made = {left + right for left, right in merges}.union(ALPHABET)
+    confused = [piece for piece in special_pieces if piece in made]
+    if confused:
+        raise ArtifactError(
+            f"{where}: the special piece {confused[0]!r} can also be made of the bytes "
+            "of a text; expected one that no text is cut into. Use another name, such "
+            f"as {END_OF_TEXT!r}"
+        )
+    for position, (piece, problem) in enumerate(_problems(vocabulary, special_pieces)):
+        if problem:
+            raise ArtifactError(
+                f"{where}: piece {position}, {piece[:40]!r}, {problem}; expected "
+                f"distinct pieces in GPT-2's alphabet of bytes. {remedy}"
+            )
+    for position, (left, right) in enumerate(merges):
+        for piece in (left, right, left + right):
+            if piece not in known:
+                raise ArtifactError(
+                    f"{where}: merge {position}, {left[:40]!r} with {right[:40]!r}, "
+                    f"needs the piece {piece[:40]!r}, which is not in the vocabulary. "
+                    f"{remedy}"
+                )
+
+
+def _problems(
+    vocabulary: Sequence[str], special_pieces: Sequence[str]
+) -> list[tuple[str, str | None]]:
+    counts = Counter(vocabulary)
+    special = set(special_pieces)
+    return [
+        (piece, _problem(piece, counts[piece], piece in special))
+        for piece in vocabulary
+    ]
+
+
+def _problem(piece: str, count: int, is_special: bool) -> str | None:
+    if count > 1:
+        return f"is there {count} times"
+    if not piece:
+        return "is empty"
+    if not is_special and not _BYTE_OF.keys() >= set(piece):
+        return "has a character outside the alphabet and is not named as special"
+    return None
+
+
+def byte_bpe_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
+    """The special ids of a byte-level vocabulary, by its family.
+
+    In GPT-2's family one piece stands before and after a document and for padding.
+
+    Raises:
+        ValueError: It has the special pieces of no family.
+    """
+    sentinels = sentinel_ids(vocabulary)
+    if {"<s>", "<pad>", "</s>"} <= set(vocabulary):
+        return SpecialIds(
+            pad=vocabulary.index("<pad>"),
+            begin=vocabulary.index("<s>"),
+            end=vocabulary.index("</s>"),
+            unknown=_find(vocabulary, "<unk>"),
+            mask=_find(vocabulary, "<mask>"),
+            sentinels=sentinels,
+        )
+    end = vocabulary.index(END_OF_TEXT)
+    return SpecialIds(pad=end, begin=end, end=end, sentinels=sentinels)
+
+
+def _find(vocabulary: Sequence[str], piece: str) -> int | None:
+    return vocabulary.index(piece) if piece in vocabulary else None

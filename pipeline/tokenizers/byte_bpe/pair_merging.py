@@ -1,0 +1,258 @@
+"""Byte pair encoding of very many words at once. Core TensorFlow ops only.
+
+By its definition the algorithm is a queue: of all pairs of neighbours in a word the one
+of the lowest rank (the earliest merge) is joined, the leftmost first, until none is
+left. Here a pair is joined as soon as nothing can forestall it, a question that all
+pairs of all words are asked at once: even a word of a million bytes takes few rounds.
+
+A pair (a, b) of rank r is forestalled if a neighbour takes a or b by a merge of lower
+rank. To the right that is a merge (b, X), where X is what follows b by then. If c
+follows b now, X is c or has grown out of c: the merges that make X begin with c. So
+the table holds for each pair (b, c), beside its own rank, the lowest rank of the merges
+(b, X) with an X that grows out of c. And c can only grow by being taken by what follows
+it, which is asked of the next pair, and so on. To the left it is the same.
+
+To join such a pair early changes nothing if every pair its piece can form has a higher
+rank, as in all learned vocabularies. A merge without that property waits its turn: it
+is made where it is the leftmost of the lowest rank in its word.
+"""
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+import numpy as np
+import tensorflow as tf
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.tokenizers.base.ragged_rows import rows_of
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
+
+# Three ranks are packed into one int64.
+_SHIFTS = (42, 21, 0)
+_NEVER = (1 << 21) - 1
+
+
+def _packed(*ranks: int) -> int:
+    return sum(rank << shift for rank, shift in zip(ranks, _SHIFTS, strict=True))
+
+
+_NO_PAIR = -1
+_NO_RANKS = _packed(_NEVER, _NEVER, _NEVER)
+
+
+class PairMerger(tf.Module):
+    """Joins the bytes of words into the pieces of a vocabulary.
+
+    Args:
+        vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
+        merges: Pairs of pieces, the most urgent first. Of a pair that is there twice
+            the last counts.
+
+    Raises:
+        ArtifactError: There are more than two million merges.
+
+    Example:
+    >>> merger = PairMerger([*ALPHABET, "bc", "abc"], [("b", "c"), ("a", "bc")])
+    >>> letters = tf.constant(list(b"abcbc"), tf.uint8)
+    >>> merger(letters, owners=tf.constant([0, 0, 0, 1, 1]), count=2).to_list()
+    [[257], [256]]
+    """
+
+    def __init__(
+        self, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]
+    ) -> None:
+        super().__init__(name="pair_merger")
+        if len(merges) >= _NEVER:
+            raise ArtifactError(
+                f"merges: {len(merges)} were found, but only {_NEVER - 1} can be held. "
+                "Use a smaller vocabulary"
+            )
+        ids = {piece: i for i, piece in enumerate(vocabulary)}
+        self._factor = len(vocabulary)
+        self._byte_ids = tf.constant([ids[byte] for byte in ALPHABET], tf.int32)
+        # One more than there are merges, for what is no pair.
+        self._made = tf.constant([*(ids[a + b] for a, b in merges), 0], tf.int32)
+        table = _rank_table(merges)
+        # Two tokens that are no pair, so that the table is not empty.
+        keys = [_NO_PAIR, *(ids[a] * self._factor + ids[b] for a, b in table)]
+        packed = [_NO_RANKS, *(_packed(*ranks) for ranks in table.values())]
+        self._ranks = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                tf.constant(keys, tf.int64), tf.constant(packed, tf.int64)
+            ),
+            default_value=_NO_RANKS,
+        )
+        waiting = _waiting(merges)
+        self._some_wait = any(waiting)
+        self._waiting = tf.constant(waiting, tf.bool)
+
+    def __call__(
+        self, values: tf.Tensor, owners: tf.Tensor, count: tf.Tensor | int
+    ) -> tf.RaggedTensor:
+        """The ids of the pieces of words.
+
+        Args:
+            values: uint8 (B,). The bytes of all words, one after the other.
+            owners: int32 (B,). The word each byte belongs to, in ascending order.
+            count: Number of words.
+
+        Returns:
+            int32 (count, None).
+        """
+
+        def one_round(
+            number: tf.Tensor,
+            tokens: tf.Tensor,
+            owner: tf.Tensor,
+            place: tf.Tensor,
+            settled: tf.Tensor,
+        ) -> list[tf.Tensor]:
+            rank, to_right, to_left = self._look_up(tokens, owner)
+            lowest = tf.math.unsorted_segment_min(rank, owner, count)
+            lowest = tf.gather_nd(lowest, owner[:, tf.newaxis])
+            done = tf.where(tf.equal(lowest, _NEVER))
+            settled = tf.tensor_scatter_nd_update(
+                settled,
+                tf.gather_nd(place, done)[:, tf.newaxis],
+                tf.gather_nd(tokens, done),
+            )
+            joins = _can_be_joined(rank, to_right, to_left, lowest, number)
+            if self._some_wait:
+                joins &= self._need_not_wait(rank, lowest, owner, place, count)
+            made = tf.minimum(rank, tf.size(self._made) - 1)[:, tf.newaxis]
+            tokens = tf.where(joins, tf.gather_nd(self._made, made), tokens)
+            kept = tf.where((lowest < _NEVER) & tf.logical_not(_previous(joins, False)))
+            rest = [tf.gather_nd(values, kept) for values in (tokens, owner, place)]
+            return [number + 1, *rest, settled]
+
+        size = tf.size(values)
+        tokens = tf.gather_nd(self._byte_ids, tf.cast(values, tf.int32)[:, tf.newaxis])
+        any_size = tf.TensorShape([None])
+        *_, settled = tf.while_loop(
+            lambda _, tokens, *__: tf.size(tokens) > 0,
+            one_round,
+            [0, tokens, owners, tf.range(size), tf.fill([size], -1)],
+            shape_invariants=[tf.TensorShape([]), *[any_size] * 4],
+        )
+        is_piece = settled >= 0
+        lengths = tf.math.unsorted_segment_sum(
+            tf.cast(is_piece, tf.int64), owners, count
+        )
+        pieces = tf.gather_nd(settled, tf.where(is_piece))
+        return rows_of(pieces, lengths)
+
+    def _look_up(self, tokens: tf.Tensor, owner: tf.Tensor) -> list[tf.Tensor]:
+        """Three ranks, int32 (T,), of the pair of each token and the next."""
+        left = tf.cast(tokens, tf.int64)
+        pairs = left * self._factor + _next(left, 0)
+        is_pair = tf.equal(owner, _next(owner, -1))
+        packed = self._ranks.lookup(tf.where(is_pair, pairs, _NO_PAIR))
+        return [
+            tf.cast(
+                tf.bitwise.bitwise_and(tf.bitwise.right_shift(packed, shift), _NEVER),
+                tf.int32,
+            )
+            for shift in np.array(_SHIFTS, np.int64)
+        ]
+
+    def _need_not_wait(
+        self,
+        rank: tf.Tensor,
+        lowest: tf.Tensor,
+        owner: tf.Tensor,
+        place: tf.Tensor,
+        count: tf.Tensor | int,
+    ) -> tf.Tensor:
+        is_lowest = tf.equal(rank, lowest)
+        candidates = tf.where(is_lowest, place, tf.int32.max)
+        first = tf.math.unsorted_segment_min(candidates, owner, count)
+        is_first = is_lowest & tf.equal(place, tf.gather(first, owner))
+        last_rank = tf.size(self._waiting) - 1
+        return is_first | ~tf.gather(self._waiting, tf.minimum(rank, last_rank))
+
+
+def _can_be_joined(
+    rank: tf.Tensor,
+    to_right: tf.Tensor,
+    to_left: tf.Tensor,
+    lowest: tf.Tensor,
+    steps: tf.Tensor,
+) -> tf.Tensor:
+    """Whether nothing can forestall the pair of each token and the next, bool (T,)."""
+    # No merge of a lower rank than these takes the left token of a pair together with
+    # what follows it, or the right token together with what comes before.
+    rightwards, leftwards = tf.minimum(rank, to_right), tf.minimum(rank, to_left)
+
+    def look_further(
+        steps: tf.Tensor, rightwards: tf.Tensor, leftwards: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        further_right = tf.maximum(to_right, _next(rightwards, _NEVER))
+        further_left = tf.maximum(to_left, _previous(leftwards, _NEVER))
+        return (
+            steps - 1,
+            tf.minimum(rank, further_right),
+            tf.minimum(rank, further_left),
+        )
+
+    _, rightwards, leftwards = tf.while_loop(
+        lambda steps, *_: steps > 0, look_further, [steps, rightwards, leftwards]
+    )
+    is_lowest = tf.equal(rank, lowest)
+    open_right = is_lowest | (_next(rightwards, _NEVER) >= rank)
+    open_left = is_lowest | (_previous(leftwards, _NEVER) > rank)
+    # In a row of equal tokens every other pair is joined, if the first one can be.
+    is_pair = rank < _NEVER
+    repeats = tf.where(is_pair & tf.equal(rank, _previous(rank, _NEVER)))
+    rows, in_row = tf.unique(repeats[:, 0] - tf.range(tf.size(repeats, tf.int64)))
+    row_start = tf.math.unsorted_segment_min(repeats, in_row, tf.size(rows)) - 1
+    row_start = tf.gather(row_start, in_row)
+    is_even = tf.equal((repeats - row_start)[:, 0] % 2, 0)
+    follows = is_even & tf.gather_nd(open_left, row_start)
+    open_left = tf.tensor_scatter_nd_update(open_left, repeats, follows)
+    return is_pair & open_left & open_right
+
+
+def _next(values: tf.Tensor, last: int | bool) -> tf.Tensor:
+    return tf.concat([values[1:], tf.constant([last], values.dtype)], axis=0)
+
+
+def _previous(values: tf.Tensor, first: int | bool) -> tf.Tensor:
+    return tf.concat([tf.constant([first], values.dtype), values[:-1]], axis=0)
+
+
+def _rank_table(
+    merges: Sequence[tuple[str, str]],
+) -> dict[tuple[str, str], tuple[int, int, int]]:
+    """Of each pair the rank, and the lowest ranks to its right and to its left."""
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    # What a piece can have grown out of: what its merges begin or end with.
+    begins: dict[str, set[str]] = {}
+    ends: dict[str, set[str]] = {}
+    for a, b in sorted(ranks, key=lambda pair: len(pair[0]) + len(pair[1])):
+        begins.setdefault(a + b, set()).update((a,), begins.get(a, ()))
+        ends.setdefault(a + b, set()).update((b,), ends.get(b, ()))
+    to_right: dict[tuple[str, str], int] = {}
+    to_left: dict[tuple[str, str], int] = {}
+    # In ascending order, so that the rank that is met first is the lowest.
+    for (a, b), rank in sorted(ranks.items(), key=itemgetter(1)):
+        for origin in begins.get(b, ()):
+            to_right.setdefault((a, origin), rank)
+        for origin in ends.get(a, ()):
+            to_left.setdefault((origin, b), rank)
+    return {
+        pair: (
+            ranks.get(pair, _NEVER),
+            to_right.get(pair, _NEVER),
+            to_left.get(pair, _NEVER),
+        )
+        for pair in ranks | to_right | to_left
+    }
+
+
+def _waiting(merges: Sequence[tuple[str, str]]) -> list[bool]:
+    """Whether the piece a merge makes is part of a merge of lower rank."""
+    first_use: dict[str, int] = {}
+    for pair, rank in {pair: rank for rank, pair in enumerate(merges)}.items():
+        for piece in pair:
+            first_use[piece] = min(rank, first_use.get(piece, _NEVER))
+    return [first_use.get(a + b, _NEVER) < rank for rank, (a, b) in enumerate(merges)]

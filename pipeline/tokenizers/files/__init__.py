@@ -1,0 +1,1 @@
+"""Tokenizer folders, ours and those of others."""

@@ -1,0 +1,190 @@
+"""Tokens that were added to a vocabulary, and stand in files of their own.
+
+added_tokens.json        the token and its id, of older checkpoints
+tokenizer_config.json    `added_tokens_decoder`: all that is said of each
+special_tokens_map.json  which of them are special
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.tokenizers.base.file_reading import (
+    parse_json_object,
+    read_bytes,
+)
+from transbeam.pipeline.tokenizers.base.vocabulary import name_blanks
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
+
+_Model = TypeVar("_Model", WordPieceModel, ByteBPEModel)
+
+ADDED, SETTINGS, MAP = (
+    "added_tokens.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
+# Ids that a vocabulary leaves out before those that were added to it.
+_LARGEST_GAP = 100_000
+# What would have a say in where a token is found, and has none in ours.
+_UNKNOWN_FLAGS = ("single_word", "lstrip", "rstrip")
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """A token that was added to a vocabulary.
+
+    Attributes:
+        content: As it stands in a text.
+        id: Its id.
+        special: Whether it is a mark and no text: ours is not found in a text.
+        normalized: Whether it is found in texts that are normalised.
+        where: The file, for messages.
+        flags: What else is said of where it is found.
+    """
+
+    content: str
+    id: int
+    special: bool
+    normalized: bool
+    where: str
+    flags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, told: Any, where: str, number: Any = None) -> "AddedToken":
+        """Reads what a JSON object says of one.
+
+        Raises:
+            ArtifactError: It is damaged.
+        """
+        told = told if isinstance(told, dict) else {}
+        content, number = told.get("content"), told.get("id", number)
+        if not isinstance(content, str) or type(number) is not int or number < 0:
+            shown = json.dumps(told, ensure_ascii=False)[:60]
+            raise ArtifactError(
+                f"{where}: {shown} is no added token with content and id; the file is "
+                "damaged"
+            )
+        special = told.get("special") is True
+        return cls(
+            content,
+            number,
+            special,
+            told.get("normalized", not special) is True,
+            where,
+            tuple(flag for flag in _UNKNOWN_FLAGS if told.get(flag)),
+        )
+
+
+def read_added_tokens(folder: Path) -> list[AddedToken]:
+    """The tokens in the files beside a `vocab.txt`, or a `vocab.json`.
+
+    Raises:
+        ArtifactError: A file is damaged.
+    """
+    settings = _object(folder / SETTINGS)
+    decoder = settings.get("added_tokens_decoder") or {}
+    if not isinstance(decoder, dict):
+        decoder = {"": None}
+    where = f"{folder / SETTINGS}: added_tokens_decoder"
+    tokens = {
+        token.content: token
+        for token in (
+            AddedToken.of(told, where, int(i) if i.isdecimal() else None)
+            for i, told in decoder.items()
+        )
+    }
+    special = {*_special(settings), *_special(_object(folder / MAP))}
+    for content, number in _object(folder / ADDED).items():
+        told = {"content": content, "id": number, "special": content in special}
+        tokens.setdefault(content, AddedToken.of(told, str(folder / ADDED)))
+    return list(tokens.values())
+
+
+def with_added_tokens(
+    model: _Model, tokens: Iterable[AddedToken], num_rows: int | None = None
+) -> _Model:
+    """A tokenizer with further pieces; those that are no marks are found whole.
+
+    Args:
+        model: Without them, or with some of them among its pieces.
+        tokens: What is added.
+        num_rows: Ids that the model has rows for, if that is known: tokens beyond are
+            left out.
+
+    Raises:
+        ArtifactError: An id is another piece's or far away, or a token is to be found
+            where ours would not be.
+
+    Example:
+    >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
+    >>> model = WordPieceModel(pieces=pieces, lowercase=False, strip_accents=False)
+    >>> city = AddedToken("[CITY]", 6, special=False, normalized=True, where="f")
+    >>> added = with_added_tokens(model, [city])
+    >>> added.pieces[6], added.build().tokenize(["a[CITY]a"]).to_list()
+    ('[CITY]', [[5, 6, 5]])
+    """
+    tokens = [t for t in tokens if num_rows is None or t.id < num_rows]
+    pieces = list(model.pieces)
+    ids = {piece: i for i, piece in enumerate(pieces)}
+    for token in sorted(tokens, key=lambda token: token.id):
+        if token.id > len(pieces) + _LARGEST_GAP:
+            raise ArtifactError(
+                f"{token.where}: {token.content!r} has the id {token.id:,}, far from "
+                f"the {len(pieces):,} pieces before it; the file is damaged or of "
+                "another vocabulary"
+            )
+        if ids.setdefault(token.content, token.id) != token.id:
+            raise ArtifactError(
+                f"{token.where}: {token.content!r} has the id {token.id}, but "
+                f"{ids[token.content]} in the vocabulary; the file is damaged"
+            )
+        pieces += [""] * (token.id + 1 - len(pieces))
+        if pieces[token.id] not in ("", token.content):
+            raise ArtifactError(
+                f"{token.where}: {token.content!r} has the id {token.id}, which is "
+                f"{pieces[token.id]!r} in the vocabulary; the file is damaged"
+            )
+        pieces[token.id] = token.content
+    found = [token for token in tokens if not token.special]
+    _check(found)
+    folds = getattr(model, "lowercase", False)
+    framing = replace(
+        model.framing,
+        whole_pieces=tuple(t.content for t in found if not (folds and t.normalized)),
+        folded_pieces=tuple(t.content for t in found if folds and t.normalized),
+    )
+    return replace(model, pieces=name_blanks(pieces), framing=framing)
+
+
+def _check(found: Sequence[AddedToken]) -> None:
+    for token in found:
+        if token.flags:
+            raise ArtifactError(
+                f"{token.where}: {token.content!r} has {token.flags[0]}=true, which "
+                "our tokenizers do not do: a token is found wherever it stands, and "
+                "nothing around it"
+            )
+        if not token.content or "\n" in token.content:
+            raise ArtifactError(
+                f"{token.where}: {token.content!r} is no token that can be found in a "
+                "text: it is empty or goes over the end of a line"
+            )
+
+
+def _special(told: dict[str, Any]) -> set[str]:
+    """The tokens that are named for what they are for, such as `pad_token`."""
+    named: list[Any] = []
+    for key, value in told.items():
+        if key.endswith("_token") or key == "additional_special_tokens":
+            named += value if isinstance(value, list) else [value]
+    contents = [n.get("content") if isinstance(n, dict) else n for n in named]
+    return {content for content in contents if isinstance(content, str)}
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """The JSON object of a file; an empty one if there is no file."""
+    return parse_json_object(read_bytes(file), str(file)) if file.is_file() else {}

@@ -1,0 +1,207 @@
+"""Brings in tokenizers that other programs wrote. Needs no TensorFlow.
+
+What a file asks for and our tokenizers do not do is refused by name: ids that are
+nearly right would be worse than none.
+"""
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.pipeline.tokenizers.base.file_reading import (
+    parse_json_object,
+    pieces_in_order,
+    read_bytes,
+    split_lines,
+)
+from transbeam.pipeline.tokenizers.base.vocabulary import (
+    SPECIAL_PIECES,
+    is_reserved,
+    name_blanks,
+)
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import (
+    ByteBPEModel,
+    parse_merges,
+)
+from transbeam.pipeline.tokenizers.files.added_tokens import (
+    AddedToken,
+    read_added_tokens,
+    with_added_tokens,
+)
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    METADATA_FILE,
+    TokenizerModel,
+    read_tokenizer,
+)
+from transbeam.pipeline.tokenizers.files.tokenizer_json_reader import (
+    parse_tokenizer_json,
+)
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
+    SentencePieceModel,
+)
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
+
+_Model = TypeVar("_Model", WordPieceModel, ByteBPEModel)
+
+# Vocabulary and merges, as they are named together.
+_BYTE_BPE_PAIRS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
+
+# What is looked for in a folder, in this order.
+_SENTENCE_PIECE_SUFFIXES = (".model", ".spm")
+_KNOWN = (
+    "tokenizer.yaml, a SentencePiece .model, tokenizer.json, vocab.json with "
+    "merges.txt, encoder.json with vocab.bpe, or vocab.txt"
+)
+
+
+def import_tokenizer(
+    path: str | Path,
+    *,
+    lowercase: bool | None = None,
+    strip_accents: bool | None = None,
+    num_sentinels: int = 0,
+    num_rows: int | None = None,
+) -> TokenizerModel:
+    """Reads a tokenizer of any kind.
+
+    | what                                       | whose                            |
+    |--------------------------------------------|----------------------------------|
+    | a folder with `tokenizer.yaml`, or a run's | ours                             |
+    | `vocab.txt`                                | BERT                             |
+    | `vocab.json` and `merges.txt`              | GPT-2, RoBERTa (Hugging Face)    |
+    | `encoder.json` and `vocab.bpe`             | GPT-2 (OpenAI)                   |
+    | `tokenizer.json`: WordPiece, byte-level    | the Rust library `tokenizers`    |
+    | `*.model`, `*.spm`                         | SentencePiece: T5, ALBERT, Llama |
+
+    Tokens that were added to the vocabulary of BERT's and GPT-2's files are read from
+    `added_tokens.json` and `tokenizer_config.json` beside them; so is from the latter
+    whether BERT's fold upper case, and whether GPT-2's put a space before a text.
+
+    Args:
+        path: The file, one of two files, or the folder they are in.
+        lowercase: For `vocab.txt`, which does not say it: whether upper case is folded
+            away. None: as `tokenizer_config.json` beside it says or, without that,
+            unless one of its pieces has upper case.
+        strip_accents: For `vocab.txt`: whether combining marks are dropped. None: as
+            that file says or, without it, the same as `lowercase`, as in BERT.
+        num_sentinels: For SentencePiece: further ids, such as T5's 100.
+        num_rows: Ids that the model has rows for, if that is known: what was added to
+            the vocabulary beyond is left out.
+
+    Raises:
+        ArtifactError: There is no such file, it is damaged, or it asks for something
+            that our tokenizers do not do.
+        ConfigError: An option is given for a file it is not for.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ArtifactError(f"{path}: no such file or folder; expected {_KNOWN}")
+    file = _file_in(path) if path.is_dir() else path
+    is_text_vocabulary = file.suffix == ".txt" and not _is_in_pair(file)
+    if not is_text_vocabulary and not (lowercase is strip_accents is None):
+        raise ConfigError(
+            f"lowercase and strip_accents are for a vocab.txt, but {file} is not one: "
+            "it says itself how text is normalised. Take them away"
+        )
+    is_sentence_piece = file.suffix in _SENTENCE_PIECE_SUFFIXES
+    if num_sentinels and not is_sentence_piece:
+        raise ConfigError(
+            f"num_sentinels={num_sentinels} is for a SentencePiece model, but {file} "
+            "is not one: the ids after its own would be of nothing. Take it away"
+        )
+    if file.name == METADATA_FILE:
+        return read_tokenizer(file.parent).model
+    if is_text_vocabulary:
+        model = _read_vocabulary(file, lowercase, strip_accents)
+        return _checked(with_added_tokens(model, _added_beside(file), num_rows), file)
+    if is_sentence_piece:
+        model = SentencePieceModel(proto=read_bytes(file), num_sentinels=num_sentinels)
+        model.check(str(file))
+        return model
+    if _is_in_pair(file):
+        model = _read_pair(file)
+        return _checked(with_added_tokens(model, _added_beside(file), num_rows), file)
+    if file.suffix == ".json":
+        return parse_tokenizer_json(
+            parse_json_object(read_bytes(file), str(file)), str(file), num_rows
+        )
+    raise ArtifactError(f"{path}: is no file of a tokenizer; expected {_KNOWN}")
+
+
+def _added_beside(file: Path) -> list[AddedToken]:
+    """The tokens in the files beside one."""
+    return read_added_tokens(file.parent)
+
+
+def _checked(model: _Model, file: Path) -> _Model:
+    model.check(str(file))
+    return model
+
+
+def _file_in(folder: Path) -> Path:
+    """The file of a folder to begin with."""
+    for place in (folder, folder / "data/tokenizer"):
+        if (place / METADATA_FILE).is_file():
+            return place / METADATA_FILE
+    models = sorted(
+        file for file in folder.iterdir() if file.suffix in _SENTENCE_PIECE_SUFFIXES
+    )
+    if len(models) > 1:
+        names = ", ".join(model.name for model in models)
+        raise ArtifactError(
+            f"{folder}: has several SentencePiece models: {names}. Name the file"
+        )
+    names = ("tokenizer.json", *(pair[0] for pair in _BYTE_BPE_PAIRS), "vocab.txt")
+    for file in (*models, *(folder / name for name in names)):
+        if file.is_file():
+            return file
+    raise ArtifactError(f"{folder}: holds no tokenizer; expected {_KNOWN}")
+
+
+def _is_in_pair(file: Path) -> bool:
+    return any(file.name in pair for pair in _BYTE_BPE_PAIRS)
+
+
+def _read_pair(file: Path) -> ByteBPEModel:
+    pair = next(pair for pair in _BYTE_BPE_PAIRS if file.name in pair)
+    vocabulary, merges = (file.with_name(name) for name in pair)
+    remedy = f"{pair[0]} and {pair[1]} are needed, side by side"
+    ids = parse_json_object(read_bytes(vocabulary, remedy), str(vocabulary))
+    return ByteBPEModel(
+        pieces=pieces_in_order(ids, str(vocabulary)),
+        merges=parse_merges(read_bytes(merges, remedy), str(merges)),
+        add_prefix_space=_flag_beside(file, "add_prefix_space") or False,
+    )
+
+
+def _flag_beside(file: Path, key: str) -> bool | None:
+    """Reads a flag of `tokenizer_config.json` beside a file; None if it has none."""
+    settings = file.with_name("tokenizer_config.json")
+    if not settings.is_file():
+        return None
+    value = parse_json_object(read_bytes(settings), str(settings)).get(key)
+    if value is not None and not isinstance(value, bool):
+        raise ArtifactError(
+            f"{settings}: {key} is {json.dumps(value)}, expected true or false: "
+            "mend it there"
+        )
+    return value
+
+
+def _read_vocabulary(
+    file: Path, lowercase: bool | None, strip_accents: bool | None
+) -> WordPieceModel:
+    pieces = name_blanks(split_lines(read_bytes(file), str(file)))
+    if lowercase is None:
+        lowercase = _flag_beside(file, "do_lower_case")
+    if strip_accents is None:
+        strip_accents = _flag_beside(file, "strip_accents")
+    if lowercase is None:
+        ordinary = (p for p in pieces if p not in SPECIAL_PIECES and not is_reserved(p))
+        lowercase = not any(piece != piece.lower() for piece in ordinary)
+    return WordPieceModel(
+        pieces=pieces,
+        lowercase=lowercase,
+        strip_accents=lowercase if strip_accents is None else strip_accents,
+    )

@@ -1,0 +1,68 @@
+"""What a SentencePiece tokenizer is made of. Needs no TensorFlow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from transbeam.pipeline.tokenizers.base.framing import PLAIN, Framing
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import (
+    SentencePieceProto,
+)
+
+if TYPE_CHECKING:
+    from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_tokenizer import (
+        SentencePieceTokenizer,
+    )
+
+MODEL_FILE = "spiece.model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePieceModel(SentencePieceProto):
+    """A SentencePiece tokenizer in a folder of ours.
+
+    Attributes:
+        framing: What is said beside the pieces.
+    """
+
+    kind: ClassVar[str] = "sentencepiece"
+    file_names: ClassVar[tuple[str, ...]] = (MODEL_FILE,)
+    option_types: ClassVar[dict[str, type]] = {"num_sentinels": int}
+
+    framing: Framing = PLAIN
+
+    @property
+    def special(self) -> SpecialIds:
+        """The ids of the special pieces, as the framing has them."""
+        return self.framing.apply(super().special)
+
+    def files(self) -> dict[str, bytes]:
+        """The model as SentencePiece wrote it."""
+        return {MODEL_FILE: self.proto}
+
+    @classmethod
+    def from_files(
+        cls,
+        files: Mapping[str, bytes],
+        options: Mapping[str, Any],
+        *,
+        where: str,
+        framing: Framing = PLAIN,
+    ) -> "SentencePieceModel":
+        """Reads what `files` wrote.
+
+        Raises:
+            ArtifactError: SentencePiece cannot read the model.
+        """
+        model = cls(proto=files[MODEL_FILE], framing=framing, **options)
+        model.check(f"{where}/{MODEL_FILE}")
+        return model
+
+    def build(self) -> "SentencePieceTokenizer":
+        """The tokenizer."""
+        from transbeam.pipeline.tokenizers.sentencepiece import sentencepiece_tokenizer
+
+        return sentencepiece_tokenizer.SentencePieceTokenizer(
+            self.proto, num_sentinels=self.num_sentinels, special=self.special
+        )

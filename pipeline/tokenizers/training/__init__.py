@@ -1,0 +1,1 @@
+"""Training of vocabularies, and trimming of trained ones."""

@@ -1,0 +1,180 @@
+"""From word counts, or from a file, to a tokenizer's folder: for all kinds."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from transbeam.configs.schema.tokenizer import (
+    ByteBPEConfig,
+    PretrainedConfig,
+    TokenizerConfig,
+    UnigramConfig,
+    WordPieceConfig,
+)
+from transbeam.pipeline.tokenizers.base.file_reading import read_bytes
+from transbeam.pipeline.tokenizers.base.vocabulary import (
+    SPECIAL_PIECES,
+    reserved_pieces,
+    sentinel_pieces,
+)
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import BYTE_BPE_SPECIALS
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    METADATA_FILE,
+    TokenizerModel,
+    save_tokenizer,
+)
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+
+LearnedConfig = WordPieceConfig | ByteBPEConfig | UnigramConfig
+
+
+class WordSplitter(Protocol):
+    """Cuts texts into the words a vocabulary is learned from."""
+
+    def words(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """String (N,) to string (N, None)."""
+        ...
+
+
+def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
+    """The sha256 of the files of a tokenizer that is not learned, and its pieces.
+
+    Raises:
+        ArtifactError: It is not there or cannot be used, which had better be known
+            before a corpus is read.
+    """
+    if not isinstance(config, PretrainedConfig):
+        return None
+    special = _import(config).special
+    path = Path(config.path).expanduser()
+    digest = hashlib.sha256()
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.name.encode() + b"\0" + read_bytes(file, _REMEDY))
+    return digest.hexdigest(), special
+
+
+_REMEDY = "Mend tokenizer.path"
+
+
+def word_splitter(config: LearnedConfig) -> WordSplitter:
+    """What cuts texts into the words that are counted.
+
+    It is the tokenizer itself without its pieces, so what is learned is what is used.
+    """
+    match config:
+        case WordPieceConfig():
+            from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+                WordPieceTokenizer,
+            )
+
+            return WordPieceTokenizer(
+                SPECIAL_PIECES,
+                lowercase=config.lowercase,
+                strip_accents=config.strip_accents,
+            )
+        case ByteBPEConfig():
+            from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_tokenizer import (
+                ByteBPETokenizer,
+            )
+            from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
+                ALPHABET,
+            )
+
+            return ByteBPETokenizer(ALPHABET, [], special_pieces=[])
+        case UnigramConfig():
+            from transbeam.pipeline.tokenizers.sentencepiece import (
+                sentencepiece_tokenizer,
+            )
+
+            return sentencepiece_tokenizer.WhiteSpaceSplitter()
+
+
+def make_tokenizer(
+    folder: Path, counts: Mapping[str, int], config: TokenizerConfig
+) -> None:
+    """Learns or imports the tokenizer and saves its folder, if it is not there yet.
+
+    Raises:
+        DataError: The corpus cannot fill the vocabulary.
+        ArtifactError: The tokenizer to be imported cannot be used.
+    """
+    if (folder / METADATA_FILE).is_file():  # the last file to be written
+        return
+    if isinstance(config, PretrainedConfig):
+        model = _import(config)
+    else:
+        model = learn_model(counts, config)
+    save_tokenizer(folder, model)
+
+
+def _import(config: PretrainedConfig) -> TokenizerModel:
+    from transbeam.pipeline.tokenizers.files.import_tokenizer import import_tokenizer
+
+    return import_tokenizer(
+        Path(config.path).expanduser(),
+        lowercase=config.lowercase,
+        strip_accents=config.strip_accents,
+        num_sentinels=config.num_sentinels,
+    )
+
+
+def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerModel:
+    """Learns a tokenizer of the kind the configuration asks for.
+
+    Args:
+        counts: How often each word occurs, as `word_splitter` cuts them.
+        config: What to learn.
+
+    Raises:
+        DataError: The corpus cannot fill the vocabulary.
+
+    Example:
+    >>> config = WordPieceConfig(vocabulary_size=32, num_sentinels=23)
+    >>> learn_model({"ab": 9}, config).pieces[-2:]
+    ('##b', 'ab')
+    """
+    match config:
+        case WordPieceConfig():
+            from transbeam.pipeline.tokenizers.training.train_wordpiece import (
+                learn_wordpiece,
+            )
+            from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import (
+                WordPieceModel,
+            )
+
+            strip = config.strip_accents
+            return WordPieceModel(
+                pieces=tuple(learn_wordpiece(counts, config)),
+                lowercase=config.lowercase,
+                strip_accents=config.lowercase if strip is None else strip,
+            )
+        case ByteBPEConfig():
+            from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import (
+                ByteBPEModel,
+            )
+            from transbeam.pipeline.tokenizers.training.train_byte_bpe import (
+                learn_byte_bpe,
+            )
+
+            vocabulary, merges = learn_byte_bpe(
+                counts,
+                config.vocabulary_size,
+                special_pieces=(
+                    *BYTE_BPE_SPECIALS[config.specials],
+                    *reserved_pieces(config.num_reserved),
+                    *sentinel_pieces(config.num_sentinels),
+                ),
+            )
+            return ByteBPEModel(pieces=tuple(vocabulary), merges=tuple(merges))
+        case UnigramConfig():
+            from transbeam.pipeline.tokenizers.training.train_unigram import (
+                learn_unigram,
+            )
+
+            return learn_unigram(counts, config)

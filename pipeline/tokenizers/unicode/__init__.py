@@ -1,0 +1,1 @@
+"""Unicode classes as the Rust `tokenizers` library has them."""

@@ -1,0 +1,1 @@
+"""WordPiece as BERT has it, in TensorFlow."""

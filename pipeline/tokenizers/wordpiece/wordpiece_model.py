@@ -1,0 +1,91 @@
+"""What a WordPiece tokenizer is made of. Needs no TensorFlow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from transbeam.pipeline.tokenizers.base.file_reading import decode_utf8
+from transbeam.pipeline.tokenizers.base.framing import PLAIN, Framing
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+from transbeam.pipeline.tokenizers.base.vocabulary import (
+    check_vocabulary,
+    wordpiece_special_ids,
+)
+
+if TYPE_CHECKING:
+    from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+        WordPieceTokenizer,
+    )
+
+VOCABULARY_FILE = "vocab.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordPieceModel:
+    """A BERT vocabulary and how text is normalised before it is looked up.
+
+    Attributes:
+        pieces: In the order of their ids.
+        lowercase: Whether upper case is folded away.
+        strip_accents: Whether combining marks are dropped.
+        framing: What is said beside the pieces.
+    """
+
+    kind: ClassVar[str] = "wordpiece"
+    file_names: ClassVar[tuple[str, ...]] = (VOCABULARY_FILE,)
+    option_types: ClassVar[dict[str, type]] = {"lowercase": bool, "strip_accents": bool}
+
+    pieces: tuple[str, ...]
+    lowercase: bool
+    strip_accents: bool
+    framing: Framing = PLAIN
+
+    @property
+    def special(self) -> SpecialIds:
+        """The ids of the special pieces."""
+        return self.framing.apply(wordpiece_special_ids(self.pieces))
+
+    def files(self) -> dict[str, bytes]:
+        """The vocabulary in BERT's format, one piece a line."""
+        content = "".join(f"{piece}\n" for piece in self.pieces).encode()
+        return {VOCABULARY_FILE: content}
+
+    @classmethod
+    def from_files(
+        cls,
+        files: Mapping[str, bytes],
+        options: Mapping[str, Any],
+        *,
+        where: str,
+        framing: Framing = PLAIN,
+    ) -> "WordPieceModel":
+        """Reads what `files` wrote.
+
+        Raises:
+            ArtifactError: The vocabulary cannot be used.
+        """
+        where = f"{where}/{VOCABULARY_FILE}"
+        # Not `splitlines`: it also cuts at U+2028, U+0085 and others a piece may hold.
+        lines = decode_utf8(files[VOCABULARY_FILE], where).split("\n")
+        model = cls(pieces=tuple(lines[:-1]), framing=framing, **options)
+        model.check(where)
+        return model
+
+    def check(self, where: str) -> None:
+        """Raises an ArtifactError if the vocabulary cannot be used."""
+        check_vocabulary(self.pieces, where=where)
+
+    def build(self) -> "WordPieceTokenizer":
+        """The tokenizer."""
+        from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+            WordPieceTokenizer,
+        )
+
+        return WordPieceTokenizer(
+            self.pieces,
+            lowercase=self.lowercase,
+            strip_accents=self.strip_accents,
+            special=self.special,
+            whole_pieces=self.framing.whole_pieces,
+            folded_pieces=self.framing.folded_pieces,
+        )

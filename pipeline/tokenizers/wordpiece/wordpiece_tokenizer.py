@@ -1,0 +1,279 @@
+"""WordPiece as a TensorFlow function: one engine for the job, the trainer and serving.
+
+The ids are those of the Rust `tokenizers` library (`BertNormalizer`,
+`BertPreTokenizer`, `WordPiece`), so a BERT vocabulary means what it meant.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+from transbeam.pipeline.tokenizers.base.offsets import TokenOffsets, encodable
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    joined,
+    rows_in_one,
+    with_piece_before,
+)
+from transbeam.pipeline.tokenizers.base.vocabulary import (
+    CONTINUATION,
+    MASK,
+    MAXIMUM_WORD_CHARACTERS,
+    SPECIAL_PIECES,
+    UNKNOWN,
+    check_vocabulary,
+    is_reserved,
+    wordpiece_special_ids,
+)
+from transbeam.pipeline.tokenizers.base.whole_pieces import (
+    offsets_around,
+    tokenize_around,
+    whole_pieces_of,
+)
+from transbeam.pipeline.tokenizers.wordpiece import bert_normalization
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_offsets import of_word_pieces
+
+Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
+
+_TEXTS = tf.TensorSpec([None], tf.string, name="texts")
+_RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
+
+# The kernel counts bytes where BERT counts characters. No word of allowed length is
+# longer than this, and a word that is too long is swapped for one that is.
+_MAXIMUM_WORD_BYTES = 4 * MAXIMUM_WORD_CHARACTERS
+_TOO_LONG = "x" * (_MAXIMUM_WORD_BYTES + 1)
+
+
+def fast_wordpiece(
+    pieces: Sequence[str], maximum_word_bytes: int = _MAXIMUM_WORD_BYTES
+) -> tf_text.FastWordpieceTokenizer:
+    """tf-text's kernel, which cuts words into the longest pieces.
+
+    Args:
+        pieces: In the order of their ids, special ones included.
+        maximum_word_bytes: Of a longer word nothing is known.
+    """
+    return tf_text.FastWordpieceTokenizer(
+        vocab=list(pieces),
+        suffix_indicator=CONTINUATION,
+        max_bytes_per_word=maximum_word_bytes,
+        token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+        unknown_token=UNKNOWN,
+        no_pretokenization=True,
+    )
+
+
+class WordPieceTokenizer(tf.Module):
+    """Cuts text into words and words into the longest pieces of a vocabulary.
+
+    Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
+    a `keras.export.ExportArchive`), which then needs `tensorflow` and
+    `tensorflow_text` only. It does not depend on the locale of the process.
+
+    Each different piece of text between two spaces is normalised and looked up once
+    per call, so blocks of about a megabyte are the fastest.
+
+    Args:
+        vocabulary: The pieces in the order of their ids, special pieces included.
+        lowercase: Fold upper case away.
+        strip_accents: Drop combining marks. None: the same as `lowercase`.
+        special: Ids of the special pieces, where they are used otherwise than their
+            names say.
+        whole_pieces: Those of the vocabulary that are found whole in a text.
+        folded_pieces: Those that are so in upper and lower case.
+
+    Raises:
+        ArtifactError: The vocabulary lacks a special piece or has a faulty one.
+
+    Example:
+    >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
+    >>> tokenizer = WordPieceTokenizer(pieces)
+    >>> tokenizer.tokenize(["Unable!", "able"]).to_list()
+    [[5, 6, 7], [1]]
+
+    References:
+        - [Devlin et al., 2018](https://arxiv.org/abs/1810.04805), section 3
+        - [Song et al., 2021](https://arxiv.org/abs/2012.15524), the linear algorithm
+    """
+
+    word_prefix = ""
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        special: SpecialIds | None = None,
+        whole_pieces: Sequence[str] = (),
+        folded_pieces: Sequence[str] = (),
+    ) -> None:
+        super().__init__(name="wordpiece_tokenizer")
+        check_vocabulary(vocabulary, where="vocabulary")
+        self.vocabulary = tuple(vocabulary)
+        self.lowercase = lowercase
+        self.strip_accents = lowercase if strip_accents is None else strip_accents
+        self.pieces = self.vocabulary
+        self.special = special or wordpiece_special_ids(self.vocabulary)
+        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = map(
+            self.vocabulary.index, SPECIAL_PIECES
+        )
+        set_aside = {*SPECIAL_PIECES, *(self.pieces[i] for i in self.special.sentinels)}
+        self.ordinary_ids = np.array(
+            [
+                i
+                for i, piece in enumerate(self.pieces)
+                if piece not in set_aside and not is_reserved(piece)
+            ],
+            np.int32,
+        )
+        self.starts_word = np.array(
+            [not piece.startswith(CONTINUATION) for piece in self.pieces]
+        )
+        self._pieces = tf.constant(self.vocabulary)
+        self._wordpiece = fast_wordpiece(self.vocabulary)
+        self.whole = whole_pieces_of(self.vocabulary, whole_pieces, folded_pieces)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of pieces, special ones included."""
+        return len(self.vocabulary)
+
+    # Each public method hands over to a compiled one. A tf.function alone would hold
+    # `self` weakly, and `load_tokenizer(folder).tokenize(texts)` would find it gone.
+
+    def tokenize(self, texts: Texts) -> tf.RaggedTensor:
+        """The ids of texts. A special piece written in a text is ordinary text.
+
+        Args:
+            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+
+        Returns:
+            int32 `(N, None)`; no special pieces are added.
+        """
+        return self._tokenize(tf.convert_to_tensor(texts, tf.string))
+
+    def tokenize_with_masks(self, texts: Texts) -> tf.RaggedTensor:
+        """Like `tokenize`, but a literal `[MASK]` is the id of the special piece.
+
+        It is found in the text as written, before normalisation, and ends the word
+        before it: what surrounds it is tokenized as if it stood between spaces.
+
+        Args:
+            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+
+        Returns:
+            int32 `(N, None)`; no special pieces are added.
+        """
+        return self._tokenize_with_masks(tf.convert_to_tensor(texts, tf.string))
+
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
+        """The tokens of each text with the characters of it that they stand for.
+
+        Example:
+        >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
+        >>> WordPieceTokenizer(pieces).tokenize_with_offsets(["So Únable!"])
+        [TokenOffsets(ids=[1, 5, 6, 7], offsets=[(0, 2), (3, 5), (5, 9), (9, 10)])]
+        """
+        return offsets_around(self.whole, encodable(texts), self._offsets_of)
+
+    def _offsets_of(self, texts: Sequence[str]) -> list[TokenOffsets]:
+        rows = self._ids_of(tf.constant(texts, tf.string)).to_list()
+        alone = self._normalized(sorted(set().union(*texts)))
+        return [
+            TokenOffsets(
+                ids,
+                of_word_pieces(text, [self.pieces[i] for i in ids], UNKNOWN, alone),
+            )
+            for text, ids in zip(texts, rows, strict=True)
+        ]
+
+    def _normalized(self, characters: Sequence[str]) -> dict[str, str]:
+        """What becomes of each character alone."""
+        normalized = bert_normalization.normalize(
+            tf.constant(characters, tf.string),
+            lowercase=self.lowercase,
+            strip_accents=self.strip_accents,
+        )
+        found = [text.decode() for text in normalized.numpy()]
+        return dict(zip(characters, found, strict=True))
+
+    def words(self, texts: Texts) -> tf.RaggedTensor:
+        """The normalised words that `tokenize` looks up: what a vocabulary is made of.
+
+        Args:
+            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+
+        Returns:
+            string `(N, None)`, UTF-8.
+        """
+        return self._split_into_words(tf.convert_to_tensor(texts, tf.string))
+
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Words put together again, with one space between them.
+
+        Args:
+            ids: int32 `(N, None)`.
+
+        Returns:
+            string `(N,)`; special pieces stand as themselves, as words.
+
+        Raises:
+            tf.errors.InvalidArgumentError: An id is outside the vocabulary.
+        """
+        return self._detokenize(ids)
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return tokenize_around(self.whole, texts, self._ids_of)
+
+    def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        chunks = bert_normalization.split_at_spaces(texts)
+        unique, index = tf.unique(chunks.values)
+        return _spread(self._look_up(self._words(unique)), index, chunks)
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def _tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return tokenize_around(self.whole, texts, self._ids_with_masks)
+
+    def _ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        texts = tf.strings.regex_replace(texts, r"\[MASK\]", f" {MASK} ")
+        chunks = bert_normalization.split_at_spaces(texts)
+        unique, index = tf.unique(chunks.values)
+        is_mask = tf.equal(unique, MASK)
+        others = self._look_up(self._words(tf.where(is_mask, "", unique)))
+        return _spread(with_piece_before(others, self.mask_id, is_mask), index, chunks)
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        chunks = bert_normalization.split_at_spaces(texts)
+        unique, index = tf.unique(chunks.values)
+        return _spread(self._words(unique), index, chunks)
+
+    @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
+    def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        # FastWordpieceTokenizer.detokenize kills the process on an unknown id.
+        pieces = ids.with_values(tf.gather(self._pieces, ids.values))
+        return tf.strings.regex_replace(joined(pieces, " "), f" {CONTINUATION}", "")
+
+    def _words(self, chunks: tf.Tensor) -> tf.RaggedTensor:
+        normalized = bert_normalization.normalize(
+            chunks, lowercase=self.lowercase, strip_accents=self.strip_accents
+        )
+        return tf.strings.split(normalized)
+
+    def _look_up(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        characters = tf.strings.length(words.values, unit="UTF8_CHAR")
+        too_long = characters > MAXIMUM_WORD_CHARACTERS
+        allowed = tf.where(too_long, _TOO_LONG, words.values)
+        pieces = words.with_values(self._wordpiece.tokenize(allowed))
+        return rows_in_one(pieces)
+
+
+def _spread(
+    unique_rows: tf.RaggedTensor, index: tf.Tensor, chunks: tf.RaggedTensor
+) -> tf.RaggedTensor:
+    """From one row per different chunk to one row per text."""
+    return rows_in_one(chunks.with_values(tf.gather(unique_rows, index)))

@@ -1,1 +1,0 @@
-"""What an exported model answered, for programs and for people; a file a kind."""

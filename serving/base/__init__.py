@@ -1,0 +1,1 @@
+"""The trained run, its records, credentials and formats that all floors share."""

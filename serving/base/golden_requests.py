@@ -1,0 +1,113 @@
+"""Questions whose answers a SavedModel brings along: is it still the model it was?
+
+A file that was damaged on its way, a vocabulary that was mixed up or a library that
+computes something else leave a model that answers, and wrongly. `transbeam export` puts
+a few questions with their answers beside those that warm a server up, in the format of
+TF Serving's logs; our server asks them before it lets anybody in.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from transbeam.configs.loader.run_folder import writing
+
+FILE = "assets.extra/golden_requests"
+# Another processor, or another version of TensorFlow, rounds in other places; what is
+# broken is further off. What is known in half precision is known less exactly.
+TOLERANCE = 1e-2
+_TOLERANCE_OF_HALF = 1e-1
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A question, and what the answer has to be.
+
+    Attributes:
+        signature: Who is asked.
+        inputs: All it takes.
+        outputs: Those of its outputs that are looked at.
+    """
+
+    signature: str
+    inputs: Arrays
+    outputs: Arrays
+
+    def difference(self, found: Arrays) -> str | None:
+        """What is wrong with an answer; None if nothing is.
+
+        Example:
+        >>> golden = Golden("score", {}, {"score": np.array([0.5], np.float32)})
+        >>> golden.difference({"score": np.array([0.501], np.float32)})
+        >>> golden.difference({"score": np.array([0.75], np.float32)})
+        'score: off by 0.25, at most 0.01 is rounding'
+        """
+        for name, expected in self.outputs.items():
+            if found[name].shape != expected.shape:
+                return f"{name}: of shape {found[name].shape}, not {expected.shape}"
+            is_half = expected.dtype == tf.bfloat16.as_numpy_dtype
+            if expected.dtype.kind != "f" and not is_half:
+                if (found[name] != expected).any():
+                    return f"{name}: {_shown(found[name])}, not {_shown(expected)}"
+                continue
+            wide = expected.astype(np.float32)
+            scale = np.maximum(np.abs(wide), 1.0)
+            off = float(np.max(np.abs(found[name] - wide) / scale, initial=0.0))
+            most = _TOLERANCE_OF_HALF if is_half else TOLERANCE
+            if not off <= most:
+                return f"{name}: off by {off:.3g}, at most {most:g} is rounding"
+        return None
+
+
+def write_golden(folder: Path, questions: Sequence[Golden]) -> None:
+    """Puts questions into a SavedModel.
+
+    Args:
+        folder: The version folder.
+        questions: With their answers.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    file = folder / FILE
+    with writing(file):
+        file.parent.mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(file)) as writer:
+            for question in questions:
+                log = prediction_log_pb2.PredictionLog()
+                asked, told = log.predict_log.request, log.predict_log.response
+                asked.model_spec.signature_name = question.signature
+                for name, value in question.inputs.items():
+                    asked.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+                for name, value in question.outputs.items():
+                    told.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+                writer.write(log.SerializeToString())
+
+
+def read_golden(folder: Path) -> Iterator[Golden]:
+    """The questions of a SavedModel; there may be none.
+
+    Args:
+        folder: The version folder.
+    """
+    file = folder / FILE
+    if not file.is_file():
+        return
+    for record in tf.data.TFRecordDataset(str(file)):
+        log = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log
+        yield Golden(
+            log.request.model_spec.signature_name,
+            {name: tf.make_ndarray(of) for name, of in log.request.inputs.items()},
+            {name: tf.make_ndarray(of) for name, of in log.response.outputs.items()},
+        )
+
+
+def _shown(values: np.ndarray) -> str:
+    text = str(values.ravel()[:8].tolist())
+    return text if values.size <= 8 else f"{text[:-1]}, …]"

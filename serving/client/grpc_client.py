@@ -1,0 +1,171 @@
+"""A client over gRPC, with TF Serving's stubs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    model_pb2,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.client.interface import (
+    Connection,
+    Inputs,
+    ServerError,
+    Signature,
+    untrusted,
+)
+from transbeam.serving.client.retries import with_retries
+
+# Ours; TF Serving's stubs do not have it.
+_STREAMED = "/tensorflow.serving.PredictionService/PredictStreamed"
+# The types of what is no text.
+_WISHES = {
+    "max_new_tokens": tf.int32,
+    "temperature": tf.float32,
+    "top_k": tf.int32,
+    "top_p": tf.float32,
+    "seed": tf.int32,
+    "min_p": tf.float32,
+    "repetition_penalty": tf.float32,
+    "no_repeat_ngram_size": tf.int32,
+}
+# What gRPC tells of a certificate, for which it has no code.
+_UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")
+_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
+class RpcClient:
+    """See `transbeam.serving.client.interface.Client`.
+
+    Args:
+        connection: To whom.
+    """
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+        certificate, token = connection.certificate, connection.token
+        scheme, _, place = connection.address.partition("://")
+        # An answer may be larger than the 4 MB that gRPC takes by default.
+        options = [("grpc.max_receive_message_length", -1)]
+        if scheme == "grpcs":
+            roots = None if certificate is None else certificate.read_bytes()
+            credentials = grpc.ssl_channel_credentials(roots)
+            self._channel = grpc.secure_channel(place, credentials, options)
+        else:
+            self._channel = grpc.insecure_channel(place, options)
+        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._streamed = self._channel.unary_stream(
+            _STREAMED,
+            request_serializer=predict_pb2.PredictRequest.SerializeToString,
+            response_deserializer=predict_pb2.PredictResponse.FromString,
+        )
+        self._spec = model_pb2.ModelSpec(name=connection.model)
+        if connection.version is not None:
+            self._spec.version.value = connection.version
+        self._metadata = [("authorization", f"Bearer {token}")] if token else []
+        self._known: dict[str, Signature] | None = None
+
+    def signatures(self) -> dict[str, Signature]:
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=self._spec, metadata_field=["signature_def"]
+        )
+        response = self._call(self._stub.GetModelMetadata, request)
+        found = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(found)
+        return {
+            name: Signature(_types(of.inputs), _types(of.outputs))
+            for name, of in sorted(found.signature_def.items())
+            if not name.startswith("__")
+        }
+
+    def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
+        if self._known is None:
+            self._known = self.signatures()
+        known = self._known.get(signature, Signature({}, {})).inputs
+        request = predict_pb2.PredictRequest(model_spec=self._spec)
+        request.model_spec.signature_name = signature
+        for name, values in inputs.items():
+            dtype = types_pb2.DataType.Value(known[name]) if name in known else None
+            try:
+                tensor = tf.make_tensor_proto(values, dtype)
+            except (TypeError, ValueError) as error:
+                raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
+            request.inputs[name].CopyFrom(tensor)
+        response = self._call(self._stub.Predict, request)
+        return {
+            name: tf.make_ndarray(proto) for name, proto in response.outputs.items()
+        }
+
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+        request = predict_pb2.PredictRequest(model_spec=self._spec)
+        for name, value in wishes.items():
+            request.inputs[name].CopyFrom(_wish(name, value))
+        call, first = self._call(self._begin, request)
+        try:
+            yield _part(first)
+            for response in call:
+                yield _part(response)
+        except grpc.RpcError as error:
+            raise self._refusal(error) from None
+        finally:
+            call.cancel()
+
+    def _begin(self, request: Any, left: float, metadata: Any) -> tuple[Any, Any]:
+        """A call of which something has come, and that."""
+        call = self._streamed(request, left, metadata=metadata)
+        return call, next(call)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _call(self, method: Callable[..., Any], request: Any) -> Any:
+        def attempt(left: float) -> Any:
+            try:
+                return method(request, left, metadata=self._metadata)
+            except grpc.RpcError as error:
+                raise self._refusal(error) from None
+
+        return with_retries(attempt, self._connection)
+
+    def _refusal(self, error: grpc.RpcError) -> ServerError:
+        found: Any = error  # it is a call, too
+        code, details = found.code(), found.details()
+        if any(reason in details for reason in _UNTRUSTED):
+            return untrusted(self._connection.address, details)
+        return ServerError(code.name, details, again=code in _AGAIN)
+
+
+def _wish(name: str, value: Any) -> Any:
+    try:
+        return tf.make_tensor_proto(value, _WISHES.get(name, tf.string))
+    except (TypeError, ValueError) as error:
+        raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
+
+
+def _part(response: predict_pb2.PredictResponse) -> Part | Whole:
+    told = {name: tf.make_ndarray(of).item() for name, of in response.outputs.items()}
+    for name in ("text", "generated_text"):
+        if name in told:
+            told[name] = told[name].decode()
+    return Whole(**told) if "generated_text" in told else Part(**told)
+
+
+def _types(tensors: Any) -> dict[str, str]:
+    return {
+        name: types_pb2.DataType.Name(tensor.dtype)
+        for name, tensor in sorted(tensors.items())
+    }

@@ -1,0 +1,242 @@
+"""A client over REST. It needs no TensorFlow."""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from http import HTTPStatus
+from typing import Any, Self
+from urllib.parse import quote
+
+import numpy as np
+import urllib3
+
+from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.client.interface import (
+    NUMBERS,
+    Connection,
+    Inputs,
+    ServerError,
+    Signature,
+    untrusted,
+)
+from transbeam.serving.client.retries import with_retries
+
+_CONNECTIONS = 64
+_CODES: dict[int, str] = {
+    HTTPStatus.BAD_REQUEST: "INVALID_ARGUMENT",
+    HTTPStatus.UNAUTHORIZED: "UNAUTHENTICATED",
+    HTTPStatus.FORBIDDEN: "PERMISSION_DENIED",
+    HTTPStatus.NOT_FOUND: "NOT_FOUND",
+    HTTPStatus.TOO_MANY_REQUESTS: "RESOURCE_EXHAUSTED",
+    HTTPStatus.NOT_IMPLEMENTED: "UNIMPLEMENTED",
+    HTTPStatus.SERVICE_UNAVAILABLE: "UNAVAILABLE",
+    HTTPStatus.GATEWAY_TIMEOUT: "DEADLINE_EXCEEDED",
+}
+_AGAIN = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+class RestClient:
+    """See `transbeam.serving.client.interface.Client`.
+
+    Args:
+        connection: To whom.
+    """
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+        place = connection.address.rstrip("/")
+        self._model = f"{place}/v1/models/{quote(connection.model, safe='')}"
+        if connection.version is not None:
+            self._model += f"/versions/{connection.version}"
+        token, certificate = connection.token, connection.certificate
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._pool = urllib3.PoolManager(
+            maxsize=_CONNECTIONS,
+            retries=False,
+            ca_certs=None if certificate is None else str(certificate),
+        )
+        self._known: dict[str, Signature] | None = None
+
+    def signatures(self) -> dict[str, Signature]:
+        found = self._send("GET", f"{self._model}/metadata")
+        definitions = found["metadata"]["signature_def"]["signature_def"]
+        return {
+            name: Signature(_types(of["inputs"]), _types(of["outputs"]))
+            for name, of in sorted(definitions.items())
+            if not name.startswith("__")
+        }
+
+    def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
+        if self._known is None:
+            self._known = self.signatures()
+        body = {
+            "signature_name": signature,
+            "inputs": {name: _jsonable(values) for name, values in inputs.items()},
+        }
+        answer = self._send("POST", f"{self._model}:predict", body)["outputs"]
+        if signature not in self._known:  # another version answers by now
+            self._known = self.signatures()
+        types = self._known[signature].outputs
+        if len(types) == 1:
+            answer = dict.fromkeys(types, answer)
+        return {name: _array(answer[name], types[name]) for name in types}
+
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+        body = json.dumps(_jsonable(dict(wishes))).encode()
+        response = with_retries(
+            lambda left: self._opened(f"{self._model}:stream", body, left),
+            self._connection,
+        )
+        try:
+            for kind, told in _events(response):
+                if kind == "error":
+                    raise ServerError("INTERNAL", told["error"])
+                yield Whole(**told) if kind == "done" else Part(**told)
+                if kind == "done":
+                    return
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unanswered(error) from None
+        finally:
+            response.close()
+        raise ServerError("UNAVAILABLE", f"{self._model} broke off amid a text")
+
+    def close(self) -> None:
+        # `clear` alone lets go of what closes once nobody holds it, and an error may;
+        # a server with TLS waits half a minute for a client that says no goodbye.
+        pools = self._pool.pools
+        for key in pools.keys():  # noqa: SIM118 - it cannot be iterated over
+            pools[key].close()
+        self._pool.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _send(self, method: str, url: str, body: Any = None) -> dict[str, Any]:
+        text = None if body is None else json.dumps(body).encode()
+        return with_retries(
+            lambda left: self._attempt(method, url, text, left), self._connection
+        )
+
+    def _attempt(
+        self, method: str, url: str, body: bytes | None, left: float
+    ) -> dict[str, Any]:
+        try:
+            response = self._pool.request(
+                method, url, body=body, headers=self._headers, timeout=left
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unanswered(error) from None
+        answer = _document(response.data)
+        if response.status != HTTPStatus.OK or answer is None:
+            raise _refusal(url, response.status, answer)
+        return answer
+
+    def _opened(self, url: str, body: bytes, left: float) -> Any:
+        """An answer that is still to come."""
+        try:
+            response = self._pool.request(
+                "POST",
+                url,
+                body=body,
+                headers=self._headers,
+                timeout=left,
+                preload_content=False,
+            )
+            if response.status == HTTPStatus.OK:
+                return response
+            with closing(response):
+                raise _refusal(url, response.status, _document(response.read()))
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unanswered(error) from None
+
+    def _unanswered(self, error: urllib3.exceptions.HTTPError) -> ServerError:
+        if isinstance(error, urllib3.exceptions.SSLError):
+            return untrusted(self._connection.address, error)
+        late = isinstance(error, urllib3.exceptions.TimeoutError)
+        # Nobody there is a kind of lateness to urllib3.
+        if late and not isinstance(error, urllib3.exceptions.NewConnectionError):
+            message = f"{self._model} did not answer in time"
+            return ServerError("DEADLINE_EXCEEDED", message)
+        message = f"{self._connection.address} does not answer: {error}"
+        return ServerError("UNAVAILABLE", message, again=True)
+
+
+def _document(content: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _refusal(url: str, status: int, answer: dict[str, Any] | None) -> ServerError:
+    reason = (answer or {}).get("error")
+    return ServerError(
+        _CODES.get(status, "INTERNAL"),
+        reason or f"{url} answered with status {status}, and no reason",
+        again=status in _AGAIN,
+    )
+
+
+def _events(response: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The kind of each server-sent event, and what it tells."""
+    kind = ""
+    for line in _lines(response):
+        name, _, value = line.partition(": ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            yield kind, json.loads(value)
+            kind = ""
+
+
+def _lines(response: Any) -> Iterator[str]:
+    rest = b""
+    # What has come is given at once, and not when there is much of it.
+    while chunk := response.read1():
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode() for line in whole)
+
+
+def _types(tensors: Mapping[str, Any]) -> dict[str, str]:
+    return {name: tensor["dtype"] for name, tensor in sorted(tensors.items())}
+
+
+def _jsonable(values: Any) -> Any:
+    """Texts as they are, bytes that are none as base64."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, list | tuple):
+        return [_jsonable(value) for value in values]
+    if isinstance(values, bytes):
+        try:
+            return values.decode()
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(values).decode()}
+    return values
+
+
+def _array(values: Any, dtype: str) -> np.ndarray:
+    if dtype != "DT_STRING":
+        return np.array(values, NUMBERS[dtype])
+    shape = []
+    leaves = values
+    while isinstance(leaves, list):
+        shape.append(len(leaves))
+        if not leaves:
+            break
+        leaves = leaves[0]
+    flat = values if shape else [values]
+    for _ in shape[1:]:
+        flat = [leaf for row in flat for leaf in row]
+    array = np.empty(len(flat), object)
+    array[:] = [_bytes(leaf) for leaf in flat]
+    return array.reshape(shape)
+
+
+def _bytes(leaf: Any) -> bytes:
+    return base64.b64decode(leaf["b64"]) if isinstance(leaf, dict) else leaf.encode()

@@ -1,0 +1,73 @@
+"""A SavedModel on this machine, asked as a server would be."""
+
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.base.saved_models import find_version
+from transbeam.configs.system.native_output import output_held_back
+from transbeam.serving.base.graph_errors import plain_message
+from transbeam.serving.client.interface import Inputs, ServerError, Signature
+
+
+class LocalClient:
+    """See `transbeam.serving.client.interface.Client`.
+
+    Args:
+        model: A version folder, or the folder above, whose highest version is taken.
+
+    Raises:
+        ArtifactError: There is no SavedModel, or it cannot be loaded.
+    """
+
+    def __init__(self, model: Path):
+        folder = find_version(model)
+        try:
+            self._signatures = tf.saved_model.load(str(folder)).signatures
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise ArtifactError(
+                f"{folder}: cannot be loaded as a SavedModel: {error}. Give the folder "
+                "of a model exported by `transbeam export`"
+            ) from error
+
+    def signatures(self) -> dict[str, Signature]:
+        return {
+            name: Signature(
+                _types(function.structured_input_signature[1]),
+                _types(function.structured_outputs),
+            )
+            for name, function in self._signatures.items()
+        }
+
+    def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
+        function = self._signatures[signature]
+        specs = function.structured_input_signature[1]
+        tensors = {
+            name: tf.constant(values, specs[name].dtype)
+            for name, values in inputs.items()
+        }
+        with output_held_back():
+            try:
+                return {name: of.numpy() for name, of in function(**tensors).items()}
+            except tf.errors.InvalidArgumentError as error:
+                refusal = plain_message(error.message)
+        raise ServerError("INVALID_ARGUMENT", refusal)
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _types(specs: dict[str, tf.TensorSpec]) -> dict[str, str]:
+    return {
+        name: f"DT_{spec.dtype.name.upper()}" for name, spec in sorted(specs.items())
+    }

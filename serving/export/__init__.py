@@ -1,0 +1,1 @@
+"""The SavedModel with its warm-up and golden requests, published atomically."""

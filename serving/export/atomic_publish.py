@@ -1,0 +1,132 @@
+"""Exports are built beside their folder and move into it when all is well."""
+
+import hashlib
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.run_folder import Stage, save_config, write_json, writing
+from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.system.memory import peak_memory
+from transbeam.serving.base.trained_run import (
+    WEIGHTS,
+    Trained,
+    load_trained,
+    training_record,
+)
+
+PARITY = "parity.json"
+
+WARM_UP_CALLS = 5
+TIMED_CALLS = 40
+
+# Makes all files in a folder, given the one they will be in, and tells the result.
+Make = Callable[[Trained, Path, Path], dict[str, Any]]
+
+
+def publish(
+    invocation: Invocation, stage: Stage, needed: Iterable[Path], make: Make
+) -> dict[str, Any]:
+    """Makes a stage's files of the trained model of a run, or finds them made.
+
+    Until all is made and compared, what was there before stays as it is.
+
+    Args:
+        invocation: The run.
+        stage: Whose folder is made.
+        needed: The files without which it is made anew.
+        make: Its result has a `summary`, and `parity`, which becomes a file.
+
+    Returns:
+        The stage's result, or what it was, with `skipped`.
+
+    Raises:
+        ArtifactError: There is no trained model of this configuration, it is damaged,
+            or as `make` says.
+    """
+    config, console, run_folder = (
+        invocation.config,
+        invocation.console,
+        invocation.run_folder,
+    )
+    inputs = _inputs(invocation)
+    result = stage.result_if_done(inputs)
+    if result and all(path.exists() for path in needed):
+        console.result(f"skipped: the same model is exported to {stage.path} already")
+        return {**result, "skipped": True}
+
+    for line in stage.differences(inputs):
+        console.say(f"exported anew, because {line}")
+    console.say("loading the trained model")
+    trained = load_trained(run_folder, config)
+    building = run_folder / f".{stage.path.name}-building"
+    shutil.rmtree(building, ignore_errors=True)
+    try:
+        with peak_memory() as peak:
+            result = make(trained, building, stage.path)
+        result["peak_memory_mb"] = peak.megabytes
+        write_json(building / PARITY, result["parity"])
+        save_config(building, config)
+        if moved := stage.begin(inputs):
+            console.say(f"the export made before is now in {moved}")
+        _move_into(building, stage.path)
+        stage.finish(inputs, result)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    console.result(result["summary"])
+    return result
+
+
+def median_ms(call: Callable[[], Any]) -> float:
+    """Milliseconds of a call, once it is warm."""
+    for _ in range(WARM_UP_CALLS):
+        call()
+    times = []
+    for _ in range(TIMED_CALLS):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return round(1000 * statistics.median(times), 3)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all in a folder."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    return sum(file.stat().st_size for file in files)
+
+
+def kind_of(trained: Trained) -> str:
+    """What the model is asked about."""
+    is_image = trained.config.objective.kind == "image_classification"
+    return "image" if is_image else "text"
+
+
+def _inputs(invocation: Invocation) -> dict[str, Any]:
+    """All that the exported forms depend on."""
+    run_folder, config = invocation.run_folder, invocation.config
+    training = training_record(run_folder, config, invocation.command("train"))
+    weights = run_folder / WEIGHTS
+    return {
+        **flatten(config, "export"),
+        "training": training["fingerprint"],
+        "weights_sha256": _sha256(weights) if weights.is_file() else "missing",
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _move_into(building: Path, folder: Path) -> None:
+    with writing(folder):
+        for made in building.iterdir():
+            target = folder / made.name
+            if target.is_dir():
+                # Left by an export that was killed here, or was found incomplete.
+                shutil.rmtree(target)
+            made.rename(target)

@@ -1,0 +1,63 @@
+"""What a model is asked when it is loaded, and must answer as Keras does now."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
+from transbeam.serving.base.golden_requests import Golden
+from transbeam.serving.images.samples import sample_images
+from transbeam.serving.signatures.base.interface import Endpoint, Task
+
+(GAP,) = sentinel_pieces(1)
+# Words, marks, other scripts and nothing; rows of different lengths.
+SAMPLES = (
+    f"It returns a {MASK} of the same shape, or None.",
+    f"No café, 漢字 and {GAP} 123.5!",
+    "",
+)
+_TEXTS = frozenset({"text", "second_text", "target_text", "context", "question"})
+
+
+def golden_questions(task: Task, dtype: str = "float32") -> Iterator[Golden]:
+    """A few questions, answered by the Keras model.
+
+    Tokens and pixels have to be the same. Of answers only numbers are looked at: which
+    of two equally good words, spans or tokens comes first, rounding may decide.
+
+    Args:
+        task: Has the signatures.
+        dtype: What they compute in: so exactly the answers are known.
+    """
+    endpoints = task.endpoints()
+    # What a model writes is a choice of tokens; how probable a text is, a number.
+    read = "tokenize" if "tokenize" in endpoints else "pixels"
+    names = (read, "score" if "score" in endpoints else "serving_default")
+    for name in names:
+        inputs = _inputs(endpoints[name])
+        found = endpoints[name].function(*map(tf.constant, inputs.values()))
+        if name == read:
+            outputs = {output: value.numpy() for output, value in found.items()}
+        else:
+            outputs = {
+                output: tf.cast(value, dtype).numpy()
+                for output, value in found.items()
+                if value.dtype.is_floating
+            }
+        yield Golden(name, inputs, outputs)
+
+
+def _inputs(endpoint: Endpoint) -> dict[str, np.ndarray]:
+    """Of a signature on files, or on texts: each gets the samples in another order."""
+    found: dict[str, np.ndarray] = {}
+    for place, spec in enumerate(endpoint.inputs):
+        name: Any = spec.name  # is given to each
+        if name == "image_bytes":
+            found[name] = np.array(sample_images(), object)
+            continue
+        assert name in _TEXTS, name
+        turned = [*SAMPLES[place:], *SAMPLES[:place]]
+        found[name] = np.array([text.encode() for text in turned], object)
+    return found

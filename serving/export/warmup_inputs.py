@@ -1,0 +1,174 @@
+"""The requests that a model server runs before it lets anybody in.
+
+TensorFlow chooses kernels and lays out memory when it first meets a shape. TF Serving
+runs the requests it finds in `assets.extra/tf_serving_warmup_requests` while it loads a
+model; here that is one for each signature and each width that rows are filled up to.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from transbeam.configs.loader.run_folder import writing
+from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
+from transbeam.serving.images.samples import sample_images
+from transbeam.serving.server.models.warmup_requests import FILE, MOST, Inputs
+from transbeam.serving.signatures.base.interface import Endpoint, Task
+from transbeam.serving.signatures.generation.generate_signatures import Generating
+from transbeam.serving.signatures.generation.streaming_signatures import STATE
+from transbeam.serving.signatures.image_classification import ImageClassification
+from transbeam.serving.signatures.masked import FillMask
+from transbeam.serving.signatures.span_corruption import FillGaps
+from transbeam.serving.text_ops.length_buckets import widths
+
+_LETTER = "a"
+# What a text has to have for its task to do anything.
+_MARKS = {FillMask: MASK, FillGaps: sentinel_pieces(1)[0]}
+_FRAME = 4  # pieces that a signature may put around what `tokenize` gives
+_NEW_TOKENS = 2  # the loop has one shape, however long it goes on
+_WISHES = {
+    "max_new_tokens": _NEW_TOKENS,
+    "temperature": 1.0,
+    "top_k": 2,
+    "top_p": 0.9,
+    "seed": 0,
+    "min_p": 0.1,
+    "repetition_penalty": 1.1,
+    "no_repeat_ngram_size": 2,
+    "logit_bias": "0:1",
+    "stop": "stop",
+    "num_beams": 2,
+    "length_penalty": 1.0,
+}
+# A state has parts without rows. TF Serving's batching takes all outputs apart by rows,
+# so it would fail at them and not load the model: it is asked for this one alone.
+_ASKED_FOR = {"stream_begin": "token_id"}
+
+
+def warm_up_inputs(task: Task) -> Iterator[tuple[str, Inputs]]:
+    """The inputs of one request for each signature and width, or kind of file.
+
+    Args:
+        task: Has the signatures.
+
+    Yields:
+        The signature's name, and its inputs for one text or image.
+    """
+    if isinstance(task, ImageClassification):
+        yield from _of_images(task)
+        return
+    texts = _texts(task)
+    for name, endpoint in task.endpoints().items():
+        if any(str(spec.name).startswith(STATE) for spec in endpoint.inputs):
+            continue  # only a server that has a state can ask these
+        for width, text in texts.items():
+            yield name, _inputs(endpoint, width, text)
+
+
+def write_warm_up(folder: Path, task: Task) -> None:
+    """Puts the requests into a SavedModel.
+
+    Args:
+        folder: The version folder.
+        task: Has the signatures.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    file = folder / FILE
+    with writing(file):
+        file.parent.mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(file)) as writer:
+            for signature, inputs in islice(warm_up_inputs(task), MOST):
+                log = _log(signature, inputs, task.methods.get(signature))
+                writer.write(log.SerializeToString())
+
+
+def _of_images(task: ImageClassification) -> Iterator[tuple[str, Inputs]]:
+    for file in sample_images():
+        given = {
+            "image_bytes": file,
+            "inputs": _example(image_bytes=file),
+            "image": np.zeros((task.size, task.size, task.channels), np.uint8),
+        }
+        for name, endpoint in task.endpoints().items():
+            (spec,) = endpoint.inputs
+            value = [given[str(spec.name)]]
+            yield name, {str(spec.name): np.array(value, spec.dtype.as_numpy_dtype)}
+
+
+def _texts(task: Task) -> dict[int, str]:
+    """A text for each width, that becomes a row of it whatever frames it."""
+    known = widths(task.max_length)
+    texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
+    tokenize = task.endpoints()["tokenize"]
+    columns = [
+        texts if spec.name in ("text", "context") else [_LETTER] * len(texts)
+        for spec in tokenize.inputs
+    ]
+    lengths = tokenize.function(*map(tf.constant, columns))["length"].numpy()
+    fit = {width: np.flatnonzero(lengths <= width - _FRAME) for width in known[:-1]}
+    found = {width: texts[places.max(initial=0)] for width, places in fit.items()}
+    # What is too long is cut to the widest; but a prompt has to leave room.
+    last = np.flatnonzero(lengths <= known[-1] - _FRAME).max(initial=0)
+    found[known[-1]] = texts[last if isinstance(task, Generating) else -1]
+    mark = _MARKS.get(type(task))
+    return {w: f"{mark} {text}" if mark else text for w, text in found.items()}
+
+
+def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
+    """Of one text of a width."""
+    found: dict[str, np.ndarray] = {}
+    writes = any(spec.name == "max_new_tokens" for spec in endpoint.inputs)
+    for spec in endpoint.inputs:
+        input_name: Any = spec.name  # is given to each
+        match input_name.removeprefix("encoder_").removeprefix("decoder_"):
+            case "token_ids" | "padding_mask" | "prefix_mask" | "segment_ids":
+                # Id 1 is in every vocabulary.
+                value: Any = [[int(input_name != "segment_ids")] * width]
+            case "masked_positions":
+                value = [[0]]
+            case "length" | "prefix_length":
+                value = [max(width - _NEW_TOKENS, 1) if writes else width]
+            case "words":
+                value = [text.split() or [_LETTER]]
+            case "second_text" | "target_text" | "question":
+                value = [_LETTER]
+            case "inputs":
+                value = [_example(text=text.encode(), second_text=_LETTER.encode())]
+            case "text" | "context":
+                value = [text]
+            case _:
+                value = [_WISHES[input_name]]
+        found[input_name] = np.array(value, spec.dtype.as_numpy_dtype)
+    return found
+
+
+def _example(**features: bytes) -> bytes:
+    example = tf.train.Example()
+    for name, value in features.items():
+        example.features.feature[name].bytes_list.value.append(value)
+    return example.SerializeToString()
+
+
+def _log(
+    signature: str, inputs: Inputs, method: str | None
+) -> prediction_log_pb2.PredictionLog:
+    log = prediction_log_pb2.PredictionLog()
+    if method is None:
+        request = log.predict_log.request
+        for name, value in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+        if signature in _ASKED_FOR:
+            request.output_filter.append(_ASKED_FOR[signature])
+    else:
+        request = getattr(log, f"{method}_log").request
+        examples = request.input.example_list.examples
+        examples.extend(map(tf.train.Example.FromString, inputs["inputs"].tolist()))
+    request.model_spec.signature_name = signature
+    return log

@@ -1,0 +1,164 @@
+"""The export stage: SavedModel and TFLite, held against Keras, then published."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.export_support import phone_variants
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
+from transbeam.serving.base.golden_requests import write_golden
+from transbeam.serving.base.trained_run import TOKENIZER, Trained
+from transbeam.serving.export.atomic_publish import kind_of, median_ms, publish, size_of
+from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
+from transbeam.serving.export.golden_inputs import golden_questions
+from transbeam.serving.export.saved_model_writer import write_saved_model
+from transbeam.serving.export.warmup_inputs import write_warm_up
+from transbeam.serving.parity.base.parity_checker import Judge
+from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.export_parity import (
+    check_metric,
+    check_parity,
+    require_passed,
+)
+from transbeam.serving.parity.metrics.task_metrics import metric_of
+from transbeam.serving.phone.conversion.tflite_converter import (
+    file_name,
+    phone_files,
+    rounded_weights,
+    write_tflite,
+)
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts, ask_saved_model
+from transbeam.serving.signatures.task_factory import task_of
+
+SAVED_MODEL = "saved_model"
+TFLITE = "tflite"
+
+# Of each variant, by the metric, and of Keras.
+Scores = dict[str, dict[str, float]]
+
+
+def export(invocation: Invocation) -> dict[str, Any]:
+    """Exports the trained model of a run, or finds it exported.
+
+    Everything is built in a folder beside and moves into `RUN/export` when all
+    comparisons have passed; until then what was exported before stays as it is.
+
+    Returns:
+        The stage's result: `path`, `saved_model` and `tflite` (path, bytes and the
+        median time of a call with one text), `parity`, `scores` (how good Keras and
+        each file are by the task's metric) and a `summary`.
+
+    Raises:
+        ArtifactError: There is no trained model of this configuration, it is damaged,
+            or a form does not give its answers.
+    """
+    run_folder, config = invocation.run_folder, invocation.config
+    stage = Stage(run_folder, "export", invocation.command("export"))
+
+    def make(trained: Trained, building: Path, published: Path) -> dict[str, Any]:
+        with output_held_back():  # oneDNN tells of what this processor lacks
+            judge = judge_of(with_tolerance(trained), run_folder)
+        # Loading it takes seconds: what is compared is also what is timed.
+        ask = ask_saved_model(building / SAVED_MODEL / str(config.export.version))
+        rows, scores = _build(
+            trained, judge, ask, run_folder, building, invocation.console
+        )
+        measured = _measure(trained, judge, ask, building, published, rows)
+        return measured | {"scores": scores}
+
+    needed = [
+        stage.path / SAVED_MODEL / str(config.export.version) / "saved_model.pb",
+        *(stage.path / TFLITE / name for name in phone_files(config)),
+    ]
+    return publish(invocation, stage, needed, make)
+
+
+def _build(
+    trained: Trained,
+    judge: Judge,
+    ask: AskTexts,
+    run_folder: Path,
+    building: Path,
+    console: Console,
+) -> tuple[list[Row], Scores]:
+    """Makes all forms in a folder and holds them against Keras."""
+    export = trained.config.export
+    console.say(f"writing the SavedModel, version {export.version}")
+    saved_model = building / SAVED_MODEL / str(export.version)
+    rounded = in_dtype(trained)
+    write_saved_model(rounded, saved_model)
+    with output_held_back():  # oneDNN tells of what this processor lacks
+        task = task_of(rounded)
+        write_warm_up(saved_model, task)
+        write_golden(saved_model, list(golden_questions(task, export.dtype)))
+    framing = read_tokenizer(run_folder / TOKENIZER).model.framing
+    for name, content in framing.files().items():
+        write_atomically(saved_model / "assets.extra" / name, content)
+    tflite = {}
+    if variants := phone_variants(trained.config):
+        console.say(f"converting to TFLite: {', '.join(variants)}")
+        made = building / TFLITE
+        rounded = rounded_weights(trained, run_folder, made, console)
+        tflite = write_tflite(trained, run_folder, made, rounded)
+    console.say(f"comparing each form with Keras on {judge.size} {kind_of(trained)}s")
+    with output_held_back():
+        rows = check_parity(with_tolerance(trained), judge, saved_model, ask, tflite)
+        scores, metric = {}, metric_of(trained, run_folder) if tflite else None
+        if metric is not None:
+            more, found = check_metric(metric, tflite)
+            rows += more
+            scores = {metric.name: {"keras": metric.of_keras, **found}}
+    require_passed(rows, trained.config)
+    return rows, scores
+
+
+def _measure(
+    trained: Trained,
+    judge: Judge,
+    ask: AskTexts,
+    building: Path,
+    published: Path,
+    rows: Sequence[Row],
+) -> dict[str, Any]:
+    """Size and speed of each form, under the paths they will have."""
+    export = trained.config.export
+    saved_model = Path(SAVED_MODEL, str(export.version))
+    result: dict[str, Any] = {
+        "path": str(published),
+        "saved_model": {
+            "path": str(published / saved_model),
+            "bytes": size_of(building / saved_model),
+            "latency_ms": median_ms(lambda: judge.ask_once(ask)),
+        },
+        "tflite": {},
+    }
+    for variant in phone_variants(trained.config):
+        file = Path(TFLITE, file_name(variant))
+        model = PhoneModel(building / file)
+        result["tflite"][variant] = {
+            "path": str(published / file),
+            "bytes": size_of(building / file),
+            "latency_ms": median_ms(lambda model=model: judge.ask_phone_once(model)),
+        }
+    result["parity"] = [row.as_json() for row in rows]
+    result["summary"] = _summary(result, kind_of(trained))
+    return result
+
+
+def _summary(result: Mapping[str, Any], kind: str) -> str:
+    one = f"an {kind}" if kind == "image" else f"a {kind}"
+    forms = {"SavedModel": result["saved_model"]} | {
+        f"TFLite {variant}": form for variant, form in result["tflite"].items()
+    }
+    described = "; ".join(
+        f"{name} {form['bytes'] / 1e6:.1f} MB, {form['latency_ms']:.1f} ms {one}"
+        for name, form in forms.items()
+    )
+    return f"{described}; all {len(result['parity'])} comparisons with Keras passed"

@@ -1,0 +1,88 @@
+"""What is asked, again and again."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.serving.client.interface import NUMBERS, Client, Signature
+
+if TYPE_CHECKING:
+    from transbeam.serving.loadtest.load_loops import Ask
+
+_TEXT = "text"
+_NO, _YES = ("0", "false"), ("1", "true")
+
+
+def asking(
+    client: Client,
+    signature: str,
+    texts: Sequence[str],
+    others: Sequence[str] = (),
+    *,
+    rows: int,
+) -> "Ask":
+    """A function that asks a signature about texts in turn.
+
+    Args:
+        client: Of the model.
+        signature: Takes `text`, and whatever `others` are given for.
+        texts: One at least.
+        others: `NAME=VALUE`, one for each input beside `text`; the same for each row.
+        rows: Of a request.
+
+    Raises:
+        ConfigError: There is no such signature, or it takes other inputs.
+    """
+    known = client.signatures().get(signature)
+    values = dict(map(_pair, others))
+    if known is None or set(known.inputs) != {_TEXT, *values}:
+        takes = ", ".join(sorted(known.inputs)) if known else "nothing: there is none"
+        raise ConfigError(
+            f"the signature {signature} takes {takes}; expected one that takes a text, "
+            "with --with NAME=VALUE for each other input"
+        )
+    constants = _constants(known, values, rows)
+
+    def ask(number: int) -> object:
+        asked = [texts[(number * rows + row) % len(texts)] for row in range(rows)]
+        return client.ask(signature, {_TEXT: asked, **constants})
+
+    return ask
+
+
+def _pair(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not (name and equals):
+        raise ConfigError(
+            f"--with {given}: expected NAME=VALUE, such as --with max_new_tokens=32"
+        )
+    return name, value
+
+
+def _constants(
+    signature: Signature, values: Mapping[str, str], rows: int
+) -> dict[str, np.ndarray]:
+    """The same value in each row."""
+    found = {}
+    for name, text in values.items():
+        kind = signature.inputs[name]
+        dtype = np.dtype(NUMBERS.get(kind, np.object_))
+        try:
+            value = _value(text, dtype)
+        except (ValueError, OverflowError):
+            what = f"--with {name}={text}: expected a {kind.removeprefix('DT_')}"
+            raise ConfigError(what) from None
+        found[name] = np.full(rows, value, dtype)
+    return found
+
+
+def _value(text: str, dtype: np.dtype) -> object:
+    if dtype == np.bool_:
+        if text.lower() not in _NO + _YES:
+            raise ValueError
+        return text.lower() in _YES
+    if dtype == np.object_:
+        return text
+    return np.array([int(text) if dtype.kind in "iu" else float(text)], dtype)[0]

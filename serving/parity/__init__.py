@@ -1,0 +1,1 @@
+"""Parity of exported models with Keras, one module a kind of output."""

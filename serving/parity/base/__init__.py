@@ -1,0 +1,1 @@
+"""Checks with limits, the checker interface and the texts that are compared."""

@@ -1,0 +1,105 @@
+"""The texts on which the exported forms must agree with Keras."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from transbeam.configs.schema.export import asked_texts, example_texts
+from transbeam.configs.schema.objectives.objective import (
+    SpanCorruptionConfig,
+    SpanQAConfig,
+)
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
+from transbeam.serving.base.run_records import documents
+from transbeam.serving.base.trained_run import Trained
+
+# Lengths from nothing to far too long, and scripts the corpus may not have.
+BUILT_IN = (
+    "",
+    MASK,
+    f"The {MASK} is not a {MASK}.",
+    "No mask at all, but a café, 漢字 and 👩‍👩‍👧‍👦.",
+    f"{MASK} comes first, and the last is {MASK}",
+    f"{MASK} " + "far too long " * 2000,
+)
+FROM_RECORDS = 24
+
+
+def masked_texts(
+    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+) -> list[str]:
+    """The configuration's examples, some fixed texts, and masked validation documents.
+
+    Args:
+        trained: Its configuration and tokenizer.
+        run_folder: Holds the validation records; without any the rest must do.
+        from_records: At most this many validation documents.
+    """
+    tokenizer = trained.tokenizer
+    found = (
+        _text(tokenizer, ids)
+        for ids, _ in documents(run_folder)
+        if tokenizer.special.mask in ids
+    )
+    examples = trained.config.export.examples
+    return [*examples, *BUILT_IN, *islice(found, from_records)]
+
+
+def labelled_texts(
+    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+) -> list[tuple[str, ...]]:
+    """The same for a task on whole texts or on pairs: each a tuple of one or two."""
+    config, tokenizer = trained.config, trained.tokenizer
+    examples = [example_texts(config.objective, e) for e in config.export.examples]
+    if len(asked_texts(config.objective)) == 1:
+        records = ((_text(tokenizer, ids),) for ids, _ in documents(run_folder))
+        fixed = [(text,) for text in BUILT_IN]
+        return [*examples, *fixed, *islice(records, from_records)]
+    fixed = list(zip(BUILT_IN, reversed(BUILT_IN), strict=True))
+    fixed.append((BUILT_IN[-1], BUILT_IN[-1]))
+    pairs = (
+        (_text(tokenizer, ids[segments == 0]), _text(tokenizer, ids[segments == 1], 0))
+        for ids, segments in documents(run_folder)
+    )
+    if isinstance(config.objective, SpanQAConfig):  # the question stands first there
+        pairs = ((context, question) for question, context in pairs)
+    return [*examples, *fixed, *islice(pairs, from_records)]
+
+
+def written_texts(
+    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+) -> list[tuple[str, ...]]:
+    """The same for a model that writes: prompts, or what it is to answer."""
+    config, tokenizer = trained.config, trained.tokenizer
+    examples = [example_texts(config.objective, e) for e in config.export.examples]
+    if config.model.kind == "decoder":
+        # The first half of a document is a prompt like any other.
+        found = (ids[: (len(ids) + 1) // 2] for ids, _ in documents(run_folder))
+        ends = 0
+    else:
+        found = (ids for ids, _ in documents(run_folder, "encoder_"))
+        ends = 1
+    records = [_text(tokenizer, ids, 0, ends) for ids in islice(found, from_records)]
+    fixed = list(BUILT_IN)
+    if isinstance(config.objective, SpanCorruptionConfig):
+        fixed = [_with_gaps(text) for text in BUILT_IN]
+    texts = [*fixed, *records]
+    if len(asked_texts(config.objective)) == 1:
+        return [*examples, *((text,) for text in texts)]
+    return [*examples, *zip(texts, reversed(texts), strict=True)]
+
+
+def _with_gaps(text: str) -> str:
+    """With a gap in the place of each mask."""
+    for gap in sentinel_pieces(text.count(MASK)):
+        text = text.replace(MASK, gap, 1)
+    return text
+
+
+def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1, end: int = 1) -> str:
+    """What ids say, but for the pieces that frame them, so many before and after."""
+    content = tf.ragged.constant([ids[begin : len(ids) - end].tolist()], dtype=tf.int32)
+    return tokenizer.detokenize(content).numpy()[0].decode("utf-8", "replace")

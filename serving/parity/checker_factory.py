@@ -1,0 +1,57 @@
+"""Exported models are held against Keras: one file for each kind of answer."""
+
+from pathlib import Path
+
+from transbeam.configs.schema.objectives.objective import (
+    CausalConfig,
+    ImageClassificationConfig,
+    MaskedConfig,
+    PrefixConfig,
+    SentencePairsConfig,
+    Seq2SeqConfig,
+    SpanCorruptionConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checker import Judge
+from transbeam.serving.parity.embedding import EmbeddingJudge
+from transbeam.serving.parity.generation import WritingJudge
+from transbeam.serving.parity.image_classification import ImageJudge
+from transbeam.serving.parity.masked import MaskedJudge
+from transbeam.serving.parity.pooled import PooledJudge
+from transbeam.serving.parity.prefix import PrefixJudge
+from transbeam.serving.parity.span_corruption import GapsJudge
+from transbeam.serving.parity.span_qa import AnsweringJudge
+from transbeam.serving.parity.token_classification import TaggingJudge
+from transbeam.serving.signatures.sentence_pairs import as_classifier
+
+
+def judge_of(trained: Trained, run_folder: Path) -> Judge:
+    """Who knows what Keras answers to a task's questions.
+
+    Args:
+        trained: The Keras model.
+        run_folder: Its validation records are among the texts.
+    """
+    match trained.config.objective:
+        case MaskedConfig():
+            kind = MaskedJudge if trained.has_head else EmbeddingJudge
+            return kind.of(trained, run_folder)
+        case SentencePairsConfig():
+            return PooledJudge.of(as_classifier(trained), run_folder)
+        case TokenClassificationConfig():
+            return TaggingJudge.of(trained, run_folder)
+        case SpanQAConfig():
+            return AnsweringJudge.of(trained, run_folder)
+        case ImageClassificationConfig():
+            return ImageJudge.of(trained, run_folder)
+        case PrefixConfig():
+            return PrefixJudge.of(trained, run_folder)
+        case SpanCorruptionConfig():
+            return GapsJudge.of(trained, run_folder)
+        case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
+            return WritingJudge.of(trained, run_folder)
+        case _:
+            return PooledJudge.of(trained, run_folder)

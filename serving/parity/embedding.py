@@ -1,0 +1,100 @@
+"""Holds exported vectors of texts against Keras."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import (
+    Row,
+    at_most,
+    largest,
+    phone_row,
+    tokens_row,
+)
+from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts
+from transbeam.serving.signatures.embedding import body_of
+
+
+class KerasEmbedder:
+    """Asks the Keras model for the vectors of texts, each alone and in NumPy.
+
+    Args:
+        trained: The Keras model.
+    """
+
+    def __init__(self, trained: Trained):
+        self.tokenizer, self.body = trained.tokenizer, body_of(trained.model)
+        export, longest = trained.config.export, trained.config.model
+        self.pooling, self.normalize = (
+            export.embedding_pooling,
+            export.normalize_embeddings,
+        )
+        longest = longest.max_sequence_length
+        self.room = min(export.embedding_length or longest, longest) - 2
+
+    def ids(self, text: str) -> np.ndarray:
+        """int32 (T,), `[CLS] … [SEP]`, cut to what a vector is made of."""
+        content = self.tokenizer.tokenize([text]).numpy()[0][: self.room]
+        special = self.tokenizer.special
+        return np.array([special.begin, *content, special.end], np.int32)
+
+    def vector(self, ids: np.ndarray) -> np.ndarray:
+        """float32 (D,), of one text's ids."""
+        row = {"token_ids": ids[np.newaxis], "padding_mask": np.ones_like(ids)[None]}
+        vectors = np.asarray(self.body(row, training=False)["sequence_output"])[0]
+        of = {"first": lambda: vectors[0], "max": lambda: vectors.max(axis=0)}
+        vector = of.get(self.pooling, lambda: vectors.mean(axis=0))()
+        return vector / np.linalg.norm(vector) if self.normalize else vector
+
+
+class EmbeddingJudge:
+    """See `Judge`.
+
+    Args:
+        trained: The Keras model.
+        texts: At least one; the first is what times are taken with.
+    """
+
+    def __init__(self, trained: Trained, texts: Sequence[str]):
+        self.tolerance = trained.config.export.tolerance
+        self.texts = list(texts)
+        keras = KerasEmbedder(trained)
+        self.ids = [keras.ids(text) for text in self.texts]
+        self.vectors = [keras.vector(ids) for ids in self.ids]
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "EmbeddingJudge":
+        """On the texts of `labelled_texts`."""
+        return cls(trained, [text for text, *_ in labelled_texts(trained, run_folder)])
+
+    @property
+    def size(self) -> int:
+        return len(self.texts)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        texts, limit = {"text": self.texts}, self.tolerance.saved_model
+        rows = [tokens_row(form, dict(ask("tokenize", texts)), self.ids)]
+        for signature in ("serving_default", "embed"):
+            off = largest(ask(signature, texts)["embedding"] - self.vectors)
+            what = f"{signature}, vector entry, largest difference"
+            rows.append(at_most(form, what, off, limit))
+        return rows
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        found = [self._asked(model, ids) for ids in self.ids]
+        off = np.stack(found) - self.vectors
+        return [phone_row(form, "vector entry", off, variant, self.tolerance)]
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", {"text": self.texts[:1]})
+
+    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+        return self._asked(model, self.ids[0])
+
+    def _asked(self, model: PhoneModel, ids: np.ndarray) -> np.ndarray:
+        found = model.ask("embed", token_ids=ids, padding_mask=np.ones_like(ids))
+        return found["embedding"]

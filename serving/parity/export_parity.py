@@ -1,0 +1,152 @@
+"""The gate: every exported form must give Keras's answers, or nothing is published.
+
+Keras is asked about each text alone; the exported forms get the texts in one batch, or
+padded to their fixed length. So the gate holds tokenizing, padding, batching and
+numbers at once.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import tensorflow as tf
+
+from transbeam.configs.base.errors import ArtifactError, UserError
+from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.attention_maps import attention_rows
+from transbeam.serving.parity.base.parity_checker import Judge
+from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.generation import WritingJudge
+from transbeam.serving.parity.metrics.task_metrics import Metric
+from transbeam.serving.parity.server_clients import our_server, stock_server
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts
+
+# A phone runs a file with the delegate or, failing that, without; and its texts are as
+# long as they are, or filled up.
+_ON_PHONES: dict[str, dict[str, bool]] = {
+    "XNNPACK": {"delegate": True, "resized": True},
+    "XNNPACK, filled up": {"delegate": True, "resized": False},
+    "builtin kernels": {"delegate": False, "resized": True},
+}
+
+
+def check_parity(
+    trained: Trained,
+    judge: Judge,
+    saved_model: Path,
+    in_python: AskTexts,
+    tflite: Mapping[str, Path],
+) -> list[Row]:
+    """Compares each exported form with Keras, as the programs that use it run it.
+
+    Args:
+        trained: The Keras model.
+        judge: Knows its answers.
+        saved_model: The version folder.
+        in_python: Asks the same, loaded in Python.
+        tflite: The file of each variant.
+
+    Returns:
+        One row for each form and check; see `require_passed`.
+    """
+    rows: list[Row] = []
+    with _failing_as_row("SavedModel in Python", rows) as form:
+        rows += judge.saved_model_rows(form, in_python)
+        rows += attention_rows(form, in_python, trained)
+    for server in (our_server, stock_server):
+        # It loads the model as C++ does, without what Python makes good, and runs the
+        # requests of its warm-up before it lets anybody in.
+        with (
+            _failing_as_row(server.__name__.replace("_", " "), rows),
+            server(saved_model) as served,
+        ):
+            for form, ask in served.asks.items():
+                rows += judge.saved_model_rows(form, ask)
+                rows += attention_rows(form, ask, trained)
+            if isinstance(judge, WritingJudge):
+                for form, ask in served.streams.items():
+                    rows += judge.written_rows(form, ask)
+    return rows + check_phone_files(judge, tflite)
+
+
+def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[Row]:
+    """The same of TFLite files alone."""
+    rows: list[Row] = []
+    for variant, file in tflite.items():
+        for how, ways in _ON_PHONES.items():
+            with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:
+                model = PhoneModel(file, **ways)
+                if ways["resized"] or model.is_resizable:
+                    rows += judge.phone_rows(form, variant, model)
+    return rows
+
+
+def check_metric(
+    metric: Metric, tflite: Mapping[str, Path]
+) -> tuple[list[Row], dict[str, float]]:
+    """Holds what each phone's file loses of the task's own measure.
+
+    Args:
+        metric: Of the task.
+        tflite: The file of each variant.
+
+    Returns:
+        A row for each, and how good each is.
+    """
+    rows: list[Row] = []
+    found = {}
+    for variant, file in tflite.items():
+        with _failing_as_row(f"TFLite {variant}", rows) as form:
+            found[variant], row = metric.measured(PhoneModel(file))
+            rows.append(row(form))
+    return rows, found
+
+
+def require_passed(rows: Sequence[Row], config: RunConfig | None = None) -> None:
+    """Stops an export that is not what Keras is.
+
+    Args:
+        rows: All comparisons.
+        config: Of the run, where there may be more to advise.
+
+    Raises:
+        ArtifactError: A row did not pass; the message lists these.
+    """
+    if failed := [row for row in rows if not row.passed]:
+        listed = "\n".join(
+            f"  {row.form}: {row.check}: {row.value:.3g}, allowed {row.limit:.3g}"
+            for row in failed
+        )
+        raise ArtifactError(
+            f"export: {len(failed)} of {len(rows)} comparisons with the Keras model "
+            f"failed:\n{listed}\nNothing was published, and an export made before is "
+            "still there. If the difference is acceptable, raise export.tolerance"
+            f"{_instead(failed, config)}"
+        )
+
+
+def _instead(failed: Sequence[Row], config: RunConfig | None) -> str:
+    """What else would help, if anything."""
+    if config is None or isinstance(config.objective, ImageClassificationConfig):
+        return ""
+    in_4_bits = any("int4" in row.form for row in failed)
+    if not in_4_bits or config.export.tflite_tables == "int8":
+        return ""
+    return (
+        ". Much of what files of 4 bits lose they lose in their tables of embeddings: "
+        "with export.tflite_tables: int8 they lose less, and are larger"
+    )
+
+
+@contextmanager
+def _failing_as_row(form: str, rows: list[Row]) -> Iterator[str]:
+    """Makes a form that cannot be run one more failed comparison."""
+    try:
+        yield form
+    except (tf.errors.OpError, RuntimeError, UserError) as error:
+        reason = str(error).partition("\n")[0]
+        rows.append(Row(form, f"does not run ({reason})", math.inf, 0.0, False))

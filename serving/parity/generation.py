@@ -1,0 +1,319 @@
+"""Holds exported models that write against Keras.
+
+A token is right if Keras finds none likelier after what stands before it. So a tie,
+which rounding may break either way, is no difference, and nothing after it is one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from transbeam.configs.base.templates import template_parts
+from transbeam.configs.loader.compatibility import decoder_length
+from transbeam.configs.schema.export import asked_texts
+from transbeam.configs.schema.objectives.objective import CausalConfig, TextToTextConfig
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import (
+    IN_FLOATS,
+    Row,
+    agreement_row,
+    at_most,
+    largest,
+    log_softmax,
+    phone_row,
+    tokens_row,
+)
+from transbeam.serving.parity.base.parity_texts import written_texts
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts
+from transbeam.serving.runtimes.tflite_generator import PhoneWriter, Written
+from transbeam.serving.signatures.generation.sampling_params import (
+    DEFAULTS,
+    SPECS,
+    STOP,
+)
+
+NEW_TOKENS = 12
+_WISHES = {name: DEFAULTS[name] for name in (str(s.name) for s in [*SPECS[1:], STOP])}
+_SEARCH = {"num_beams": 3, "length_penalty": 1.0}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of one text before anything is written.
+
+    Attributes:
+        texts: The text, or both.
+        ids: int32 (T,), as `tokenize` gives them.
+        read: int32 (T',), what an encoder reads of them.
+        before: int32 (P,), what the decoder's row begins with.
+    """
+
+    texts: tuple[str, ...]
+    ids: np.ndarray
+    read: np.ndarray
+    before: np.ndarray
+
+
+class WritingJudge:
+    """See `Judge`.
+
+    Args:
+        trained: The Keras model.
+        texts: Texts, or pairs; times are taken with the first.
+    """
+
+    def __init__(self, trained: Trained, texts: Sequence[tuple[str, ...]]):
+        self.trained = trained
+        self.tolerance = trained.config.export.tolerance
+        # What it writes goes on from the text itself, in one row with it.
+        self.goes_on = trained.config.model.kind == "decoder"
+        longest = trained.config.model.max_sequence_length
+        self.number = min(NEW_TOKENS, longest // 2)
+        self.expected = [self._expect(one) for one in texts]
+        # What is written on from has to leave room for it.
+        self.prompts = [self._expect(self._short(one)) for one in texts]
+        # Forms are to write the same, and Keras is asked about it once.
+        self._known_logits: dict[tuple[bytes, ...], np.ndarray] = {}
+        self._known_scores: dict[tuple[str, ...], tuple[float, int]] = {}
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "WritingJudge":
+        """On the texts of `written_texts`."""
+        return cls(trained, written_texts(trained, run_folder))
+
+    @property
+    def size(self) -> int:
+        return len(self.expected)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        columns = self._columns(self.expected)
+        tokens = dict(ask("tokenize", columns))
+        ids = [one.ids for one in self.expected]
+        return [
+            tokens_row(form, tokens, ids),
+            *self.written_rows(form, ask),
+            *self._search_rows(form, ask),
+            self._score_row(form, ask),
+        ]
+
+    def written_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        """Comparisons with what `generate` answers."""
+        columns = self._columns(self.prompts)
+        answers = ask("generate", {**columns, **self._wishes(_WISHES)})
+        lost, badly_ended, other_text = 0.0, 0, 0
+        for row, one in enumerate(self.prompts):
+            length = answers["length"][row]
+            new = answers["token_ids"][row, :length]
+            scores = log_softmax(self._logits(one, new))  # (N, V)
+            said = scores[np.arange(len(new)), new]
+            lost = max(lost, largest(scores.max(axis=1) - said))
+            badly_ended += self._is_badly_ended(new, bool(answers["finished"][row]))
+            other_text += answers["generated_text"][row] != self._text(one, new)
+        limit = self.tolerance.saved_model
+        return [
+            at_most(form, "log-probability below the best token's", lost, limit),
+            at_most(form, "ends, texts that differ", badly_ended, 0),
+            at_most(form, "texts of the same tokens that differ", other_text, 0),
+        ]
+
+    def _search_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        """Which text is the likeliest, rounding may decide; not how likely one is."""
+        columns = self._columns(self.prompts)
+        answers = ask("search", {**columns, **self._wishes(_SEARCH)})
+        off, badly_ended = 0.0, 0
+        for row, one in enumerate(self.prompts):
+            new = answers["token_ids"][row, : answers["length"][row]]
+            scores = log_softmax(self._logits(one, new))
+            expected = scores[np.arange(len(new)), new].mean()
+            off = max(off, abs(float(answers["score"][row] - expected)))
+            badly_ended += self._is_badly_ended(new, bool(answers["finished"][row]))
+        limit = self.tolerance.saved_model
+        return [
+            at_most(form, "score of a searched text, largest difference", off, limit),
+            at_most(form, "ends of searched texts that differ", badly_ended, 0),
+        ]
+
+    def _score_row(self, form: str, ask: AskTexts) -> Row:
+        columns = self._columns(self.expected)
+        off, limit = 0.0, self.tolerance.saved_model
+        is_whole = isinstance(self.trained.config.objective, CausalConfig)
+        target = {} if is_whole else {"target_text": self._targets()}
+        found = ask("score", {**columns, **target})
+        for row, one in enumerate(self.expected):
+            expected, count = self._score(one, *(t[row] for t in target.values()))
+            off = max(off, abs(found["log_likelihood"][row] - expected) / count)
+            wrong_count = found["num_tokens"][row] != count
+            off = max(off, float("inf") if wrong_count else 0.0)
+        what = "log-likelihood a token, largest difference"
+        return at_most(form, what, off, limit)
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        writer, limits = PhoneWriter(model), self.tolerance
+        answers, references = [], []
+        lost, badly_ended = 0.0, 0
+        for given in self.prompts:
+            one, written = self._written_on_phone(writer, given)
+            new = written.token_ids
+            scores = log_softmax(self._logits(one, new))  # (N, V)
+            said = scores[np.arange(len(new)), new]
+            lost = max(lost, largest(scores.max(axis=1) - said))
+            ended = int(new[-1]) in self.trained.tokenizer.special.ends
+            badly_ended += len(new) != self._phone_number(writer) and not ended
+            answers.append(log_softmax(written.logits))
+            references.append(scores)
+        answer, reference = np.concatenate(answers), np.concatenate(references)
+        rows = [phone_row(form, "log-probability", answer - reference, variant, limits)]
+        if variant in IN_FLOATS:
+            check = "log-probability below the best token's"
+            rows.append(at_most(form, check, lost, getattr(limits, variant)))
+        else:
+            check = "token, share equal"
+            compared = answer, reference
+            rows.append(agreement_row(form, check, *compared, variant, limits))
+        return [*rows, at_most(form, "ends, texts that differ", badly_ended, 0)]
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", self._columns(self.prompts[:1]))
+
+    def ask_phone_once(self, model: PhoneModel) -> Written:
+        return self._written_on_phone(PhoneWriter(model), self.prompts[0])[1]
+
+    def _phone_number(self, writer: PhoneWriter) -> int:
+        """New tokens for which a phone's cache leaves room."""
+        return min(self.number, writer.slots // 2)
+
+    def _written_on_phone(
+        self, writer: PhoneWriter, one: Expected
+    ) -> tuple[Expected, Written]:
+        """What a TFLite file writes, and to what: the last tokens that it can read."""
+        number = self._phone_number(writer)
+        room = min(writer.longest_prompt, writer.slots - number)
+        one = replace(one, before=one.before[-room:])
+        written = writer.write(
+            one.before,
+            number,
+            source=None if self.goes_on else one.read,
+            stop_token_ids=self.trained.tokenizer.special.ends,
+        )
+        return one, written
+
+    def _expect(self, texts: tuple[str, ...]) -> Expected:
+        trained, special = self.trained, self.trained.tokenizer.special
+        text, objective = texts[0], trained.config.objective
+        if isinstance(objective, TextToTextConfig):
+            named = dict(zip(asked_texts(objective), texts, strict=True))
+            parts = template_parts(objective.source)
+            text = "".join(plain + named.get(field or "", "") for plain, field in parts)
+        ids = self._tokens(text)
+        if not self.goes_on:
+            room = trained.config.data.sequence_length - 1
+            ids = np.array([*ids[:room], special.end], np.int32)
+            return Expected(texts, ids, ids, np.array([self._go()], np.int32))
+        begin = [special.begin] if special.begin not in (None, special.end) else []
+        ids = np.array([*begin, *ids] or [special.end], np.int32)
+        return Expected(texts, ids, ids, ids)
+
+    def _short(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """A prompt's beginning, if it is so long that it leaves no room."""
+        if not self.goes_on:
+            return texts
+        (text,) = texts
+        room = self.trained.config.model.max_sequence_length - self.number
+        while (length := len(self._expect((text,)).ids)) > room:
+            text = text[: min(len(text) * room // length, len(text) - 1)]
+        return (text,)
+
+    def _logits(self, one: Expected, new: np.ndarray) -> np.ndarray:
+        """Keras's scores (N, V) of the token that comes where each new one stands."""
+        rows = one.read, one.before, new
+        key = tuple(row.astype(np.int32).tobytes() for row in rows)
+        if key not in self._known_logits:
+            row = np.concatenate([one.before, new])
+            self._known_logits[key] = self._logits_of(one, row, len(one.before))
+        return self._known_logits[key]
+
+    def _logits_of(self, one: Expected, row: np.ndarray, given: int) -> np.ndarray:
+        """Where the tokens of a decoder's row stand, but for the first ones: (N, V)."""
+        inputs = self._inputs(one, row[:-1], given)
+        outputs: Any = self.trained.model(inputs, training=False)
+        return np.asarray(outputs["logits"])[0, given - 1 :]
+
+    def _inputs(
+        self, one: Expected, row: np.ndarray, given: int
+    ) -> dict[str, np.ndarray]:
+        """What Keras is asked about a decoder's row, some of which was given."""
+        if self.goes_on:
+            return alone("", row)
+        return {**alone("encoder_", one.read), **alone("decoder_", row)}
+
+    def _score(self, one: Expected, target: str = "") -> tuple[float, int]:
+        """The log-likelihood of a text, or of an answer to it, and its tokens."""
+        key = (*one.texts, target)
+        if key not in self._known_scores:
+            row, given = self._scored(one, target)
+            scores = log_softmax(self._logits_of(one, row, given))
+            said = scores[np.arange(len(scores)), row[given:]]
+            self._known_scores[key] = float(said.sum()), len(said)
+        return self._known_scores[key]
+
+    def _scored(self, one: Expected, target: str) -> tuple[np.ndarray, int]:
+        """The row that `score` is about, and how many of its tokens are given."""
+        config, end = self.trained.config, self.trained.tokenizer.special.end
+        longest = config.model.max_sequence_length
+        if self.goes_on:
+            return np.array([*one.ids, end])[:longest], 1
+        longest = min(longest, decoder_length(config))
+        tokens = self._tokens(target)[: longest - 1]
+        return np.array([self._go(), *tokens, end]), 1
+
+    def _is_badly_ended(self, new: np.ndarray, finished: bool) -> bool:
+        ends = np.flatnonzero(np.isin(new, self.trained.tokenizer.special.ends))
+        if len(ends):
+            return not finished or int(ends[0]) != len(new) - 1
+        return finished or len(new) != self.number
+
+    def _text(self, one: Expected, new: np.ndarray) -> bytes:
+        """What new tokens add to the whole of their prompt."""
+        before = one.before if self.goes_on else np.zeros(0, np.int32)
+        new = new[~np.isin(new, self.trained.tokenizer.special.stop)]
+        both = [self._read(ids) for ids in (before, np.concatenate([before, new]))]
+        rest = both[1][len(both[0]) :]
+        return rest.decode("utf-8", "replace").encode()
+
+    def _read(self, ids: np.ndarray) -> bytes:
+        special = self.trained.tokenizer.special
+        silent = (special.pad, special.begin, special.end)
+        told = [[int(piece) for piece in ids if piece not in silent]]
+        ragged = tf.ragged.constant(told, dtype=tf.int32, ragged_rank=1)
+        return self.trained.tokenizer.detokenize(ragged).numpy()[0]
+
+    def _tokens(self, text: str) -> list[int]:
+        return self.trained.tokenizer.tokenize([text]).to_list()[0]
+
+    def _go(self) -> int:
+        special = self.trained.tokenizer.special
+        return special.pad if special.begin is None else special.begin
+
+    def _targets(self) -> list[str]:
+        """Answers to score: each text's own first words."""
+        return [one.texts[0][:60] for one in self.expected]
+
+    def _wishes(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        wishes = {"max_new_tokens": self.number, **other}
+        return {name: [value] * self.size for name, value in wishes.items()}
+
+    def _columns(self, expected: Sequence[Expected]) -> dict[str, list[str]]:
+        columns = zip(*(one.texts for one in expected), strict=True)
+        names = asked_texts(self.trained.config.objective)
+        return {n: list(c) for n, c in zip(names, columns, strict=True)}
+
+
+def alone(prefix: str, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """A row of ids as inputs of a model, nothing beside it."""
+    row = ids[np.newaxis].astype(np.int32)
+    return {f"{prefix}token_ids": row, f"{prefix}padding_mask": np.ones_like(row)}

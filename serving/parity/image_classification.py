@@ -1,0 +1,181 @@
+"""Holds exported classifiers of images against Keras.
+
+What a record holds, Pillow made in the data job; a SavedModel decodes by itself. So the
+pixels must be the same, and then the answers.
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.pipeline.sources.decoding.image_decoding import decode_image
+from transbeam.serving.base.run_records import records
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.images.files import read_image
+from transbeam.serving.parity.base.parity_checks import (
+    IN_FLOATS,
+    Row,
+    agreement_row,
+    at_most,
+    labels_row,
+    largest,
+    log_softmax,
+    phone_row,
+    probabilities_off,
+)
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts
+
+FROM_RECORDS = 12
+_ORIENTATION = 0x0112  # EXIF's tag
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What Keras says of one image.
+
+    Attributes:
+        content: A JPEG or PNG file.
+        pixels: uint8 (S, S, P), what the data job makes of it.
+        answer: float64 (C,), log-probabilities in nats.
+    """
+
+    content: bytes
+    pixels: np.ndarray
+    answer: np.ndarray
+
+
+class ImageJudge:
+    """See `Judge`.
+
+    Args:
+        trained: The Keras model.
+        images: Files, and their pixels; times are taken with the first.
+    """
+
+    def __init__(self, trained: Trained, images: Sequence[tuple[bytes, np.ndarray]]):
+        objective = trained.config.objective
+        assert isinstance(objective, ImageClassificationConfig)
+        self.labels = objective.labels
+        self.tolerance = trained.config.export.tolerance
+        self.trained = trained
+        self.expected = [self._expect(*one) for one in images]
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "ImageJudge":
+        """On the examples, awkward images and validation records."""
+        return cls(trained, list(judged_images(trained, run_folder)))
+
+    @property
+    def size(self) -> int:
+        return len(self.expected)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        files = {"image_bytes": [one.content for one in self.expected]}
+        pixels = ask("pixels", files)["image"]
+        answers = ask("serving_default", files)
+        pairs = zip(pixels, self.expected, strict=True)
+        different = sum(not np.array_equal(own, one.pixels) for own, one in pairs)
+        off = largest(probabilities_off(answers["scores"], self._reference))
+        limit = self.tolerance.saved_model
+        return [
+            at_most(form, "pixels, images that differ", different, 0),
+            at_most(form, "log-probability, largest difference", off, limit),
+            labels_row(form, answers, self.labels),
+        ]
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        answer = np.array([self._phone_answer(model, one) for one in self.expected])
+        limits, off = self.tolerance, answer - self._reference
+        rows = [phone_row(form, "log-probability", off, variant, limits)]
+        if variant not in IN_FLOATS:
+            check = "label, share equal"
+            compared = answer, self._reference
+            rows.append(agreement_row(form, check, *compared, variant, limits))
+        return rows
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", {"image_bytes": [self.expected[0].content]})
+
+    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+        return self._phone_answer(model, self.expected[0])
+
+    @cached_property
+    def _reference(self) -> np.ndarray:
+        """float64 (N, C)."""
+        return np.array([one.answer for one in self.expected])
+
+    def _expect(self, content: bytes, pixels: np.ndarray) -> Expected:
+        batch = {"image": pixels[np.newaxis]}
+        outputs: Any = self.trained.model(batch, training=False)
+        return Expected(content, pixels, log_softmax(np.asarray(outputs["logits"])[0]))
+
+    @staticmethod
+    def _phone_answer(model: PhoneModel, one: Expected) -> np.ndarray:
+        return log_softmax(model.ask("classify_pixels", image=one.pixels)["logits"])
+
+
+def judged_images(
+    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+) -> Iterator[tuple[bytes, np.ndarray]]:
+    """`export.examples`, some awkward images, and validation records as PNG.
+
+    Args:
+        trained: Its configuration.
+        run_folder: Holds the validation records; without any the rest must do.
+        from_records: At most this many validation records.
+
+    Yields:
+        Files, and uint8 (S, S, P), their pixels.
+
+    Raises:
+        DataError: An example is no image.
+    """
+    objective = trained.config.objective
+    assert isinstance(objective, ImageClassificationConfig)
+    size, channels = objective.image_size, objective.channels
+
+    def pixels_of(raw: bytes) -> np.ndarray:
+        return np.frombuffer(raw, np.uint8).reshape(size, size, channels)
+
+    for name in trained.config.export.examples:
+        content = read_image(name)
+        try:
+            raw = decode_image(content, size, channels)
+        except Exception as error:  # of many kinds, none of them ours
+            raise DataError(f"export.examples: {name}: no image: {error}") from None
+        yield content, pixels_of(raw)
+    for content in _awkward():
+        yield content, pixels_of(decode_image(content, size, channels))
+    for record in islice(records(run_folder, "validation"), from_records):
+        pixels = record["image"].reshape(size, size, channels)
+        yield _file(Image.fromarray(pixels.squeeze()), "PNG"), pixels
+
+
+def _awkward() -> Iterator[bytes]:
+    """Held sideways, grey, transparent, with a palette, and of one pixel."""
+    noise = np.random.default_rng(0).integers(0, 256, (47, 31, 4), np.uint8)
+    transparent = Image.fromarray(noise)
+    image = transparent.convert("RGB")
+    sideways = Image.Exif()
+    sideways[_ORIENTATION] = 6
+    yield _file(image, "JPEG", exif=sideways)
+    yield _file(image.convert("L"), "JPEG")
+    yield _file(transparent, "PNG")
+    yield _file(image.convert("P"), "PNG")
+    yield _file(image.crop((0, 0, 1, 1)).convert("L"), "PNG")
+
+
+def _file(image: Image.Image, kind: str, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    image.save(sink, kind, **options)
+    return sink.getvalue()

@@ -1,0 +1,200 @@
+"""Holds exported masked language models against Keras."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import (
+    IN_FLOATS,
+    Row,
+    agreement_row,
+    at_most,
+    largest,
+    log_softmax,
+    phone_row,
+    tokens_row,
+)
+from transbeam.serving.parity.base.parity_texts import masked_texts
+from transbeam.serving.parity.embedding import KerasEmbedder
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts
+from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
+
+# A float32 cannot say a smaller probability exactly.
+_TINY = np.finfo(np.float32).tiny
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What Keras says of one text.
+
+    Attributes:
+        text: The text.
+        token_ids: int32 (T,), `[CLS] … [SEP]`, a `[MASK]` being its special piece.
+        positions: int32 (M,), where the masks are.
+        log_probabilities: float64 (M, V), in nats.
+        plain_ids: int32 (T',), the same for `[MASK]` as ordinary text.
+        vector_ids: int32 (T'',), what of it a vector is made of.
+        embedding: float32 (D,), of `vector_ids`.
+    """
+
+    text: str
+    token_ids: np.ndarray
+    positions: np.ndarray
+    log_probabilities: np.ndarray
+    plain_ids: np.ndarray
+    vector_ids: np.ndarray
+    embedding: np.ndarray
+
+
+class MaskedJudge:
+    """See `Judge`.
+
+    Args:
+        trained: The Keras model.
+        texts: At least one with a `[MASK]`; the first is what times are taken with.
+    """
+
+    def __init__(self, trained: Trained, texts: Sequence[str]):
+        self.tolerance = trained.config.export.tolerance
+        self.pieces = answer_pieces(trained.tokenizer)
+        reader = _Reader(trained)
+        self.expected = [reader.expect(text) for text in texts]
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "MaskedJudge":
+        """On the texts of `masked_texts`."""
+        return cls(trained, masked_texts(trained, run_folder))
+
+    @property
+    def size(self) -> int:
+        return len(self.expected)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        texts = {"text": [one.text for one in self.expected]}
+        limit = self.tolerance.saved_model
+        ids = [one.plain_ids for one in self.expected]
+        fills = _fills_difference(
+            ask("serving_default", texts), self.pieces, self.expected
+        )
+        embedding = ask("embed", texts)["embedding"]
+        vectors = embedding - [one.embedding for one in self.expected]
+        return [
+            tokens_row(form, dict(ask("tokenize", texts)), ids),
+            at_most(form, "log-probability, largest difference", fills, limit),
+            at_most(form, "vector entry, largest difference", largest(vectors), limit),
+        ]
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        answers, references, differences = [], [], []
+        for one in self.expected:
+            found = log_softmax(_phone_logits(model, one))
+            answers.append(found)
+            references.append(one.log_probabilities[: len(found)])
+            vector = model.ask("embed", **_alone(one.vector_ids))["embedding"]
+            differences.append(vector - one.embedding)
+        answer, reference = np.concatenate(answers), np.concatenate(references)
+        vectors = np.stack(differences)
+        off, limits = answer - reference, self.tolerance
+        rows = [
+            phone_row(form, "log-probability", off, variant, limits),
+            phone_row(form, "vector entry", vectors, variant, limits),
+        ]
+        if variant not in IN_FLOATS:
+            what = "first guess, share equal"
+            rows.append(agreement_row(form, what, answer, reference, variant, limits))
+        return rows
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", {"text": [self.expected[0].text]})
+
+    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+        return _phone_logits(model, self.expected[0])
+
+
+class _Reader:
+    """Asks the Keras model about texts, each alone."""
+
+    def __init__(self, trained: Trained):
+        self.tokenizer = trained.tokenizer
+        self.model, self.embedder = trained.model, KerasEmbedder(trained)
+        self.room = trained.config.model.max_sequence_length - 2
+
+    def expect(self, text: str) -> Expected:
+        token_ids = self._framed(
+            tokenize_with_masks(self.tokenizer, tf.constant([text]))
+        )
+        plain_ids = self._framed(self.tokenizer.tokenize([text]))
+        is_mask = token_ids == self.tokenizer.special.mask
+        positions = np.flatnonzero(is_mask).astype(np.int32)
+        inputs = {**_alone(token_ids), "masked_positions": positions}
+        logits = self.model(_batch(inputs), training=False)["logits"]
+        vector_ids = self.embedder.ids(text)
+        return Expected(
+            text=text,
+            token_ids=token_ids,
+            positions=positions,
+            log_probabilities=log_softmax(np.asarray(logits)[0]),
+            plain_ids=plain_ids,
+            vector_ids=vector_ids,
+            embedding=self.embedder.vector(vector_ids),
+        )
+
+    def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
+        """`[CLS] … [SEP]` for one text, cut to what the model can read."""
+        content = tokens.numpy()[0][: self.room]
+        special = self.tokenizer.special
+        return np.array([special.begin, *content, special.end], np.int32)
+
+
+def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:
+    return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}
+
+
+def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: row[np.newaxis] for name, row in inputs.items()}
+
+
+def _phone_logits(model: PhoneModel, one: Expected) -> np.ndarray:
+    """float32 (M', V), at as many of the masks as the file can be asked at."""
+    positions = one.positions[: model.size("fill_mask", "masked_positions")]
+    inputs = {**_alone(one.token_ids), "masked_positions": positions}
+    return model.ask("fill_mask", **inputs)["logits"][: len(positions)]
+
+
+def _fills_difference(
+    answers: Mapping[str, np.ndarray],
+    pieces: Sequence[bytes],
+    expected: Sequence[Expected],
+) -> float:
+    """How far the guesses and their scores are from Keras's, in nats.
+
+    Each guess is looked up in Keras's answer, and the row of scores is held against
+    Keras's best ones: equal probabilities may change places, nothing else may.
+    """
+    ids_of: dict[bytes, list[int]] = {}
+    for number, piece in enumerate(pieces):
+        ids_of.setdefault(piece, []).append(number)
+    differences = [0.0]
+    for fills, scores, one in zip(
+        answers["fills"], answers["scores"], expected, strict=True
+    ):
+        masks, guesses = len(one.positions), fills.shape[1]
+        if (fills[:masks] == b"").any() or (fills[masks:] != b"").any():
+            return math.inf  # not as many answers as masks
+        found = np.log(np.maximum(scores[:masks], _TINY), dtype=np.float64)
+        reference = np.maximum(one.log_probabilities, np.log(_TINY))
+        looked_up = [
+            # Pieces that are no whole characters may be written alike.
+            min(reference[mask, ids_of[piece]], key=lambda found: abs(found - score))
+            for mask, row in enumerate(zip(fills, found, strict=False))
+            for piece, score in zip(*row, strict=True)
+        ]
+        best = -np.sort(-reference, axis=-1)[:, :guesses]
+        differences += [largest(found.ravel() - looked_up), largest(found - best)]
+    return float(np.max(differences))  # unlike `max`, it does not lose a NaN

@@ -1,0 +1,1 @@
+"""Task-metric loss per TFLite variant, on validation records."""

@@ -1,0 +1,168 @@
+"""How surprised a phone's file is by what validation records say."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transbeam.configs.schema.objectives.objective import PrefixConfig
+from transbeam.serving.base.run_records import documents, records
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import Row, at_most, log_softmax
+from transbeam.serving.parity.metrics.validation_examples import (
+    Outputs,
+    Question,
+    ask_keras,
+)
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.tflite_generator import PhoneWriter
+
+# Of models that write, which read a token at a time.
+_TOKENS = 1000
+_DOCUMENTS = 100
+
+
+class Perplexity:
+    """e to the mean of what the right token is surprising by, in nats.
+
+    Args:
+        trained: `export.tolerance.perplexity_loss` is the share that a file may add.
+        of_keras: The Keras model's surprise at each token.
+        ask: The surprise of a phone's file at the same ones.
+    """
+
+    name = "perplexity"
+
+    def __init__(
+        self,
+        trained: Trained,
+        of_keras: Iterable[np.ndarray],
+        ask: Callable[[PhoneModel], Iterable[np.ndarray]],
+    ):
+        self.limit = trained.config.export.tolerance.perplexity_loss
+        self.of_keras = _mean(of_keras)
+        self.ask = ask
+
+    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+        found = _mean(self.ask(model))
+
+        def row(form: str) -> Row:
+            check = f"perplexity, share above Keras's {self.of_keras:.2f}"
+            return at_most(form, check, found / self.of_keras - 1, self.limit)
+
+        return found, row
+
+
+def of_masks(trained: Trained, questions: Sequence[Question]) -> Perplexity:
+    """That of a masked language model, at its masks."""
+
+    def surprise(found: Iterable[Outputs]) -> Iterator[np.ndarray]:
+        for one, outputs in zip(questions, found, strict=True):
+            yield _surprise(outputs["logits"][: len(one.right)], one.right)
+
+    def ask(model: PhoneModel) -> Iterable[np.ndarray]:
+        return surprise(model.ask("fill_mask", **one.inputs) for one in questions)
+
+    return Perplexity(trained, surprise(ask_keras(trained, questions)), ask)
+
+
+def of_writing(trained: Trained, run_folder: Path) -> Perplexity | None:
+    """That of a model that writes, at each token after those it is given.
+
+    That is the first of what it reads, or a whole prefix.
+    """
+    texts = list(_bounded(trained, run_folder))
+    if not texts:
+        return None
+
+    def of_keras() -> Iterator[np.ndarray]:
+        for text in texts:
+            outputs: Any = trained.model(text.batch(trained), training=False)
+            logits = np.asarray(outputs["logits"])[0]
+            yield _surprise(logits[text.given - 1 :], text.written)
+
+    def ask(model: PhoneModel) -> Iterator[np.ndarray]:
+        writer = PhoneWriter(model)
+        for text in texts:
+            logits = [writer.begin(text.ids[: text.given], text.source)]
+            logits += [writer.read(int(token)) for token in text.written[:-1]]
+            yield _surprise(np.array(logits), text.written)
+
+    return Perplexity(trained, of_keras(), ask)
+
+
+class _Text(NamedTuple):
+    """A text as a model that writes reads it.
+
+    Attributes:
+        ids: int32 (N,).
+        given: How many of them are not asked for, at least one.
+        source: What it answers, if it does.
+    """
+
+    ids: np.ndarray
+    given: int = 1
+    source: np.ndarray | None = None
+
+    @property
+    def written(self) -> np.ndarray:
+        """What is asked for."""
+        return self.ids[self.given :]
+
+    def batch(self, trained: Trained) -> dict[str, np.ndarray]:
+        """All but the last token as the Keras model takes them."""
+        row, source = self.ids[:-1], self.source
+        sides = {"": row}
+        if source is not None:
+            sides = {"encoder_": source, "decoder_": row}
+        batch = {}
+        for side, ids in sides.items():
+            batch[f"{side}token_ids"] = ids[np.newaxis]
+            batch[f"{side}padding_mask"] = np.ones_like(ids)[np.newaxis]
+        if isinstance(trained.config.objective, PrefixConfig):
+            prefix = np.arange(len(row)) < self.given
+            batch["prefix_mask"] = prefix[np.newaxis].astype(np.int32)
+        return batch
+
+
+def _bounded(trained: Trained, run_folder: Path) -> Iterator[_Text]:
+    """As many texts as may be read, each as long as the cache."""
+    config, left = trained.config, _TOKENS
+    slots = config.export.tflite_cache or config.model.max_sequence_length
+    for text in islice(_texts(trained, run_folder), _DOCUMENTS):
+        text = text._replace(ids=text.ids[: min(slots, text.given + left - 1) + 1])
+        if len(text.written):
+            left -= len(text.written)
+            yield text
+        if left <= 0:
+            return
+
+
+def _texts(trained: Trained, run_folder: Path) -> Iterator[_Text]:
+    """The documents of the records, if these say what is to be written."""
+    config = trained.config
+    written = "" if config.model.kind == "decoder" else "decoder_"
+    if f"{written}token_ids" not in next(records(run_folder, "validation"), {}):
+        return
+    if isinstance(config.objective, PrefixConfig):
+        masks = documents(run_folder, feature="prefix_mask")
+        for (ids, _), (mask, _) in zip(documents(run_folder), masks, strict=True):
+            yield _Text(ids, max(int(mask.sum()), 1))
+    elif config.model.kind == "decoder":
+        for ids, _ in documents(run_folder):
+            yield _Text(ids)
+    else:
+        sides = (documents(run_folder, side) for side in ("encoder_", "decoder_"))
+        for (source, _), (ids, _) in zip(*sides, strict=True):
+            yield _Text(ids, source=source)
+
+
+def _surprise(logits: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """float64 (N,), in nats."""
+    return -log_softmax(logits)[np.arange(len(right)), right]
+
+
+def _mean(surprise: Iterable[np.ndarray]) -> float:
+    return float(np.exp(np.mean(np.concatenate(list(surprise)))))

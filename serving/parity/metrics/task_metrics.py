@@ -1,0 +1,187 @@
+"""What a phone's file costs of what the task is judged by, on validation records."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from transbeam.configs.schema.objectives.objective import (
+    CausalConfig,
+    ClassificationConfig,
+    ImageClassificationConfig,
+    MaskedConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    PrefixConfig,
+    RegressionConfig,
+    Seq2SeqConfig,
+    SpanCorruptionConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import Row, at_most
+from transbeam.serving.parity.metrics.perplexity import of_masks, of_writing
+from transbeam.serving.parity.metrics.validation_examples import (
+    Outputs,
+    Question,
+    ask_keras,
+    labelled,
+)
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+
+# Records that each file is asked about, one by one.
+JUDGED = 400
+# What teaches to write.
+WRITING = (
+    CausalConfig
+    | PrefixConfig
+    | Seq2SeqConfig
+    | TextToTextConfig
+    | SpanCorruptionConfig
+)
+# Of the normal distribution: one chance in twenty.
+_ONE_SIDED = 1.645
+
+
+class Metric(Protocol):
+    """Knows how good Keras is, and whether a phone's file is as good."""
+
+    @property
+    def name(self) -> str:
+        """Such as `accuracy`."""
+        ...
+
+    @property
+    def of_keras(self) -> float:
+        """The Keras model's."""
+        ...
+
+    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+        """A file's, and the row that says what is lost, given the row's form."""
+        ...
+
+
+class Accuracy:
+    """The share of answers that are right, each by itself.
+
+    A file may lose `export.tolerance.metric_loss`. With few records a single answer is
+    more than that, so a loss counts as larger only where it is so beyond chance: by a
+    one-sided sign test on the answers that one model has right and the other wrong
+    (McNemar, 1947, https://doi.org/10.1007/BF02295996), at 5%.
+    """
+
+    name = "accuracy"
+
+    def __init__(
+        self,
+        trained: Trained,
+        signature: str,
+        questions: Sequence[Question],
+        outputs: tuple[str, ...] = ("logits",),
+    ):
+        self.signature, self.outputs = signature, outputs
+        self.questions = questions
+        self.limit = trained.config.export.tolerance.metric_loss
+        found = ask_keras(trained, questions)
+        self.keras = np.concatenate(
+            [self._hits(*pair) for pair in zip(questions, found, strict=True)]
+        )
+
+    @property
+    def of_keras(self) -> float:
+        return float(self.keras.mean())
+
+    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+        hits = np.concatenate(
+            [self._hits(one, self._ask(model, one)) for one in self.questions]
+        )
+        lost, won = (self.keras & ~hits).sum(), (hits & ~self.keras).sum()
+        loss = float(lost - won) / len(hits)
+        chance = _ONE_SIDED * float(np.sqrt(lost + won)) / len(hits)
+
+        def row(form: str) -> Row:
+            check = f"accuracy lost, of {self.of_keras:.4f} on {len(hits)} answers"
+            return at_most(form, check, loss, self.limit + chance)
+
+        return float(hits.mean()), row
+
+    def _ask(self, model: PhoneModel, question: Question) -> Outputs:
+        return model.ask(self.signature, **question.inputs)
+
+    def _hits(self, question: Question, outputs: Outputs) -> np.ndarray:
+        """Bool (N,): which answers are right."""
+        answers = [outputs[name] for name in self.outputs]
+        if question.places is not None:
+            answers = [answer[question.places] for answer in answers]
+        chosen = np.stack([_first(answer) for answer in answers], axis=-1)
+        right = question.right.reshape(-1, len(answers))
+        return (chosen.reshape(right.shape) == right).all(axis=-1)
+
+
+class Explained:
+    """The share of the labels' variance that scores explain (R squared).
+
+    A file may lose `export.tolerance.metric_loss` of it.
+    """
+
+    name = "R squared"
+
+    def __init__(self, trained: Trained, questions: Sequence[Question]):
+        self.questions = questions
+        self.labels = np.array([float(one.right.item()) for one in questions])
+        self.limit = trained.config.export.tolerance.metric_loss
+        self.of_keras = self._explained(ask_keras(trained, questions))
+
+    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+        found = self._explained(
+            model.ask("regress_ids", **one.inputs) for one in self.questions
+        )
+
+        def row(form: str) -> Row:
+            check = (
+                f"R squared lost, of {self.of_keras:.4f} on {len(self.labels)} texts"
+            )
+            return at_most(form, check, self.of_keras - found, self.limit)
+
+        return found, row
+
+    def _explained(self, outputs: Iterable[Outputs]) -> float:
+        scores = np.array([np.asarray(each["score"]).item() for each in outputs])
+        return float(1 - np.mean((scores - self.labels) ** 2) / self.labels.var())
+
+
+def _first(answer: np.ndarray) -> np.ndarray:
+    """The class with the most, or -1 where one of the numbers is none."""
+    # Else the place of the first NaN would be the answer, and might be right.
+    return np.where(np.isnan(answer).any(axis=-1), -1, np.argmax(answer, axis=-1))
+
+
+def metric_of(trained: Trained, run_folder: Path) -> Metric | None:
+    """What a run's task is judged by; None if its records say nothing of that."""
+    if isinstance(trained.config.objective, WRITING):
+        return of_writing(trained, run_folder)
+    questions = list(islice(labelled(trained, run_folder), JUDGED))
+    if not questions:
+        return None
+    match trained.config.objective:
+        case MaskedConfig():
+            return of_masks(trained, questions)
+        case ClassificationConfig() | PairClassificationConfig():
+            return Accuracy(trained, "classify_ids", questions)
+        case ImageClassificationConfig():
+            return Accuracy(trained, "classify_pixels", questions)
+        case TokenClassificationConfig():
+            return Accuracy(trained, "tag_ids", questions)
+        case RegressionConfig() | PairRegressionConfig():
+            labels = {one.right.item() for one in questions}
+            # Of labels that are all the same there is nothing to explain.
+            return Explained(trained, questions) if len(labels) > 1 else None
+        case SpanQAConfig():
+            names = ("start_logits", "end_logits")
+            return Accuracy(trained, "read_ids", questions, names)
+        case _:
+            return None

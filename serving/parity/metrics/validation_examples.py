@@ -1,0 +1,171 @@
+"""Validation records as questions whose right answers are known."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.schema.objectives.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    MaskedConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from transbeam.serving.base.run_records import Record, records
+from transbeam.serving.base.trained_run import Trained
+
+_AT_ONCE = 16
+_HIDDEN_EVERY = 7
+# What is right, as the records of a kind of task have it.
+_TOLD = {
+    "image_classification": ("label",),
+    "classification": ("label",),
+    "pair_classification": ("label",),
+    "regression": ("label",),
+    "pair_regression": ("label",),
+    "span_qa": ("start_position", "end_position"),
+    "token_classification": ("label_ids", "label_weights"),
+}
+
+Outputs = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a model, and what is right.
+
+    Attributes:
+        inputs: Rows (T,), or an image.
+        right: As the answer that is judged: the class (), or of each place (N,).
+        places: int32 (N,), where answers are judged that are given at each token.
+    """
+
+    inputs: dict[str, np.ndarray]
+    right: np.ndarray
+    places: np.ndarray | None = None
+
+
+def labelled(trained: Trained, run_folder: Path) -> Iterable[Question]:
+    """One for each document, or for each image, in the order of the records.
+
+    None of tasks whose records tell no right answer, nor of records without one.
+    """
+    make = _maker(trained)
+    if make is None:
+        return
+    told = _TOLD.get(trained.config.objective.kind, ())
+    for record in records(run_folder, "validation"):
+        if all(name in record for name in told):
+            yield from make(record)
+
+
+def _maker(trained: Trained) -> Callable[[Record], Iterable[Question]] | None:
+    config = trained.config
+    match config.objective:
+        case ImageClassificationConfig(image_size=size, channels=channels):
+            shape = (size, size, channels)
+            return lambda record: [
+                Question({"image": record["image"].reshape(shape)}, record["label"])
+            ]
+        case (
+            ClassificationConfig()
+            | PairClassificationConfig()
+            | RegressionConfig()
+            | PairRegressionConfig()
+        ):
+            return lambda record: [Question(_alone(trained, record), record["label"])]
+        case SpanQAConfig():
+            return lambda record: [
+                Question(
+                    _alone(trained, record),
+                    np.concatenate([record["start_position"], record["end_position"]]),
+                )
+            ]
+        case TokenClassificationConfig():
+            return lambda record: _tagged(trained, record)
+        case MaskedConfig():
+            return lambda record: _hidden(trained, record)
+        case _:
+            return None
+
+
+def _alone(trained: Trained, record: Record) -> dict[str, np.ndarray]:
+    """What the model reads of a record of one document."""
+    real = record["document_ids"] > 0
+    inputs = {**record, "padding_mask": real.astype(np.int32)}
+    names = [name for name in inputs if name in trained.model.input]
+    return {name: inputs[name][real] for name in names if name != "masked_positions"}
+
+
+def _tagged(trained: Trained, record: Record) -> Iterable[Question]:
+    for inputs, of_it in _split(trained, record):
+        places = np.flatnonzero(record["label_weights"][of_it])
+        if len(places):
+            yield Question(inputs, record["label_ids"][of_it][places], places)
+
+
+def _hidden(trained: Trained, record: Record) -> Iterable[Question]:
+    """Documents with hidden tokens: the record's own, or else every seventh."""
+    room, mask = trained.config.export.tflite_masks, trained.tokenizer.special.mask
+    right = record["token_ids"].copy()
+    asked = np.zeros(len(right), bool)
+    if "masked_positions" in record:
+        used = record["masked_weights"] > 0
+        positions = record["masked_positions"][used]
+        right[positions], asked[positions] = record["masked_ids"][used], True
+    else:
+        asked[_HIDDEN_EVERY // 2 :: _HIDDEN_EVERY] = True
+        asked &= np.isin(right, trained.tokenizer.ordinary_ids)
+    for inputs, of_it in _split(trained, record):
+        positions = np.flatnonzero(asked[of_it])[:room].astype(np.int32)
+        if len(positions):
+            if "masked_positions" not in record:
+                inputs["token_ids"] = inputs["token_ids"].copy()
+                inputs["token_ids"][positions] = mask
+            inputs["masked_positions"] = positions
+            yield Question(inputs, right[of_it][positions])
+
+
+def _split(
+    trained: Trained, record: Record
+) -> Iterable[tuple[dict[str, np.ndarray], np.ndarray]]:
+    """The documents of a record, and which of its tokens are theirs."""
+    document_ids = record["document_ids"]
+    for document in range(1, int(document_ids.max()) + 1):
+        of_it = np.flatnonzero(document_ids == document)
+        part = {
+            name: record[name][of_it]
+            for name in ("token_ids", "document_ids", "segment_ids")
+            if name in record
+        }
+        yield _alone(trained, part), of_it
+
+
+def ask_keras(trained: Trained, questions: Sequence[Question]) -> list[Outputs]:
+    """The Keras model's outputs for each, some rows at a time, filled up with zeros."""
+    found: list[Outputs] = []
+    for start in range(0, len(questions), _AT_ONCE):
+        some = questions[start : start + _AT_ONCE]
+        batch = {
+            name: _stacked([one.inputs[name] for one in some])
+            for name in some[0].inputs
+        }
+        outputs: Any = trained.model(batch, training=False)
+        arrays = {name: np.asarray(value) for name, value in outputs.items()}
+        found += [
+            {name: array[row] for name, array in arrays.items()}
+            for row in range(len(some))
+        ]
+    return found
+
+
+def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
+    longest = max(map(len, rows))
+    ends = [[(0, longest - len(row)), *[(0, 0)] * (row.ndim - 1)] for row in rows]
+    return np.stack([np.pad(row, end) for row, end in zip(rows, ends, strict=True)])

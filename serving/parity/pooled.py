@@ -1,0 +1,164 @@
+"""Holds exported classifiers and regressors against Keras."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.schema.objectives.objective import (
+    ClassificationConfig,
+    PairClassificationConfig,
+)
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import (
+    IN_FLOATS,
+    Row,
+    agreement_row,
+    at_most,
+    labels_row,
+    largest,
+    log_softmax,
+    phone_row,
+    probabilities_off,
+    tokens_row,
+)
+from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What Keras says of one text, or of one pair.
+
+    Attributes:
+        texts: The text, or both.
+        inputs: int32 (T,) each, what the model reads.
+        answer: float64: log-probabilities (C,) in nats, or the number ().
+    """
+
+    texts: tuple[str, ...]
+    inputs: dict[str, np.ndarray]
+    answer: np.ndarray
+
+
+class PooledJudge:
+    """See `Judge`.
+
+    Args:
+        trained: The Keras model.
+        texts: Texts, or pairs of them; times are taken with the first.
+    """
+
+    def __init__(self, trained: Trained, texts: Sequence[tuple[str, ...]]):
+        objective = trained.config.objective
+        self.labels: tuple[str, ...] | None = None
+        if isinstance(objective, ClassificationConfig | PairClassificationConfig):
+            self.labels = objective.labels
+        self.signature = "regress_ids" if self.labels is None else "classify_ids"
+        self.tolerance = trained.config.export.tolerance
+        self.trained = trained
+        self.expected = [self._expect(one) for one in texts]
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "PooledJudge":
+        """On the texts of `labelled_texts`."""
+        return cls(trained, labelled_texts(trained, run_folder))
+
+    @property
+    def size(self) -> int:
+        return len(self.expected)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        answers = ask("serving_default", self._texts(self.expected))
+        ids = [one.inputs["token_ids"] for one in self.expected]
+        tokens = dict(ask("tokenize", self._texts(self.expected)))
+        off = self._numbers(answers["scores" if self.labels else "score"])
+        rows = [
+            tokens_row(form, tokens, ids),
+            at_most(form, self._what(), largest(off), self.tolerance.saved_model),
+        ]
+        if self.labels:
+            rows.append(labels_row(form, answers, self.labels))
+        return rows
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        answer = np.array([self._phone_answer(model, one) for one in self.expected])
+        limits, off = self.tolerance, answer - self._reference
+        what = "log-probability" if self.labels else "number"
+        rows = [phone_row(form, what, off, variant, limits)]
+        if self.labels and variant not in IN_FLOATS:
+            check = "label, share equal"
+            compared = answer, self._reference
+            rows.append(agreement_row(form, check, *compared, variant, limits))
+        return rows
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", self._texts(self.expected[:1]))
+
+    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+        return self._phone_answer(model, self.expected[0])
+
+    @cached_property
+    def _reference(self) -> np.ndarray:
+        """float64 (N, C) or (N,)."""
+        return np.array([one.answer for one in self.expected])
+
+    def _what(self) -> str:
+        what = "log-probability" if self.labels else "number"
+        return f"{what}, largest difference"
+
+    def _numbers(self, found: np.ndarray) -> np.ndarray:
+        """How far a SavedModel's answers are from Keras's."""
+        if not self.labels:
+            return found - self._reference
+        return probabilities_off(found, self._reference)
+
+    def _phone_answer(self, model: PhoneModel, one: Expected) -> np.ndarray:
+        return self._answer(model.ask(self.signature, **one.inputs))
+
+    def _answer(self, outputs: Mapping[str, Any]) -> np.ndarray:
+        """Of one text, as `Expected.answer`."""
+        if self.labels:
+            return log_softmax(np.asarray(outputs["logits"]))
+        return np.asarray(outputs["score"], np.float64)
+
+    def _expect(self, texts: tuple[str, ...]) -> Expected:
+        inputs = self._read(texts)
+        batch = {name: row[np.newaxis] for name, row in inputs.items()}
+        outputs = self.trained.model(batch, training=False)
+        alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
+        return Expected(texts, inputs, self._answer(alone))
+
+    def _read(self, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
+        """What the model reads of a text or a pair, token by token."""
+        trained, special = self.trained, self.trained.tokenizer.special
+        room = trained.config.model.max_sequence_length - 1 - len(texts)
+        parts = trained.tokenizer.tokenize(texts).to_list()
+        while sum(map(len, parts)) > room:
+            # The longer one; of two that are equally long the second.
+            max(reversed(parts), key=len).pop()
+        ids, segments = [special.begin], [0]
+        for segment, part in enumerate(parts):
+            ids += [*part, special.end]
+            segments += [segment] * (len(part) + 1)
+        inputs = {
+            "token_ids": ids,
+            "padding_mask": [1] * len(ids),
+            "segment_ids": segments,
+        }
+        return {
+            name: np.array(row, np.int32)
+            for name, row in inputs.items()
+            if name in trained.model.input
+        }
+
+    @staticmethod
+    def _texts(expected: Sequence[Expected]) -> dict[str, list[str]]:
+        """As a SavedModel is asked about them."""
+        columns = zip(*(one.texts for one in expected), strict=True)
+        names = ("text", "second_text")
+        return {n: list(c) for n, c in zip(names, columns, strict=False)}

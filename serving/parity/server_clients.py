@@ -1,0 +1,207 @@
+"""The exported model behind a server: asked as its clients will ask it."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.client.connect import connect
+from transbeam.serving.client.interface import Client, RemoteClient, ServerError
+from transbeam.serving.runtimes.saved_model import AskTexts, Texts
+from transbeam.serving.server.background_server import in_background
+from transbeam.serving.server.configuration.settings import Limits, Settings
+from transbeam.serving.server.connections.addresses import Addresses
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.versions import Policy
+from transbeam.serving.server.streaming.stream_requests import BEGIN
+
+# The stock server, if this machine has one.
+STOCK_SERVER = "TENSORFLOW_MODEL_SERVER"
+
+_NAME = "model"
+_SECONDS = 600.0  # for an answer: all texts are asked about at once
+_PATIENCE = 120.0  # for a server to become ready
+
+
+class Served(NamedTuple):
+    """How to ask a model behind a server.
+
+    Attributes:
+        asks: Through each door.
+        streams: The same for what `generate` answers, each text asked for by itself
+            and sent while it is written; none where the server or the model has no
+            streams.
+    """
+
+    asks: dict[str, AskTexts]
+    streams: dict[str, AskTexts]
+
+
+@contextmanager
+def our_server(saved_model: Path) -> Iterator[Served]:
+    """A SavedModel behind `transbeam serve`.
+
+    Args:
+        saved_model: The version folder.
+
+    Yields:
+        How to ask it, over REST and over gRPC.
+
+    Raises:
+        ArtifactError: It cannot be loaded, or fails a request of its warm-up.
+    """
+    settings = Settings(
+        models=(_one_version(saved_model),),
+        port=0,
+        rest_port=0,
+        limits=Limits(answer_seconds=_SECONDS, body_bytes=2**30),
+    )
+    with in_background(settings) as addresses, _asked(addresses) as clients:
+        asks, streams = {}, {}
+        for door, client in clients.items():
+            asks[f"our server, {door}"] = _as_texts(client)
+            if BEGIN in client.signatures():
+                streams[f"our server, streamed over {door}"] = _streamed(client)
+        yield Served(asks, streams)
+
+
+@contextmanager
+def stock_server(saved_model: Path) -> Iterator[Served]:
+    """The same behind TF Serving's own binary, where `STOCK_SERVER` names one.
+
+    Args:
+        saved_model: The version folder; the folder above holds no other.
+
+    Yields:
+        How to ask it; nothing if there is no binary.
+
+    Raises:
+        ArtifactError: It ends, or does not become ready.
+    """
+    binary = os.environ.get(STOCK_SERVER)
+    if not binary:
+        yield Served({}, {})
+        return
+    ports = _free_port(), _free_port()
+    command = [
+        binary,
+        f"--port={ports[0]}",
+        f"--rest_api_port={ports[1]}",
+        f"--rest_api_timeout_in_ms={1000 * _SECONDS:.0f}",
+        f"--model_name={_NAME}",
+        f"--model_base_path={saved_model.parent.resolve()}",
+    ]
+    addresses = Addresses(f"http://127.0.0.1:{ports[1]}", f"127.0.0.1:{ports[0]}")
+    with tempfile.TemporaryFile() as told:
+        try:
+            process = subprocess.Popen(command, stdout=told, stderr=told)
+        except OSError as error:
+            message = f"{STOCK_SERVER}={binary}: cannot be run: {error}"
+            raise ArtifactError(message) from None
+        try:
+            _wait_for(process, addresses)
+            with _asked(addresses) as clients:
+                named = clients.items()
+                asks = {f"TF Serving, {door}": _as_texts(of) for door, of in named}
+                yield Served(asks, {})
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _one_version(saved_model: Path) -> ModelSettings:
+    only = Policy(specific=frozenset({int(saved_model.name)}))
+    return ModelSettings(_NAME, saved_model.parent, only)
+
+
+@contextmanager
+def _asked(addresses: Addresses) -> Iterator[dict[str, RemoteClient]]:
+    with (
+        connect(addresses.rest, _NAME, timeout=_SECONDS) as rest,
+        connect(f"grpc://{addresses.grpc}", _NAME, timeout=_SECONDS) as rpc,
+    ):
+        yield {"REST": rest, "gRPC": rpc}
+
+
+def _as_texts(client: Client) -> AskTexts:
+    def ask(signature: str, texts: Texts) -> Mapping[str, np.ndarray]:
+        return client.ask(signature, texts)
+
+    return ask
+
+
+def _streamed(client: RemoteClient) -> AskTexts:
+    """All texts at once, so that they are written side by side."""
+
+    def ask(_: str, texts: Texts) -> Mapping[str, np.ndarray]:
+        rows = [
+            dict(zip(texts, row, strict=True))
+            for row in zip(*texts.values(), strict=True)
+        ]
+        with ThreadPoolExecutor(len(rows)) as pool:
+            return _in_columns(list(pool.map(lambda row: _written(client, row), rows)))
+
+    return ask
+
+
+def _written(client: RemoteClient, wishes: dict[str, Any]) -> tuple[list[int], Whole]:
+    """The tokens of a text, and the text, which is what its parts are."""
+    *parts, whole = client.stream({**wishes, "stop": []})
+    told = [part for part in parts if isinstance(part, Part)]
+    if not isinstance(whole, Whole):
+        raise ArtifactError(f"a text has no end: {wishes}")
+    together = "".join(part.text for part in told)
+    return [part.token_id for part in told], Whole(
+        together, whole.num_tokens, whole.finished, whole.truncated
+    )
+
+
+def _in_columns(
+    written: list[tuple[list[int], Whole]],
+) -> Mapping[str, np.ndarray]:
+    lengths = [len(tokens) for tokens, _ in written]
+    ids = np.zeros((len(written), max(lengths)), np.int32)
+    for row, (tokens, _) in enumerate(written):
+        ids[row, : len(tokens)] = tokens
+    texts = [whole.generated_text.encode() for _, whole in written]
+    return {
+        "token_ids": ids,
+        "length": np.array(lengths),
+        "finished": np.array([whole.finished for _, whole in written]),
+        "generated_text": np.array(texts, object),
+    }
+
+
+def _wait_for(process: subprocess.Popen[bytes], addresses: Addresses) -> None:
+    """Asks until it answers."""
+    end = time.monotonic() + _PATIENCE
+    with connect(addresses.rest, _NAME, timeout=1.0) as client:
+        while process.poll() is None and time.monotonic() < end:
+            with suppress(ServerError):
+                client.signatures()
+                return
+            time.sleep(0.1)
+    raise ArtifactError(
+        f"{STOCK_SERVER}={process.args[0]}: "  # type: ignore[index]
+        + (
+            f"does not become ready within {_PATIENCE:.0f} s"
+            if process.poll() is None
+            else f"ended with {process.returncode}"
+        )
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]

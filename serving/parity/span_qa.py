@@ -1,0 +1,177 @@
+"""Holds exported models that find answers against Keras."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.schema.export import asked_texts
+from transbeam.configs.schema.objectives.objective import SpanQAConfig
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import (
+    Row,
+    at_most,
+    log_softmax,
+    phone_row,
+    tokens_row,
+)
+from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.saved_model import AskTexts
+
+_CHARACTERS_PER_TOKEN = 8  # few texts have as many, so what is cut has more windows
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the model reads at once.
+
+    Attributes:
+        inputs: int32 (T,) each.
+        begin: Where the context begins in it.
+        start: float64 (T,), Keras's logits of first places.
+        end: float64 (T,), of last ones.
+    """
+
+    inputs: dict[str, np.ndarray]
+    begin: int
+    start: np.ndarray
+    end: np.ndarray
+
+    def best(self, longest: int) -> float:
+        """The score of the best answer in it; minus infinity where there is none."""
+        inside = range(self.begin, len(self.start) - 1)
+        scores = (
+            self.start[first] + self.end[last]
+            for first in inside
+            for last in range(first, min(first + longest, len(self.start) - 1))
+        )
+        return max(scores, default=-np.inf)
+
+    @property
+    def none(self) -> float:
+        """The score of there being no answer."""
+        return float(self.start[0] + self.end[0])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What Keras says of one question.
+
+    Attributes:
+        texts: Context and question.
+        ids: int32 (T,), the context's.
+        windows: At least one.
+    """
+
+    texts: tuple[str, ...]
+    ids: np.ndarray
+    windows: list[Window]
+
+
+class AnsweringJudge:
+    """See `Judge`.
+
+    Args:
+        trained: The Keras model.
+        texts: Contexts with their questions; times are taken with the first.
+    """
+
+    def __init__(self, trained: Trained, texts: Sequence[tuple[str, ...]]):
+        objective = trained.config.objective
+        assert isinstance(objective, SpanQAConfig)
+        self.objective = objective
+        self.trained = trained
+        self.tolerance = trained.config.export.tolerance
+        self.longest = trained.config.evaluation.max_answer_length
+        self.expected = [self._expect(one) for one in texts]
+
+    @classmethod
+    def of(cls, trained: Trained, run_folder: Path) -> "AnsweringJudge":
+        """On the pairs of `labelled_texts`, long ones cut to a few windows."""
+        most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
+        pairs = labelled_texts(trained, run_folder)
+        return cls(trained, [tuple(text[:most] for text in pair) for pair in pairs])
+
+    @property
+    def size(self) -> int:
+        return len(self.expected)
+
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+        columns = self._columns(self.expected)
+        tokens = dict(ask("tokenize", columns))
+        answers = ask("serving_default", columns)
+        off = none_off = misplaced = 0.0
+        for row, one in enumerate(self.expected):
+            found = {name: column[row] for name, column in answers.items()}
+            best = max(window.best(self.longest) for window in one.windows)
+            least = min(window.none for window in one.windows)
+            if np.isfinite(best):
+                off = max(off, abs(found["score"] - best))
+            none_off = max(none_off, abs(found["no_answer_score"] - least))
+            said = one.texts[0][found["start"] : found["end"]]
+            misplaced += said.encode() != found["answer"]
+        limit = self.tolerance.saved_model
+        return [
+            tokens_row(form, tokens, [one.ids for one in self.expected]),
+            at_most(form, "score of the answer, largest difference", off, limit),
+            at_most(form, "score of no answer, largest difference", none_off, limit),
+            at_most(form, "answers that do not stand at their places", misplaced, 0),
+        ]
+
+    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+        off = []
+        for one in self.expected:
+            for window in one.windows[:1]:
+                answer = model.ask("read_ids", **window.inputs)
+                size = len(window.start)
+                for name, own in (("start", window.start), ("end", window.end)):
+                    found = answer[f"{name}_logits"][:size]
+                    off.append(log_softmax(found) - log_softmax(own))
+        what = "log-probability"
+        return [phone_row(form, what, np.concatenate(off), variant, self.tolerance)]
+
+    def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
+        return ask("serving_default", self._columns(self.expected[:1]))
+
+    def ask_phone_once(self, model: PhoneModel) -> Any:
+        return model.ask("read_ids", **self.expected[0].windows[0].inputs)
+
+    def _expect(self, texts: tuple[str, ...]) -> Expected:
+        config, special = self.trained.config, self.trained.tokenizer.special
+        context, question = self.trained.tokenizer.tokenize(texts).to_list()
+        question = question[: self.objective.max_question_length]
+        longest = min(config.data.sequence_length, config.model.max_sequence_length)
+        room = longest - 3 - len(question)
+        head = [special.begin, *question, special.end]
+        step = min(self.objective.stride, room)
+        rows = [[*head, *context[:room], special.end]]
+        start = 0
+        while start + room < len(context):
+            start += step
+            rows.append([*head, *context[start : start + room], special.end])
+        windows = [self._ask(np.array(row, np.int32), len(head)) for row in rows]
+        return Expected(texts, np.array(context, np.int32), windows)
+
+    def _ask(self, token_ids: np.ndarray, begin: int) -> Window:
+        rows = {
+            "token_ids": token_ids,
+            "padding_mask": np.ones_like(token_ids),
+            "segment_ids": (np.arange(len(token_ids)) >= begin).astype(np.int32),
+        }
+        inputs = {n: row for n, row in rows.items() if n in self.trained.model.input}
+        outputs: Any = self.trained.model(
+            {name: row[np.newaxis] for name, row in inputs.items()}, training=False
+        )
+        start, end = (
+            np.asarray(outputs[name], np.float64)[0]
+            for name in ("start_logits", "end_logits")
+        )
+        return Window(inputs, begin, start, end)
+
+    def _columns(self, expected: Sequence[Expected]) -> dict[str, list[str]]:
+        columns = zip(*(one.texts for one in expected), strict=True)
+        names = asked_texts(self.trained.config.objective)
+        return {n: list(c) for n, c in zip(names, columns, strict=True)}

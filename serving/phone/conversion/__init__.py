@@ -1,0 +1,1 @@
+"""Conversion of signatures to TFLite and LiteRT-LM files."""

@@ -1,0 +1,173 @@
+"""Files that take a text: the tokenizer is inside, for runtimes with tf-text's ops.
+
+They have one signature. Weights are those of the plain files, and so are the answers.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from ai_edge_litert.interpreter import InterpreterWithCustomOps
+from tensorflow_text import tflite_registrar
+
+from transbeam.configs.loader.export_support import check_tflite_text, no_wordpiece
+from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+)
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.parity.base.parity_checks import Row, phone_row
+from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.phone.conversion.tflite_converter import (
+    convert_endpoints,
+    write_variants,
+)
+from transbeam.serving.phone.quantization.int4_weights import (
+    NONE_ROUNDED,
+    RoundedWeights,
+)
+from transbeam.serving.phone.tokenizer.tflite_wordpiece import (
+    CUSTOM_OPS,
+    GraphWordPiece,
+)
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.signatures.base.interface import Endpoint
+from transbeam.serving.signatures.embedding import Embedder, tokenized
+from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.text_ops.text_encoder import TextEncoder
+
+# The plain signature, what the one from text is called, and its outputs.
+FROM_TEXT = {
+    "classify_ids": "classify_text",
+    "regress_ids": "regress_text",
+    "embed": "embed_text",
+}
+_TEXT = tf.TensorSpec([1], tf.string, name="text")
+
+
+def file_name(variant: str) -> str:
+    """What the file of a variant is called.
+
+    Example:
+    >>> file_name("float32")
+    'text_float32.tflite'
+    """
+    return f"text_{variant}.tflite"
+
+
+def text_signature(trained: Trained) -> str:
+    """The plain signature that a file which takes a text answers as.
+
+    Raises:
+        ConfigError: The task reads more than a text, or the tokenizer is no WordPiece.
+    """
+    check_tflite_text(trained.config)
+    if not isinstance(trained.tokenizer, WordPieceTokenizer):
+        raise no_wordpiece("the tokenizer that tokenizer.path names")
+    if trained.tokenizer.whole is not None:
+        raise no_wordpiece("a tokenizer with added tokens, which are found whole,")
+    plain = task_of(trained).phone_endpoints()
+    return next(name for name in FROM_TEXT if name in plain)
+
+
+def write_text_models(
+    trained: Trained,
+    run_folder: Path,
+    folder: Path,
+    rounded: RoundedWeights = NONE_ROUNDED,
+) -> dict[str, Path]:
+    """Writes a file for each variant of `export.tflite` but `int8`.
+
+    Args:
+        trained: What to export.
+        run_folder: As in `write_tflite`.
+        folder: Made if it is not there.
+        rounded: As in `write_tflite`.
+
+    Raises:
+        ConfigError: As `text_signature`.
+        ArtifactError: As `write_tflite`.
+    """
+    plain = text_signature(trained)
+    endpoint = _from_text(trained, plain)
+    endpoints = {FROM_TEXT[plain]: endpoint}
+    made = convert_endpoints(
+        trained, run_folder, endpoints, folder, rounded, custom_ops=CUSTOM_OPS
+    )
+    return write_variants(made.items(), folder, file_name)
+
+
+def text_rows(
+    trained: Trained,
+    run_folder: Path,
+    plain: Mapping[str, Path],
+    files: Mapping[str, Path],
+) -> list[Row]:
+    """Holds the files against the plain ones, which are held against Keras.
+
+    Args:
+        trained: The model.
+        run_folder: Its validation records are among the texts.
+        plain: Of each variant.
+        files: The same of `write_text_models`.
+    """
+    signature = text_signature(trained)
+    texts = [text for text, *_ in labelled_texts(trained, run_folder)]
+    encoder = TextEncoder(trained.tokenizer, _longest(trained, signature))
+    rows = []
+    for variant, file in files.items():
+        asked = PhoneModel(plain[variant])
+        ask = _asking(file, FROM_TEXT[signature])
+        off = []
+        for text in texts:
+            found = tokenized(encoder, tf.constant([text]))
+            ids = found["token_ids"].numpy()[0, : found["length"].numpy()[0]]
+            inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
+            expected = asked.ask(signature, **inputs)
+            off += [ask(text)[name] - of for name, of in expected.items()]
+        form = f"TFLite with the tokenizer, {variant}"
+        tolerance = trained.config.export.tolerance
+        rows.append(
+            phone_row(form, "from the plain one", np.array(off), variant, tolerance)
+        )
+    return rows
+
+
+def _from_text(trained: Trained, plain: str) -> Endpoint:
+    task = task_of(trained)
+    ask, inputs = task.phone_endpoints()[plain]
+    assert isinstance(trained.tokenizer, WordPieceTokenizer)
+    tokenizer = GraphWordPiece(trained.tokenizer)
+    length = _longest(trained, plain)
+
+    def answer(text: tf.Tensor) -> Mapping[str, Any]:
+        row = tokenizer.row(text, length)
+        row["segment_ids"] = tf.zeros_like(row["token_ids"])
+        return ask(*(row[str(spec.name)] for spec in inputs))
+
+    return Endpoint(answer, [_TEXT])
+
+
+def _longest(trained: Trained, plain: str) -> int:
+    """Tokens of the longest row of a signature."""
+    if plain == "embed":
+        return Embedder(trained).max_length
+    return task_of(trained).max_length
+
+
+def _asking(file: Path, signature: str) -> Any:
+    """A function from a text to outputs without the axis of the batch."""
+    with output_held_back():
+        interpreter = InterpreterWithCustomOps(
+            custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS,
+            model_path=str(file),
+        )
+        runner: Any = interpreter.get_signature_runner(signature)
+
+    def ask(text: str) -> dict[str, np.ndarray]:
+        answers = runner(text=np.array([text.encode()], object))
+        return {name: answer[0] for name, answer in answers.items()}
+
+    return ask

@@ -1,0 +1,205 @@
+"""`transbeam export --target phone`: a folder that an app's developer can use.
+
+RUN/phone/README.md                what there is, and how to use it
+RUN/phone/model_<variant>.tflite   of each variant
+RUN/phone/phone_tokenizer.json     and the tokenizer in Python, Kotlin and Swift
+RUN/phone/labels.txt
+RUN/phone/phone_report.md          size, time and loss of each variant
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.export_support import phone_variants
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
+from transbeam.serving.base.trained_run import TOKENIZER, Trained
+from transbeam.serving.export.atomic_publish import kind_of, publish
+from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.export_parity import (
+    check_metric,
+    check_phone_files,
+    require_passed,
+)
+from transbeam.serving.parity.metrics.task_metrics import Metric, metric_of
+from transbeam.serving.phone.conversion.text_input_models import file_name as text_file
+from transbeam.serving.phone.conversion.text_input_models import (
+    text_rows,
+    write_text_models,
+)
+from transbeam.serving.phone.conversion.tflite_converter import (
+    phone_files,
+    rounded_weights,
+    write_tflite,
+)
+from transbeam.serving.phone.mediapipe.mediapipe_check import advice
+from transbeam.serving.phone.mediapipe.mediapipe_models import (
+    file_name as mediapipe_file,
+)
+from transbeam.serving.phone.mediapipe.mediapipe_models import (
+    mediapipe_rows,
+    write_mediapipe,
+)
+from transbeam.serving.phone.quantization.int4_weights import RoundedWeights
+from transbeam.serving.phone.quantization.quantizer import INT8
+from transbeam.serving.phone.readme.readme_writer import write_handover
+from transbeam.serving.phone.report.latency import latencies
+from transbeam.serving.phone.report.variant_report import Measured, Report
+from transbeam.serving.phone.tokenizer.tokenizer_files import write_tokenizer
+from transbeam.serving.signatures.generation.tflite_signatures import DECODE
+from transbeam.serving.signatures.task_factory import task_of
+
+PHONE = "phone"
+README = "README.md"
+
+
+def export_for_phones(invocation: Invocation) -> dict[str, Any]:
+    """Makes the folder of the trained model of a run, or finds it made.
+
+    Every file is held against Keras, in each way that phones run it, and by what it
+    loses of the task's own measure. If one is worse than `export.tolerance` allows,
+    nothing is published.
+
+    Returns:
+        The stage's result: `path`, `tflite` (path, bytes and the median milliseconds
+        of a call by threads and tokens), `parity`, `scores` and a `summary`.
+
+    Raises:
+        ConfigError: `export.tflite` is empty.
+        ArtifactError: There is no trained model of this configuration, it is damaged,
+            or a file does not give its answers.
+    """
+    config = invocation.config
+    if not phone_variants(config):
+        raise ConfigError(
+            "export.tflite is empty, and there is nothing to make for phones. Name a "
+            "variant there, such as dynamic_int8"
+        )
+    stage = Stage(invocation.run_folder, PHONE, _command(invocation))
+    needed = [stage.path / name for name in _names(config)]
+    making = _Making(invocation)
+    return publish(invocation, stage, needed, making.make)
+
+
+def _names(config: RunConfig) -> list[str]:
+    """The files without which the folder is made anew: all models, and the README."""
+    variants = phone_variants(config)
+    names = [README, *phone_files(config)]
+    if config.export.tflite_text:
+        names += [text_file(each) for each in variants if each != INT8]
+    if config.export.mediapipe:
+        names += [mediapipe_file(each) for each in variants]
+    return names
+
+
+def _command(invocation: Invocation) -> str:
+    return f"{invocation.command('export')} --target phone"
+
+
+class _Making:
+    """The steps from a trained model to the folder."""
+
+    def __init__(self, invocation: Invocation):
+        self.run_folder = invocation.run_folder
+        self.console = invocation.console
+
+    def make(self, trained: Trained, building: Path, published: Path) -> dict[str, Any]:
+        """See `transbeam.serving.export.atomic_publish.Make`."""
+        variants = ", ".join(phone_variants(trained.config))
+        self.console.say(f"converting to TFLite: {variants}")
+        rounded = rounded_weights(trained, self.run_folder, building, self.console)
+        files = write_tflite(trained, self.run_folder, building, rounded)
+        rows = self._others(trained, files, building, rounded)
+        report = self._compared(trained, files, rows)
+        if kind_of(trained) == "text":
+            write_tokenizer(self.run_folder / TOKENIZER, building)
+        report.write(building)
+        write_handover(trained, building)
+        return {
+            "path": str(published),
+            "tflite": {
+                name: {
+                    "path": str(published / files[name].name),
+                    "bytes": of.size,
+                    "latency_ms": of.milliseconds,
+                }
+                for name, of in report.variants.items()
+            },
+            "parity": [row.as_json() for row in report.rows],
+            "scores": report.scores(),
+            "summary": report.summary(),
+        }
+
+    def _others(
+        self,
+        trained: Trained,
+        files: Mapping[str, Path],
+        building: Path,
+        rounded: RoundedWeights,
+    ) -> list[Row]:
+        """Writes the files that not everybody needs: how they compare."""
+        export, rows = trained.config.export, []
+        if export.tflite_text:
+            self.console.say("converting with the tokenizer inside")
+            with output_held_back():
+                made = write_text_models(trained, self.run_folder, building, rounded)
+                rows += text_rows(trained, self.run_folder, files, made)
+        if export.mediapipe:
+            self.console.say("packing for MediaPipe")
+            made = write_mediapipe(trained, self.run_folder, building, rounded)
+            if told := advice(read_tokenizer(self.run_folder / TOKENIZER).model):
+                self.console.warn(told)
+            with output_held_back():
+                rows += mediapipe_rows(trained, self.run_folder, files, made)
+        return rows
+
+    def _compared(
+        self, trained: Trained, files: Mapping[str, Path], others: list[Row]
+    ) -> Report:
+        with output_held_back():  # oneDNN tells of what this processor lacks
+            judge = judge_of(trained, self.run_folder)
+        self.console.say(
+            f"comparing each file with Keras on {judge.size} {kind_of(trained)}s"
+        )
+        with output_held_back():
+            rows = check_phone_files(judge, files) + others
+            metric: Metric | None = metric_of(trained, self.run_folder)
+            scores: dict[str, float] = {}
+            if metric is not None:
+                more, scores = check_metric(metric, files)
+                rows += more
+        require_passed(rows, trained.config)
+        self.console.say("measuring how long each takes")
+        signature, length = _timed(trained)
+        measured = {
+            name: Measured(
+                file.stat().st_size,
+                latencies(file, signature, length),
+                scores.get(name),
+            )
+            for name, file in files.items()
+        }
+        return Report(
+            name=trained.config.name,
+            unit="tokens" if length > 1 else f"{kind_of(trained)}",
+            variants=measured,
+            metric=metric.name if metric else None,
+            of_keras=metric.of_keras if metric else None,
+            rows=rows,
+        )
+
+
+def _timed(trained: Trained) -> tuple[str, int]:
+    """The signature whose time says most, and the most tokens that it takes."""
+    endpoints, length = task_of(trained).phone_endpoints(), task_of(trained).max_length
+    if DECODE in endpoints:
+        return DECODE, 1
+    name, endpoint = next(iter(endpoints.items()))
+    fixed = all(None not in spec.shape for spec in endpoint.inputs)
+    return name, 1 if fixed else length

@@ -1,0 +1,1 @@
+"""Files for MediaPipe Tasks, and what its tokenizers read differently."""

@@ -1,0 +1,197 @@
+"""Files for MediaPipe Tasks: an app passes a text and gets classes or a vector.
+
+`TextClassifier` and `TextEmbedder` make the ids themselves, of a vocabulary inside the
+file. They take a file with one signature and three inputs, whether or not the model
+tells segments apart.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from transbeam.configs.base.version import VERSION
+from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    TokenizerModel,
+    read_tokenizer,
+)
+from transbeam.serving.base.run_records import documents
+from transbeam.serving.base.trained_run import TOKENIZER, Trained
+from transbeam.serving.parity.base.parity_checks import (
+    Row,
+    log_softmax,
+    phone_row,
+    probabilities_off,
+)
+from transbeam.serving.phone.conversion.tflite_converter import (
+    convert_endpoints,
+    write_variants,
+)
+from transbeam.serving.phone.mediapipe.mediapipe_check import (
+    check_examples,
+    check_mediapipe,
+)
+from transbeam.serving.phone.quantization.int4_weights import (
+    NONE_ROUNDED,
+    RoundedWeights,
+)
+from transbeam.serving.phone.tflite_format.tflite_metadata import (
+    TextModelMetadata,
+    with_metadata,
+)
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
+from transbeam.serving.signatures.classification import Classification
+from transbeam.serving.signatures.embedding import Embedder
+
+_COMPARED = 24  # texts
+_INPUTS = {  # the names that the clients look for
+    "ids": "The pieces of the text, [CLS] before them and [SEP] after them.",
+    "mask": "1 where there is a piece, 0 behind the text.",
+    "segment_ids": "All 0.",
+}
+
+
+def file_name(variant: str) -> str:
+    """What the file of a variant is called.
+
+    Example:
+    >>> file_name("float32")
+    'mediapipe_float32.tflite'
+    """
+    return f"mediapipe_{variant}.tflite"
+
+
+def write_mediapipe(
+    trained: Trained,
+    run_folder: Path,
+    folder: Path,
+    rounded: RoundedWeights = NONE_ROUNDED,
+) -> dict[str, Path]:
+    """Writes the variants that `export.tflite` names, for MediaPipe's client.
+
+    Args:
+        trained: What to export.
+        run_folder: Its tokenizer's vocabulary goes into the files.
+        folder: Made if it is not there.
+        rounded: As in `write_tflite`.
+
+    Returns:
+        The file of each variant.
+
+    Raises:
+        ConfigError: MediaPipe has no client for the task, or would read the texts
+            otherwise than the model has learned to.
+        ArtifactError: The disk refuses.
+    """
+    config = trained.config
+    model = read_tokenizer(run_folder / TOKENIZER).model
+    check_mediapipe(config, model)
+    check_examples(trained, config.export.examples)
+    endpoint = {MEDIAPIPE_CLIENTS[config.objective.kind]: mediapipe_endpoint(trained)}
+    metadata = _metadata(config, model)
+    names = {"ids": "token_ids", "mask": "padding_mask"}
+    made = convert_endpoints(trained, run_folder, endpoint, folder, rounded, names)
+    packed = ((variant, with_metadata(of, metadata)) for variant, of in made.items())
+    return write_variants(packed, folder, file_name)
+
+
+def mediapipe_rows(
+    trained: Trained,
+    run_folder: Path,
+    plain: Mapping[str, Path],
+    packed: Mapping[str, Path],
+) -> list[Row]:
+    """Holds the files against the plain ones, which are held against Keras.
+
+    Args:
+        trained: The model.
+        run_folder: Its validation records are asked about.
+        plain: Of each variant.
+        packed: The same of `write_mediapipe`.
+    """
+    rows = []
+    client = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
+    asked = [ids for ids, _ in islice(documents(run_folder), _COMPARED)]
+    for variant, file in packed.items():
+        models = PhoneModel(plain[variant]), PhoneModel(file)
+        longest = models[1].size(client, "ids")
+        off = [_difference(*models, client, ids[:longest]) for ids in asked]
+        if off:
+            form = f"MediaPipe's file, {variant}"
+            tolerance = trained.config.export.tolerance
+            what = "from the plain one"
+            rows.append(phone_row(form, what, np.array(off), variant, tolerance))
+    return rows
+
+
+def _difference(
+    plain: PhoneModel, packed: PhoneModel, client: str, ids: np.ndarray
+) -> np.ndarray:
+    """Of vectors, or of log-probabilities, of one text."""
+    mask = np.ones_like(ids)
+    texts = {"token_ids": ids, "padding_mask": mask}
+    found = packed.ask(client, ids=ids, mask=mask, segment_ids=0 * ids)
+    if "embedding" in found:
+        return found["embedding"] - plain.ask("embed", **texts)["embedding"]
+    logits = plain.ask("classify_ids", **texts)["logits"]
+    return probabilities_off(found["probability"], log_softmax(logits))
+
+
+def mediapipe_endpoint(trained: Trained) -> Endpoint:
+    """The one signature: `ids`, `mask` and `segment_ids`, int32 (1, S) each.
+
+    `S` is the longest row that is read: the clients cut a text there, as we do, and
+    would not cut it at all if the length were left open. They fill up with 0, whatever
+    `[PAD]` is: what stands in the padding does not matter to our models.
+
+    Returns:
+        Of a classifier `probability`, float32 (1, C): the client takes what it gets
+        for scores, and computes no softmax. Of a masked language model `embedding`,
+        float32 (1, D).
+    """
+    is_classifier = trained.config.objective.kind == "classification"
+    classifier = Classification(trained) if is_classifier else None
+    embedder = None if is_classifier else Embedder(trained)
+
+    def answer(
+        ids: tf.Tensor, mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        if embedder:
+            return embedder.embed_ids(ids, mask)
+        assert classifier
+        logits = classifier.asking.ask_ids(ids, mask)["logits"]
+        return {"probability": tf.nn.softmax(logits)}
+
+    longest = trained.config.model.max_sequence_length
+    length = embedder.max_length if embedder else longest
+    return Endpoint(answer, [ids_spec(name, 1, length) for name in _INPUTS])
+
+
+def _metadata(config: RunConfig, model: TokenizerModel) -> TextModelMetadata:
+    labels = getattr(config.objective, "labels", None)
+    told, output = (
+        ("A vector for a text", ("embedding", "The vector."))
+        if labels is None
+        else (
+            f"Which of {len(labels)} classes a text is of",
+            ("probability", "Of each class, in the order of the labels."),
+        )
+    )
+    (file,) = model.files().items()
+    kind: Any = model.kind
+    return TextModelMetadata(
+        name=config.name,
+        description=f"{told}; made with Transbeam {VERSION}.",
+        version=str(config.export.version),
+        inputs=_INPUTS,
+        output=output,
+        tokenizer=kind,
+        tokenizer_file=file,
+        labels=labels,
+    )

@@ -1,0 +1,1 @@
+"""Quantization of TFLite files: calibration, GPTQ, 4-bit weights."""

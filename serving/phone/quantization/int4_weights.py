@@ -1,0 +1,182 @@
+"""The weights of a file in 4 bits: rounded by what they are multiplied with.
+
+Of a row that is looked up no number can make another's error good, so tables of
+embeddings are rounded for themselves, also where a head multiplies with one.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from transbeam.configs.cli.arguments import usable_cores
+from transbeam.configs.cli.console import Console
+from transbeam.configs.system.native_output import output_held_back
+from transbeam.serving.phone.quantization.gptq import gptq, round_rows
+from transbeam.serving.phone.tflite_format.tflite_flatbuffer import operators, unpacked
+
+# Of inputs of each signature, a row at a time.
+Questions = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
+
+
+class Rounded(NamedTuple):
+    """Weights in 4 bits: from -7 to 7, int8 (rows, n), and what a row is times."""
+
+    numbers: np.ndarray
+    scales: np.ndarray
+
+
+# By what the weights are in float32. So they are found in every file of a model,
+# whatever its signatures are.
+RoundedWeights = Mapping[bytes, Rounded]
+NONE_ROUNDED: RoundedWeights = MappingProxyType({})
+
+# Where an input of products is: the numbers of its subgraph and its tensor.
+_Place = tuple[int, int]
+
+
+def round_weights(
+    content: bytes, questions: Questions, console: Console
+) -> RoundedWeights:
+    """The weights of a model's products, and its tables, in 4 bits.
+
+    Args:
+        content: The model in float32.
+        questions: What it is asked to see what goes into each product; texts as they
+            are, as what stands in padding is nobody's answer.
+        console: Told how far it has come.
+    """
+    model = unpacked(content)
+    tables = _tables(model)
+    weights, groups = _products(model, tables)
+    moments = _moments(content, model, groups, questions, console)
+    found = {}
+    total = len(weights) + len(tables)
+    with console.progress("rounding", total, "weights") as bar:
+        for digest, table in tables.items():
+            found[digest] = Rounded(*round_rows(table))
+            bar.advance()
+        for places, digests in groups.items():
+            # Rows are rounded each for itself, so all at once.
+            rows = [weights[digest] for digest in digests]
+            numbers, scales = gptq(np.concatenate(rows), moments.pop(places))
+            ends = np.cumsum([len(each) for each in rows])[:-1]
+            parts = zip(np.split(numbers, ends), np.split(scales, ends), strict=True)
+            found |= dict(zip(digests, map(Rounded._make, parts), strict=True))
+            bar.advance(len(digests))
+    return found
+
+
+def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
+    """A model in 4 bits with its weights rounded so.
+
+    Args:
+        model: Of the schema's object API; it is changed.
+        source: The same in float32.
+        weights: What `round_weights` gave for `source`, or another file that has them.
+    """
+    for ours, theirs in zip(model.subgraphs, source.subgraphs, strict=True):
+        known = {each.name: source.buffers[each.buffer] for each in theirs.tensors}
+        for tensor in ours.tensors:
+            if tensor.type != schema.TensorType.INT4 or tensor.name not in known:
+                continue
+            rounded = weights.get(_digest(known[tensor.name]))
+            if rounded is not None:
+                tensor.quantization.scale = rounded.scales
+                model.buffers[tensor.buffer].data = _in_4_bits(rounded.numbers)
+    return model
+
+
+def _tables(model: Any) -> dict[bytes, np.ndarray]:
+    """What embeddings are looked up in."""
+    found = _constants(model, "EMBEDDING_LOOKUP")
+    return {_digest(buffer): _floats(buffer, shape) for _, buffer, shape in found}
+
+
+def _products(
+    model: Any, tables: Container[bytes]
+) -> tuple[dict[bytes, np.ndarray], dict[tuple[_Place, ...], list[bytes]]]:
+    """The weights that inputs are multiplied with, and which have the same inputs."""
+    weights: dict[bytes, np.ndarray] = {}
+    places: dict[bytes, set[_Place]] = defaultdict(set)
+    for place, buffer, shape in _constants(model, "FULLY_CONNECTED"):
+        if (digest := _digest(buffer)) not in tables:
+            weights[digest] = _floats(buffer, shape)
+            places[digest].add(place)
+    groups: dict[tuple[_Place, ...], list[bytes]] = defaultdict(list)
+    for digest, of in places.items():
+        groups[tuple(sorted(of))].append(digest)
+    return weights, groups
+
+
+def _constants(model: Any, name: str) -> Iterator[tuple[_Place, Any, Sequence[int]]]:
+    """Of ops of a kind whose second input is known: the first one, and what it is."""
+    for number, graph, operator in operators(model, name):
+        first, second, *_ = operator.inputs
+        tensor = graph.tensors[second]
+        buffer = model.buffers[tensor.buffer]
+        if buffer.data is not None and len(buffer.data):
+            yield (number, int(first)), buffer, tensor.shape
+
+
+def _moments(
+    content: bytes,
+    model: Any,
+    groups: Iterable[tuple[_Place, ...]],
+    questions: Questions,
+    console: Console,
+) -> dict[tuple[_Place, ...], np.ndarray]:
+    """Of each group's inputs the mean products with each other, float32 (n, n)."""
+    with output_held_back():
+        interpreter = Interpreter(
+            model_content=content,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            experimental_preserve_all_tensors=True,
+            num_threads=usable_cores(),
+        )
+    sums: dict[tuple[_Place, ...], Any] = dict.fromkeys(groups, 0.0)
+    counts = dict.fromkeys(sums, 0)
+    total = sum(
+        len(questions[each.signatureKey.decode()]) for each in model.signatureDefs
+    )
+    with console.progress("asking the model", total, "times") as bar:
+        for signature in model.signatureDefs:
+            name, graph = signature.signatureKey.decode(), signature.subgraphIndex
+            with output_held_back():
+                runner = interpreter.get_signature_runner(name)
+            read = [
+                (group, tensor)
+                for group in sums
+                for number, tensor in group
+                if number == graph
+            ]
+            for question in questions[name]:
+                runner(**question)
+                for group, tensor in read:
+                    value = interpreter.get_tensor(tensor, graph)
+                    rows = value.reshape(-1, value.shape[-1])
+                    sums[group] += rows.T @ rows
+                    counts[group] += len(rows)
+                bar.advance()
+    return {group: of / max(counts[group], 1) for group, of in sums.items()}
+
+
+def _in_4_bits(numbers: np.ndarray) -> np.ndarray:
+    """Two in a byte, the first one in its lower half."""
+    halves = numbers.reshape(-1).view(np.uint8) & 0xF
+    if len(halves) % 2:
+        halves = np.append(halves, np.uint8(0))
+    return halves[::2] | halves[1::2] << 4
+
+
+def _floats(buffer: Any, shape: Sequence[int]) -> np.ndarray:
+    return np.frombuffer(buffer.data, np.float32).reshape(shape)
+
+
+def _digest(buffer: Any) -> bytes:
+    return hashlib.sha256(buffer.data.tobytes()).digest()

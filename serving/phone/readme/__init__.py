@@ -1,0 +1,1 @@
+"""The README of a phone export, with code samples in three languages."""

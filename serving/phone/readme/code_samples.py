@@ -1,0 +1,284 @@
+"""Programs that ask a TFLite file, in Python, Kotlin and Swift, for a README.
+
+Each kind of answer has a template in each language, in `templates/uses`; what stands in
+the place of its words is read from the file or known of the run.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.base.templates import template_parts
+from transbeam.configs.schema.export import asked_texts, example_texts
+from transbeam.configs.schema.objectives.objective import SpanQAConfig
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.phone.tflite_format.signature_table import ROW, Signature
+from transbeam.serving.signatures.embedding import Embedder
+from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.token_classification import Tagging
+
+LANGUAGES = ("python", "kotlin", "swift")
+
+# The template of each signature that answers in one call.
+USES = {
+    "classify_ids": "classify",
+    "regress_ids": "regress",
+    "fill_mask": "masked",
+    "tag_ids": "tag",
+    "read_ids": "read",
+    "classify_pixels": "pixels",
+    "decode": "write",
+    "embed": "embed",
+}
+_MOST = 64  # pieces that are written, where the cache has room for more
+_EXAMPLES = {
+    "masked": ("It returns a [MASK].",),
+    "span_corruption": ("It returns a <extra_id_0>.",),
+    "span_qa": ("Two dogs run in a park.", "Where do dogs run?"),
+}
+_EXAMPLE = ("Two dogs run in a park.", "An animal is outside.")
+
+
+def program_values(
+    trained: Trained, signatures: Mapping[str, Signature], model: str
+) -> dict[str, str]:
+    """What stands in the place of words, in programs and around them.
+
+    Args:
+        trained: What was exported.
+        signatures: Of its file.
+        model: The file's name.
+    """
+    objective = trained.config.objective
+    signature = next(name for name in USES if name in signatures)
+    first = signatures[signature]
+    values: dict[str, Any] = {
+        "model": model,
+        "signature": signature,
+        "prefix": trained.tokenizer.word_prefix if "decode" not in signatures else "",
+    }
+    values["prefix_text"] = _quoted(values["prefix"], "python")
+    if "decode" in signatures:
+        values |= _of_writers(trained, signatures)
+    elif "classify_pixels" in signatures:
+        shape = first.inputs["image"].shape[1:]
+        values |= {"shape": str(shape), "pixels": int(np.prod(shape))}
+    else:
+        values |= _of_rows(first)
+    if "fill_mask" in signatures:
+        *_, masks, width = signatures["fill_mask"].outputs["logits"].shape
+        values |= {"masks": masks, "width": width}
+    if "embed" in signatures:
+        values["vector"] = signatures["embed"].outputs["embedding"].shape[-1]
+        values["longest_vector"] = Embedder(trained).max_length
+    task = task_of(trained)
+    if isinstance(task, Tagging):
+        longest = task.longest_word
+        values |= {"longest_word": longest, "step": task.room - longest + 1}
+    if isinstance(objective, SpanQAConfig):
+        values |= {
+            "longest_question": objective.max_question_length,
+            "longest_answer": trained.config.evaluation.max_answer_length,
+            "stride": objective.stride,
+        }
+    if "classify_pixels" not in signatures:
+        values |= _of_texts(trained)
+    return {name: str(value) for name, value in values.items()}
+
+
+def program(
+    trained: Trained,
+    language: str,
+    signatures: Mapping[str, Signature],
+    values: Mapping[str, str],
+) -> str:
+    """A program that asks the model.
+
+    Args:
+        trained: What was exported.
+        language: One of `LANGUAGES`.
+        signatures: Of its file.
+        values: As `program_values` gives them.
+    """
+    short = {"python": "py", "kotlin": "kt", "swift": "sw"}[language]
+    kind = USES[values["signature"]]
+    own = {
+        name: Template(value).safe_substitute(values)
+        if name.endswith("_row")
+        else value
+        for name, value in values.items()
+    }
+
+    def part(name: str) -> str:
+        return filled(f"uses/{name}.{language}", own).rstrip("\n")
+
+    own[f"{short}_labels"] = ""
+    parts = {"softmax": part("softmax")}
+    if kind == "write":
+        own["source"] = _source(trained, language)
+        begins = "encode" if "encode" in signatures else "prefill"
+        if any(name.startswith("prefix_") for name in signatures):
+            begins = "prefix"
+        gaps = values["encode"] == "encode"
+        own[f"{short}_begin"] = part(begins)
+        own[f"{short}_encode"] = part("gaps") + "\n" if gaps else ""
+        own["py_regex"] = "import re\n" if gaps else ""
+        return filled(f"uses/write.{language}", own).lstrip("\n")
+    if language == "kotlin":
+        parts |= {"imports": part("imports"), "labels": part("labels")}
+        if kind in ("regress", "read", "embed"):  # no probabilities
+            unused = "import kotlin.math.exp\n"
+            parts["imports"] = parts["imports"].replace(unused, "")
+    if language == "swift" and kind in ("classify", "tag", "pixels"):
+        own["sw_labels"] = (
+            '\n        let lines = try String(contentsOf: file("labels.txt"), '
+            "encoding: .utf8)\n        labels = lines.split("
+            'separator: "\\n", omittingEmptySubsequences: false).dropLast()'
+            ".map { String($0) }"
+        )
+    if kind != "pixels":
+        parts["open"] = part("open")
+    own |= parts
+    return filled(f"uses/{kind}.{language}", own)
+
+
+def _of_rows(signature: Signature) -> dict[str, Any]:
+    """How a row of ids becomes inputs, by the inputs that the file has."""
+    ids = [name for name in ROW if name in signature.inputs]
+    length = signature.inputs["token_ids"].shape[1]
+    resized = all(signature.inputs[name].signs[1] < 0 for name in ids)
+    why = "A short text is less work." if resized else "It takes no other length."
+    kotlin = [f'"{name}" to input(row.{_camel(name)})' for name in ids]
+    swift = [
+        f'        inputs["{name}"] = Array(row.{_camel(name)}.prefix(size))'
+        for name in ids
+    ]
+    return {
+        "length": length,
+        "resized": resized,
+        "py_inputs": ", ".join(f'"{name}"' for name in ids),
+        "py_size": "sum(row.padding_mask)" if resized else "LENGTH",
+        "kt_inputs": "\n"
+        + "".join(f"            {each},\n" for each in kotlin)
+        + " " * 8,
+        "kt_size": "row.paddingMask.sum()" if resized else str(length),
+        "sw_inputs": "\n".join(swift),
+        "sw_size": "row.paddingMask.reduce(0, +)" if resized else str(length),
+        "size_comment": why,
+    }
+
+
+def _of_texts(trained: Trained) -> dict[str, str]:
+    """What the programs are asked, and how texts become rows."""
+    objective = trained.config.objective
+    names = asked_texts(objective)
+    examples = trained.config.export.examples
+    texts = example_texts(objective, examples[0]) if examples else ()
+    if not texts or not all(text.isprintable() for text in texts):
+        kind = objective.kind if trained.has_head else "embed"
+        texts = _EXAMPLES.get(kind, _EXAMPLE)[: len(names)]
+    if isinstance(objective, SpanQAConfig):
+        names, texts = (
+            names[::-1],
+            texts[::-1],
+        )  # the question first, as the model reads
+    camel = [_camel(name) for name in names]
+    values = {
+        "py_arguments": ", ".join(f"{name}: str" for name in names),
+        "kt_arguments": ", ".join(f"{name}: String" for name in camel),
+        "sw_arguments": ", ".join(f"_ {name}: String" for name in camel),
+    }
+    for short, language in (("py", "python"), ("kt", "kotlin"), ("sw", "swift")):
+        quoted = [_quoted(text, language) for text in texts]
+        values[f"{short}_example"] = ", ".join(quoted)
+    encoded = [f"tokenizer.encode({name})" for name in names]
+    kotlin = [f"tokenizer.encode({name})" for name in camel]
+    if len(names) == 1:
+        values["py_row"] = f"tokenizer.frame({encoded[0]}, LENGTH)"
+        values["kt_row"] = f"tokenizer.frame({kotlin[0]}, $length)"
+        values["sw_row"] = f"tokenizer.frame({kotlin[0]}, length: $length)"
+    else:
+        rows = ("\n        {}, {}, {}\n    ", "\n            {}, {}, {},\n        ")
+        swift = "\n            {}, {}, length: {}\n        "
+        values["py_row"] = f"tokenizer.frame_pair({rows[0].format(*encoded, 'LENGTH')})"
+        values["kt_row"] = f"tokenizer.framePair({rows[1].format(*kotlin, '$length')})"
+        values["sw_row"] = f"tokenizer.framePair({swift.format(*kotlin, '$length')})"
+    return values
+
+
+def _of_writers(
+    trained: Trained, signatures: Mapping[str, Signature]
+) -> dict[str, Any]:
+    """Sizes of a file that writes, and what its encoder reads."""
+    decode = signatures["decode"]
+    cache = next(of for name, of in decode.inputs.items() if name.startswith("kv_"))
+    slots = cache.shape[2]
+    sizes = sorted(
+        int(number)
+        for kind, _, number in (name.partition("_") for name in signatures)
+        if kind in ("prefill", "prefix")
+    )
+    has_encoder = "encode" in signatures
+    kind = trained.config.objective.kind
+    first = signatures["encode"].inputs["token_ids"] if has_encoder else None
+    return {
+        "length": first.shape[1] if first else slots,
+        "slots": slots,
+        "sizes": tuple(sizes),
+        "size_list": ", ".join(map(str, sizes)),
+        "smallest": sizes[0] if sizes else 0,
+        "most": min(_MOST, slots // 2),
+        "width": decode.outputs["logits"].shape[-1],
+        "what": "The answer to a text" if has_encoder else "How a text goes on",
+        "encode": "encode" if kind == "span_corruption" else "tokenizer.encode",
+    }
+
+
+def _camel(name: str) -> str:
+    """A name as Kotlin and Swift write it.
+
+    Example:
+    >>> _camel("padding_mask")
+    'paddingMask'
+    """
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+def _source(trained: Trained, language: str) -> str:
+    """What an encoder reads, as a sum of literals and arguments."""
+    template = getattr(trained.config.objective, "source", "{text}")
+    terms: list[str] = []
+    for plain, field in template_parts(template):
+        terms += [_quoted(plain, language)] if plain else []
+        terms += [field if language == "python" else _camel(field)] if field else []
+    return " + ".join(terms)
+
+
+def _quoted(text: str, language: str) -> str:
+    r"""A text as a literal.
+
+    Example:
+    >>> print(_quoted('5 $ "a"', "kotlin"))
+    "5 \$ \"a\""
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    for mark, letter in (("\n", "n"), ("\t", "t"), ("\r", "r")):
+        escaped = escaped.replace(mark, f"\\{letter}")
+    if language == "kotlin":
+        escaped = escaped.replace("$", "\\$")
+    return f'"{escaped}"'
+
+
+def filled(name: str, values: Mapping[str, str]) -> str:
+    """A template with values in the place of its words.
+
+    Args:
+        name: Of the file in `templates`.
+        values: All that it asks for.
+    """
+    template = files("transbeam.serving.phone.readme") / "templates" / name
+    return Template(template.read_text("utf-8")).substitute(values)

@@ -1,0 +1,278 @@
+"""The README that an app's developer is handed with a model, and its labels.
+
+What it says of signatures is read from the model's file, so it is true of that file.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.base.version import VERSION
+from transbeam.configs.schema.export import Variant, asked_texts
+from transbeam.configs.schema.objectives.objective import SentencePairsConfig
+from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.phone.conversion.tflite_converter import file_name
+from transbeam.serving.phone.readme.code_samples import (
+    LANGUAGES,
+    USES,
+    filled,
+    program,
+    program_values,
+)
+from transbeam.serving.phone.report.variant_report import PICTURE, REPORT
+from transbeam.serving.phone.tflite_format.signature_table import (
+    read_signatures,
+    signature_table,
+    table,
+)
+from transbeam.serving.phone.tokenizer.golden_ids import FILE as GOLDEN
+from transbeam.serving.phone.tokenizer.sources.tokenizer import LONGEST
+from transbeam.serving.phone.tokenizer.tokenizer_data import FILE as DATA
+from transbeam.serving.signatures.sentence_pairs import LABELS as LABELS_OF_PAIRS
+
+README, LABELS = "README.md", "labels.txt"
+
+_VARIANTS = {
+    "dynamic_int8": "fastest on a phone's processor; weights of 8 bits",
+    "float32": "exact, as trained; to compare with",
+    "float16": "half the size, nearly exact; for GPUs",
+    "weight_int8": "weights of 8 bits, computed with in float32: small, not faster",
+    "int8": "8 bits in fixed ranges, for accelerators; slower on a processor",
+    "dynamic_int4": "smallest and fast; look at the loss",
+    "weight_int4": "smallest, computed with in float32; look at the loss",
+}
+_FILES = {
+    LABELS: "what the model's numbers stand for, in their order, one a line",
+    DATA: "the vocabulary and its rules",
+    GOLDEN: "texts and their ids, for a unit test of your app",
+    "Tokenizer.kt": "the tokenizer for Android",
+    "Tokenizer.swift": "the tokenizer for iOS",
+    "tokenizer.py": "the tokenizer for Python",
+    "vocab.txt": "the vocabulary as BERT writes it, for other programs",
+    "vocab.json": "the vocabulary as GPT-2 writes it, for other programs",
+    "merges.txt": "its merges",
+    CHAT_TEMPLATE_FILE: "how a conversation becomes one text, as a Jinja template",
+    "spiece.model": "the vocabulary as SentencePiece writes it, for other programs",
+    REPORT: "sizes, times and losses of all variants",
+    PICTURE: "the same as a picture",
+}
+_SENTENCES = {
+    "embed": "It gives a text a vector: near texts have near ones.",
+    "masked": "A language model of {n} pieces: it says what stands behind a `[MASK]`, "
+    "and gives a text a vector.",
+    "sentence_pairs": "A classifier of pairs of texts: which of {n} labels do they "
+    "have?",
+    "classification": "A classifier of texts: which of {n} labels has a text?",
+    "pair_classification": "A classifier of pairs of texts: which of {n} labels do "
+    "they have?",
+    "regression": "It gives a text a number.",
+    "pair_regression": "It gives a pair of texts a number.",
+    "token_classification": "A tagger: it gives each word of a text one of {n} tags.",
+    "span_qa": "It finds the answer to a question in a text.",
+    "image_classification": "A classifier of images: which of {n} labels has an image?",
+    "causal": "A language model: it writes on from a text.",
+    "prefix": "A language model: it writes on from a text.",
+    "seq2seq": "It answers a text with a text.",
+    "text_to_text": "It answers a text with a text.",
+    "span_corruption": "It writes what stands in the gaps of a text.",
+}
+_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
+
+_LONG = {
+    "classify": "it loses its end, and `truncated` of the row says so.",
+    "tag": "it is read in several rows, cut between words, so each word has a tag.",
+    "read": "a text is read in windows that overlap, and the best has the answer. Of "
+    "the question the first {question} pieces are read.",
+    "write": "of a beginning the last pieces are read, as many as leave room to write.",
+    "encode": "it loses its end, and `truncated` of the row says so.",
+}
+_EMPTY = {
+    "classify": "it has an answer, too, of the pieces that frame a text.",
+    "tag": "it has no words and no tags.",
+    "read": "in an empty text the answer is empty, and its score -1e30.",
+    "write": "the piece that begins or ends a document stands for it.",
+    "encode": "it has an answer, too, of the piece that ends a text.",
+}
+
+
+_PAIRED = ("classify", "regress")
+
+
+def write_handover(trained: Trained, folder: Path) -> None:
+    """Writes `README.md` for an app's developer, and `labels.txt` where there are any.
+
+    Args:
+        trained: What was exported.
+        folder: Has the files already that are described: a `model_….tflite` at least,
+            and what else `transbeam export --target phone` makes.
+
+    Raises:
+        ConfigError: A label has a line break, so it cannot stand in a file of lines.
+        ArtifactError: There is no model, it is damaged, or the disk refuses.
+    """
+    labels = _labels(trained)
+    content = "".join(f"{label}\n" for label in labels or ())
+    variants = [v for v in get_args(Variant) if (folder / file_name(v)).exists()]
+    if not variants:
+        raise ArtifactError(
+            f"{folder}: there is no {file_name('float32')} nor another variant that a "
+            "README could be of. Export the model first: transbeam export CONFIG"
+        )
+    if labels is not None:
+        write_atomically(folder / LABELS, content)
+    best = next(variant for variant in _VARIANTS if variant in variants)
+    signatures = read_signatures(folder / file_name(best))
+    values = {
+        **program_values(trained, signatures, file_name(best)),
+        "signatures": signature_table(signatures),
+        **_facts(trained, labels),
+        **_sections(trained, folder, variants),
+    }
+    uses = {
+        language: program(trained, language, signatures, values)
+        for language in LANGUAGES
+    }
+    values |= {name: text.rstrip("\n") for name, text in uses.items()}
+    values |= _optional(trained, folder, values)
+    lines = filled("README.md", values).split("\n")
+    write_atomically(folder / README, "\n".join(line.rstrip() for line in lines))
+
+
+def _facts(trained: Trained, labels: Sequence[str] | None) -> dict[str, str]:
+    """What the model is."""
+    kind = trained.config.objective.kind
+    number = trained.tokenizer.vocabulary_size if labels is None else len(labels)
+    return {
+        "name": trained.config.name,
+        "objective": kind,
+        "sentence": _SENTENCES[kind if trained.has_head else "embed"].format(n=number),
+        "version": VERSION,
+    }
+
+
+def _labels(trained: Trained) -> Sequence[str] | None:
+    """The task's labels in the order of its numbers; None if it has none.
+
+    Raises:
+        ConfigError: One has a line break.
+    """
+    objective = trained.config.objective
+    if isinstance(objective, SentencePairsConfig):
+        return LABELS_OF_PAIRS[objective.task]
+    labels = getattr(objective, "labels", None)
+    for label in labels or ():
+        # The marks that some language or other takes for the end of a line.
+        if len(f"{label}.".splitlines()) != 1:
+            raise ConfigError(
+                f"objective.labels: {label!r} has a line break, and {LABELS} has a "
+                "label on each line. Give it another name, in the records, too"
+            )
+    return labels
+
+
+def _sections(
+    trained: Trained, folder: Path, variants: Sequence[str]
+) -> dict[str, str]:
+    """Tables of files, and of what happens to texts."""
+    rows = [
+        (f"`{file_name(v)}`", f"{_megabytes(folder / file_name(v))}", _VARIANTS[v])
+        for v in _VARIANTS
+        if v in variants
+    ]
+    there = {file.name for file in folder.iterdir()}
+    told = [(f"`{name}`", what) for name, what in _FILES.items() if name in there]
+    models = [(f"`{file_name(v)}`", "the model") for v in variants]
+    has_report = REPORT in there
+    return {
+        "variants": table(("file", "MB", "when"), rows),
+        "files": table(("file", ""), [*models, *told]),
+        "report": f"[{REPORT}]({REPORT}) has times, and what each variant loses."
+        if has_report
+        else "",
+        "tokenizer": filled("sections/tokenizer.md", {}) if DATA in there else "",
+    }
+
+
+def _optional(
+    trained: Trained, folder: Path, values: Mapping[str, str]
+) -> dict[str, str]:
+    """Sections that not every model has."""
+    there = sorted(file.name for file in folder.iterdir())
+    mediapipe = [f"`{n}`" for n in there if n.startswith("mediapipe_")]
+    of_text = [f"`{n}`" for n in there if n.startswith("text_")]
+    litert_lm = [f"`{n}`" for n in there if n.endswith(".litertlm")]
+    kind = trained.config.objective.kind
+    of_texts = DATA in there
+    assets = [values["model"], *(name for name in (DATA, LABELS) if name in there)]
+    resized = "resized" if values.get("resized") == "True" else "fixed"
+    shapes = filled(f"sections/{resized}.md", values).split("\n\n")
+    found = {
+        "assets": ", ".join(f"`{name}`" for name in assets),
+        "kotlin_tokenizer": "`Tokenizer.kt` with the sources, and " if of_texts else "",
+        "swift_tokenizer": "`Tokenizer.swift`, " if of_texts else "",
+        "shapes": shapes[0],
+        "resizing": shapes[1].rstrip("\n"),
+        "notes": _notes(trained, values) if of_texts else _filled_section("images"),
+        "mediapipe": "",
+        "mediapipe_privacy": "",
+        "litert_lm": "",
+        "text_files": "",
+    }
+    if mediapipe:
+        names = {"mediapipe_files": ", ".join(mediapipe), "client": _CLIENTS[kind]}
+        found["mediapipe"] = filled("sections/mediapipe.md", names)
+        found["mediapipe_privacy"] = _filled_section("mediapipe_privacy")
+    if of_text:
+        names = {"files": ", ".join(of_text)}
+        found["text_files"] = filled("sections/text_files.md", names)
+    if litert_lm:
+        names = {"litert_lm_files": ", ".join(litert_lm)}
+        found["litert_lm"] = filled("sections/litert_lm.md", names)
+    return found
+
+
+def _filled_section(name: str) -> str:
+    return filled(f"sections/{name}.md", {}).rstrip("\n")
+
+
+def _notes(trained: Trained, values: Mapping[str, str]) -> str:
+    """What becomes of long, empty and odd texts."""
+    kind = USES[values["signature"]]
+    if values.get("what", "").startswith("The answer"):
+        kind = "encode"
+    long = _LONG.get(kind, _LONG["classify"])
+    if len(asked_texts(trained.config.objective)) == 2 and kind in _PAIRED:
+        long = (
+            "of a pair the longer text loses its end, until both are equally long, and "
+            "`truncated` of the row says so."
+        )
+    unknown = trained.tokenizer.special.unknown
+    piece = "" if unknown is None else trained.tokenizer.pieces[unknown]
+    but = {
+        "masked": ", but for `[MASK]` in `fill`, of which the first "
+        f"{values.get('masks')} are answered",
+        "encode": ", but for gaps such as `<extra_id_0>`"
+        if trained.config.objective.kind == "span_corruption"
+        else "",
+    }
+    return filled(
+        "sections/texts.md",
+        {
+            "long": long.format(question=values.get("longest_question")),
+            "longest_text": f"{LONGEST:,}",
+            "empty": _EMPTY.get(kind, _EMPTY["classify"]),
+            "unknown": "there are none; every text is made of known bytes."
+            if unknown is None
+            else f"they become `{piece}`, or pieces of single bytes if the vocabulary "
+            "has such. Nothing fails.",
+            "but": but.get(kind, ""),
+        },
+    ).rstrip("\n")
+
+
+def _megabytes(file: Path) -> str:
+    size = file.stat().st_size / 1e6
+    return f"{size:.1f}" if size >= 1 else f"{size:.2f}"

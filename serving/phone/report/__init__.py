@@ -1,0 +1,1 @@
+"""Size, latency and metric loss of each variant."""

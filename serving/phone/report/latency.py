@@ -1,0 +1,33 @@
+"""How long a phone's file takes, by the length of a text and the number of threads."""
+
+from pathlib import Path
+
+from transbeam.serving.export.atomic_publish import median_ms
+from transbeam.serving.phone.report.variant_report import Latencies
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+
+THREADS = (1, 2)
+LENGTHS = (32, 128)
+
+
+def latencies(file: Path, signature: str, max_length: int) -> Latencies:
+    """Milliseconds of a call.
+
+    Args:
+        file: The TFLite file.
+        signature: What is called.
+        max_length: Tokens of the longest text; 1 of what has always one size.
+    """
+    lengths = sorted({min(length, max_length) for length in LENGTHS})
+    found = {}
+    for threads in THREADS:
+        model = PhoneModel(file, num_threads=threads)
+        found[threads] = {
+            length: _milliseconds(model, signature, length) for length in lengths
+        }
+    return found
+
+
+def _milliseconds(model: PhoneModel, signature: str, length: int) -> float:
+    inputs = model.ones(signature, length)
+    return median_ms(lambda: model.run(signature, **inputs))

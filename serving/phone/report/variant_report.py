@@ -1,0 +1,204 @@
+"""What each file for phones costs and what it loses, as tables and as a picture."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.serving.parity.base.parity_checks import Row
+
+REPORT, PICTURE = "phone_report.md", "phone_report.png"
+
+Latencies = Mapping[int, Mapping[int, float]]  # ms by threads and tokens
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found of a variant.
+
+    Attributes:
+        size: Bytes.
+        milliseconds: By the number of threads, then by the tokens of a text.
+        score: By the task's metric, if its records say something of it.
+    """
+
+    size: int
+    milliseconds: Latencies
+    score: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found of all.
+
+    Attributes:
+        name: Of the run.
+        unit: What a time is of, such as `tokens`.
+        variants: By name.
+        metric: Its name, such as `accuracy`.
+        of_keras: The Keras model's.
+        rows: All comparisons.
+    """
+
+    name: str
+    unit: str
+    variants: Mapping[str, Measured]
+    metric: str | None
+    of_keras: float | None
+    rows: Sequence[Row]
+
+    def write(self, folder: Path) -> None:
+        """Writes `phone_report.md` and `phone_report.png`."""
+        write_atomically(folder / REPORT, self.as_markdown())
+        self._draw(folder / PICTURE)
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Of each variant, and of Keras, by the metric's name."""
+        if self.metric is None or self.of_keras is None:
+            return {}
+        found = {
+            name: of.score for name, of in self.variants.items() if of.score is not None
+        }
+        return {self.metric: {"keras": self.of_keras, **found}}
+
+    def summary(self) -> str:
+        """A line for people."""
+        parts = []
+        for name, of in self.variants.items():
+            threads = max(of.milliseconds)
+            length, time = max(of.milliseconds[threads].items())
+            told = f"{name} {of.size / 1e6:.1f} MB, {time:.1f} ms for {length} "
+            told += f"{self.unit}"
+            if self.loss_of(name) is not None:
+                told += f", {self.metric} {of.score:.4f} ({self._told(name)})"
+            parts.append(told)
+        count = f"all {len(self.rows)} comparisons with Keras passed"
+        return "; ".join([*parts, count])
+
+    def as_markdown(self) -> str:
+        """Sizes, times and losses, then every comparison."""
+        versions = ", ".join(
+            f"{name} {version(name)}" for name in ("ai-edge-litert", "tensorflow")
+        )
+        return "\n".join(
+            [
+                f"# {self.name} on phones: what each file costs and loses",
+                "",
+                f"![Size, time and loss of each variant]({PICTURE})",
+                "",
+                *self._summary(),
+                "",
+                "Times are medians of 40 calls, in milliseconds, of this machine: "
+                f"{platform.machine()}, {platform.system()}, {versions}; a phone has "
+                "others. Size and loss are the same everywhere.",
+                "",
+                "## Held against Keras",
+                "",
+                *_table(
+                    ("form", "comparison", "found", "allowed"),
+                    (
+                        (r.form, r.check, f"{r.value:.3g}", f"{r.limit:.3g}")
+                        for r in self.rows
+                    ),
+                ),
+                "",
+            ]
+        )
+
+    def _summary(self) -> list[str]:
+        first = next(iter(self.variants.values()))
+        timed = [
+            (threads, length)
+            for threads, times in first.milliseconds.items()
+            for length in times
+        ]
+        heads = ["variant", "MB", "of float32"]
+        heads += [f"{n} {self.unit}, {_threads(t)}" for t, n in timed]
+        if self.metric:
+            heads += [f"{self.metric} (Keras {self.of_keras:.4f})", "lost"]
+        full = self.variants.get("float32")
+        cells = []
+        for name, of in self.variants.items():
+            share = f"{of.size / full.size:.2f}x" if full else "–"
+            row = [f"`{name}`", f"{of.size / 1e6:.1f}", share]
+            row += [f"{of.milliseconds[t][n]:.2f}" for t, n in timed]
+            if self.metric:
+                row += [_shown(of.score), self._told(name)]
+            cells.append(row)
+        return _table(heads, cells)
+
+    def loss_of(self, variant: str) -> float | None:
+        """Of Keras's score: points of a share, or how much higher a perplexity is."""
+        score = self.variants[variant].score
+        if score is None or self.of_keras is None:
+            return None
+        if self.metric == "perplexity":
+            return score / self.of_keras - 1
+        return self.of_keras - score
+
+    def _told(self, variant: str) -> str:
+        """The loss for people: points of a share, or by how much it is higher."""
+        loss = self.loss_of(variant)
+        if loss is None:
+            return "–"
+        if self.metric == "perplexity":
+            return f"{100 * loss:+.2f}%"
+        return f"{100 * loss:.2f} points"
+
+    def _draw(self, file: Path) -> None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot
+
+        names = list(self.variants)
+        threads = max(next(iter(self.variants.values())).milliseconds)
+        longest = max(next(iter(self.variants.values())).milliseconds[threads])
+        times = [of.milliseconds[threads][longest] for of in self.variants.values()]
+        sizes = [of.size / 1e6 for of in self.variants.values()]
+        panels = [
+            ("megabytes", sizes, "#4477aa"),
+            (
+                f"ms for {longest} {self.unit}, {_threads(threads)}",
+                times,
+                "#228833",
+            ),
+        ]
+        if self.metric:
+            losses = [100 * (self.loss_of(name) or 0.0) for name in names]
+            unit = "% higher" if self.metric == "perplexity" else "points lost"
+            panels.append((f"{self.metric}, {unit}", losses, "#ee6677"))
+        figure, axes = pyplot.subplots(
+            1, len(panels), figsize=(4 * len(panels), 1.2 + 0.4 * len(names))
+        )
+        for axis, (title, values, color) in zip(axes, panels, strict=True):
+            bars = axis.barh(names, values, color=color)
+            axis.bar_label(bars, [f"{value:.3g}" for value in values], padding=3)
+            axis.invert_yaxis()
+            axis.margins(x=0.2)
+            axis.set_title(title, fontsize=10)
+            axis.spines[["top", "right"]].set_visible(False)
+            if axis is not axes[0]:
+                axis.set_yticklabels([])
+        figure.suptitle(self.name)
+        figure.tight_layout()
+        figure.savefig(file, dpi=120)
+        pyplot.close(figure)
+
+
+def _table(heads: Sequence[str], rows) -> list[str]:
+    return [
+        "| " + " | ".join(heads) + " |",
+        "|" + "---|" * len(heads),
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+
+
+def _threads(number: int) -> str:
+    return "1 thread" if number == 1 else f"{number} threads"
+
+
+def _shown(number: float | None) -> str:
+    return "–" if number is None else f"{number:.4f}"

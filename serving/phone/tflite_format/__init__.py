@@ -1,0 +1,1 @@
+"""TFLite files as data: flatbuffers, metadata, signatures."""

@@ -1,0 +1,125 @@
+"""The signatures of a TFLite file, as the file itself tells them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.system.native_output import output_held_back
+
+# What a text is made into, in this order.
+ROW = ("token_ids", "padding_mask", "segment_ids")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or an output.
+
+    Attributes:
+        name: Its name.
+        dtype: Of its numbers.
+        shape: As the file has it.
+        signs: The same, -1 where it can be resized.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    signs: tuple[int, ...]
+
+    @property
+    def told(self) -> str:
+        """Such as `int32 (1, T)`."""
+        sizes = ["T" if sign < 0 else str(sign) for sign in self.signs]
+        return f"{self.dtype} ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a signature takes and gives, by name."""
+
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+
+
+def read_signatures(file: Path) -> dict[str, Signature]:
+    """The signatures of a file.
+
+    Raises:
+        ArtifactError: It is no model.
+    """
+    try:
+        with output_held_back():
+            interpreter = Interpreter(str(file), num_threads=1)
+            return {
+                name: _signature(interpreter.get_signature_runner(name))
+                for name in interpreter.get_signature_list()
+            }
+    except (ValueError, RuntimeError) as error:
+        raise ArtifactError(
+            f"{file}: the interpreter does not take it ({error}). Remove it and export "
+            "anew: transbeam export CONFIG"
+        ) from error
+
+
+def _signature(runner: Any) -> Signature:
+    def tensors(details: Mapping[str, Any]) -> dict[str, Tensor]:
+        return {
+            name: Tensor(
+                name,
+                np.dtype(of["dtype"]).name,
+                tuple(map(int, of["shape"])),
+                tuple(map(int, of["shape_signature"])),
+            )
+            for name, of in details.items()
+        }
+
+    return Signature(
+        tensors(runner.get_input_details()), tensors(runner.get_output_details())
+    )
+
+
+def signature_table(signatures: Mapping[str, Signature]) -> str:
+    """What each takes and gives, as Markdown."""
+
+    def listed(tensors: Mapping[str, Tensor]) -> str:
+        """Neighbours that differ in their number alone, such as caches, are one."""
+        alike = groupby(
+            sorted(tensors.values(), key=lambda of: _order(of.name)),
+            key=lambda of: (of.name.rstrip("0123456789"), of.told),
+        )
+        told = []
+        for (_, shape), group in alike:
+            names = [f"`{of.name}`" for of in group]
+            name = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+            told.append(f"{name} {shape}")
+        return "<br>".join(told)
+
+    rows = [
+        (f"`{name}`", listed(of.inputs), listed(of.outputs))
+        for name, of in signatures.items()
+    ]
+    return table(("signature", "takes", "gives"), rows)
+
+
+def _order(name: str) -> tuple[int, str, int]:
+    """A row's own inputs first, then by name, and `x_2` before `x_10`.
+
+    Example:
+    >>> sorted(["x_10", "x_2", "padding_mask", "token_ids"], key=_order)
+    ['token_ids', 'padding_mask', 'x_2', 'x_10']
+    """
+    word = name.rstrip("0123456789")
+    rank = ROW.index(name) if name in ROW else len(ROW)
+    return rank, word, int(name[len(word) :] or 0)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,191 @@
+"""What a TFLite file says of itself: TFLite Metadata, which MediaPipe Tasks reads.
+
+It names the inputs and the output, tells how a text becomes ids, and brings the
+vocabulary and the labels along. It is a flatbuffer inside the file's flatbuffer; the
+vocabulary and the labels are an uncompressed ZIP archive after it, which the plain
+interpreter does not look at.
+
+MediaPipe's own writer is of no use here: that of its wheel 1.2.2 cannot be imported.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as model_schema
+
+from transbeam.serving.phone.tflite_format.flatbuffer_io import (
+    Schema,
+    read_table,
+    write_table,
+)
+from transbeam.serving.phone.tflite_format.tflite_flatbuffer import packed, unpacked
+
+LABELS_FILE = "labels.txt"
+
+# The name of the buffer, and the mark of what it holds.
+_BUFFER, _MARK = "TFLITE_METADATA", "M001"
+# The first version of the schema that knows tokenizers.
+_OLDEST_READER = "1.1.0"
+_AXIS_LABELS, _VOCABULARY = 2, 5  # kinds of files
+
+# What is written here of the published schema, `metadata_schema.fbs`. A field is told
+# by its place, so what stands before a field in use is here as well.
+_SCHEMA: Schema = {
+    "ModelMetadata": {
+        "name": "string",
+        "description": "string",
+        "version": "string",
+        "subgraph_metadata": ["SubGraphMetadata"],
+        "author": None,
+        "license": None,
+        "associated_files": None,
+        "min_parser_version": "string",
+    },
+    "SubGraphMetadata": {
+        "name": "string",
+        "description": "string",
+        "input_tensor_metadata": ["TensorMetadata"],
+        "output_tensor_metadata": ["TensorMetadata"],
+        "associated_files": None,
+        "input_process_units": ["ProcessUnit"],
+    },
+    "TensorMetadata": {
+        "name": "string",
+        "description": "string",
+        "dimension_names": None,
+        "content": "Content",
+        "process_units": None,
+        "stats": None,
+        "associated_files": ["AssociatedFile"],
+    },
+    "Content": {"content_properties": ("FeatureProperties",)},
+    "FeatureProperties": {},
+    "AssociatedFile": {"name": "string", "description": "string", "type": "byte"},
+    "ProcessUnit": {
+        "options": (
+            "NormalizationOptions",
+            "ScoreCalibrationOptions",
+            "ScoreThresholdingOptions",
+            "BertTokenizerOptions",
+            "SentencePieceTokenizerOptions",
+        )
+    },
+    "BertTokenizerOptions": {"vocab_file": ["AssociatedFile"]},
+    "SentencePieceTokenizerOptions": {"sentencePiece_model": ["AssociatedFile"]},
+}
+_TOKENIZERS = {
+    "wordpiece": ("BertTokenizerOptions", "vocab_file"),
+    "sentencepiece": ("SentencePieceTokenizerOptions", "sentencePiece_model"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextModelMetadata:
+    """What is told of a model that reads one text.
+
+    Attributes:
+        name: Of the model.
+        description: For people.
+        version: Of the model.
+        inputs: What each input of the signature is, by its name there. The reader
+            finds the inputs by these names.
+        output: Name and description of the one output.
+        tokenizer: How the reader makes ids of a text.
+        tokenizer_file: Name and content of the vocabulary or model it does so with.
+        labels: Of a classifier, in the order of its scores.
+    """
+
+    name: str
+    description: str
+    version: str
+    inputs: Mapping[str, str]
+    output: tuple[str, str]
+    tokenizer: Literal["wordpiece", "sentencepiece"]
+    tokenizer_file: tuple[str, bytes]
+    labels: Sequence[str] | None = None
+
+
+def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
+    """Puts metadata into a TFLite file with one signature.
+
+    Args:
+        content: The file.
+        metadata: Must name all inputs of the signature.
+
+    Returns:
+        The file.
+    """
+    model = unpacked(content)
+    (subgraph,), (signature,) = model.subgraphs, model.signatureDefs
+    names = {of.tensorIndex: of.name.decode() for of in signature.inputs}
+    inputs = [names[index] for index in subgraph.inputs]  # the converter's order
+    written = write_table(_SCHEMA, "ModelMetadata", _told(metadata, inputs), _MARK)
+
+    buffer = model_schema.BufferT(data=np.frombuffer(written, np.uint8))
+    model.buffers.append(buffer)
+    entry = model_schema.MetadataT(name=_BUFFER, buffer=len(model.buffers) - 1)
+    model.metadata = [*(model.metadata or ()), entry]
+
+    files = dict([metadata.tokenizer_file])
+    if metadata.labels is not None:
+        files[LABELS_FILE] = "".join(f"{label}\n" for label in metadata.labels).encode()
+    # Readers take no compressed archive.
+    stream = io.BytesIO(packed(model))
+    with zipfile.ZipFile(stream, "a", zipfile.ZIP_STORED) as archive:
+        for name, of in files.items():
+            archive.writestr(zipfile.ZipInfo(name), of)  # dated 1980: bytes repeat
+    return stream.getvalue()
+
+
+def read_metadata(content: bytes) -> dict[str, Any]:
+    """The metadata of a TFLite file by the schema's names; {} if it has none."""
+    model = model_schema.Model.GetRootAsModel(content, 0)
+    for number in range(model.MetadataLength()):
+        entry: Any = model.Metadata(number)
+        if entry.Name().decode() == _BUFFER:
+            buffer: Any = model.Buffers(entry.Buffer())
+            data = buffer.DataAsNumpy().tobytes()
+            return read_table(_SCHEMA, "ModelMetadata", data)
+    return {}
+
+
+def read_files(content: bytes) -> dict[str, bytes]:
+    """The files that a TFLite file brings along, by name."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _told(metadata: TextModelMetadata, inputs: Sequence[str]) -> dict[str, Any]:
+    """The metadata as the schema has it, inputs in the order of the file."""
+    numbers = {"content_properties": ("FeatureProperties", {})}
+    name, description = metadata.output
+    output: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        "content": numbers,
+    }
+    if metadata.labels is not None:
+        output["associated_files"] = [{"name": LABELS_FILE, "type": _AXIS_LABELS}]
+    options, field = _TOKENIZERS[metadata.tokenizer]
+    file = {"name": metadata.tokenizer_file[0], "type": _VOCABULARY}
+    subgraph = {
+        "input_tensor_metadata": [
+            {"name": name, "description": metadata.inputs[name], "content": numbers}
+            for name in inputs
+        ],
+        "output_tensor_metadata": [output],
+        "input_process_units": [{"options": (options, {field: [file]})}],
+    }
+    return {
+        "name": metadata.name,
+        "description": metadata.description,
+        "version": metadata.version,
+        "subgraph_metadata": [subgraph],
+        "min_parser_version": _OLDEST_READER,
+    }

@@ -1,0 +1,132 @@
+"""BERT's normalisation as a model of tf-text's `FastBertNormalize`, for TFLite.
+
+The op maps each code point to a text, by a table that it is handed. tf-text's own
+tables are not those of BERT (they fold `ß` and `ﬁ`, and keep what BERT deletes). With
+ours, in the same format, the op does what
+`transbeam.pipeline.tokenizers.wordpiece.bert_normalization` does, but for one thing:
+who sees one code point at a time cannot put marks in order.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+)
+from transbeam.serving.phone.tokenizer.unicode_tables import CODE_POINTS
+
+# How the op packs a text: a flag, its place in a pool, and its bytes.
+_CHANGES, _PLACE, _MOST_BYTES = 0x40000000, 6, 63
+
+# Units of a double-array trie as Darts-clone writes them.
+_OFFSET, _HAS_LEAF, _IS_VALUE = 10, 1 << 8, 1 << 31
+_BLOCK = 256  # as many children as a node may have
+_SMALL_BLOCK = 64  # those of all but the first byte of UTF-8
+
+_Node = dict[int, "_Node | int"]
+
+
+def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
+    """The model that `FastBertNormalize` takes, uint8 (bytes,).
+
+    What stands alone (punctuation, Chinese characters) gets spaces around it.
+
+    Args:
+        tokenizer: Of the model's graph.
+    """
+    pool, places, packed = bytearray(), {}, {}
+    for c, text in _changes(tokenizer):
+        content = text.encode()
+        assert len(content) <= _MOST_BYTES
+        if content not in places:
+            places[content] = len(pool)
+            pool += content
+        packed[c] = _CHANGES | places[content] << _PLACE | len(content)
+    # A zero byte ends a text to the trie.
+    of_zero = packed.pop(0, 0)
+    trie = double_array({chr(c).encode(): value for c, value in packed.items()})
+    builder = flatbuffers.Builder()
+    texts = builder.CreateByteVector(bytes(pool))
+    units = builder.CreateNumpyVector(trie)
+    builder.StartObject(4)
+    builder.PrependUOffsetTRelativeSlot(1, units, 0)
+    builder.PrependInt32Slot(2, of_zero, 0)
+    builder.PrependUOffsetTRelativeSlot(3, texts, 0)
+    builder.Finish(builder.EndObject())
+    return np.frombuffer(bytes(builder.Output()), np.uint8)
+
+
+def double_array(values: Mapping[bytes, int]) -> np.ndarray:
+    """A trie of keys of which none begins with another, uint32 (units,).
+
+    A unit has the byte that leads to it, and the way to the block of its children: a
+    child stands at its place in the block XOR its byte. Nodes with the same children
+    share a block, so a whole plane of deleted code points costs next to nothing.
+
+    Args:
+        values: Of each key, below 2 to the 31st.
+
+    Example:
+    >>> trie = double_array({b"a": 7})
+    >>> place = int(trie[0] >> 10) ^ ord("a")
+    >>> leaf = place ^ int(trie[place] >> 10)
+    >>> int(trie[leaf] & 0x7FFFFFFF)
+    7
+    """
+    root: _Node = {}
+    for key, value in values.items():
+        node: Any = root
+        for byte in key[:-1]:
+            node = node.setdefault(byte, {})
+        node[key[-1]] = value
+    # First the values, then the blocks.
+    leaves = {value: i for i, value in enumerate(sorted({*values.values()}), start=1)}
+    blocks: dict[tuple[tuple[int, int, bool], ...], int] = {}
+    units = np.zeros(2 * _BLOCK + len(leaves), np.uint32)
+    for value, place in leaves.items():
+        units[place] = value | _IS_VALUE
+    top = -(-(len(leaves) + 1) // _BLOCK) * _BLOCK
+
+    def block_of(node: _Node) -> int:
+        """Where the children of a node are, written if they are not there yet."""
+        nonlocal top, units
+        children = tuple(
+            (byte, leaves[below], True)
+            if isinstance(below, int)
+            else (byte, block_of(below), False)
+            for byte, below in sorted(node.items())
+        )
+        if children in blocks:
+            return blocks[children]
+        first = children[0][0] // _SMALL_BLOCK * _SMALL_BLOCK
+        is_small = children[-1][0] < first + _SMALL_BLOCK
+        if not is_small:
+            top = -(-top // _BLOCK) * _BLOCK
+        base = top ^ first if is_small else top
+        top += _SMALL_BLOCK if is_small else _BLOCK
+        if top > len(units):
+            units = np.append(units, np.zeros(max(top, len(units)), np.uint32))
+        for byte, below, is_leaf in children:
+            place = base ^ byte
+            units[place] = (place ^ below) << _OFFSET | byte | is_leaf * _HAS_LEAF
+        blocks[children] = base
+        return base
+
+    units[0] = block_of(root) << _OFFSET
+    # Reading goes wrong at a byte only after it looked up to a block further.
+    return units[: top + _BLOCK]
+
+
+def _changes(tokenizer: WordPieceTokenizer) -> Iterator[tuple[int, str]]:
+    """Each code point that does not become itself, and what it becomes."""
+    # Between two letters it is seen whether it parts them, vanishes, or stands alone.
+    texts = tf.constant([f"a{chr(c)}b" for c in CODE_POINTS])
+    joined = tf.strings.reduce_join(tokenizer.words(texts), axis=1, separator=" ")
+    for c, text in zip(CODE_POINTS, joined.numpy().tolist(), strict=True):
+        new = text[1:-1].decode()
+        if new != chr(c):
+            yield c, new

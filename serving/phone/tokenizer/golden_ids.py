@@ -1,0 +1,132 @@
+"""Texts and their ids, for a test in the application: is it the tokenizer it was?
+
+The ids are those of the model's own tokenizer, the function that its training data
+were made with. An application's unit test gives the file to `disagreements` of the
+tokenizer that it ships.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
+from transbeam.serving.phone.tokenizer.golden_texts import MASKED, PAIRS, TEXTS
+from transbeam.serving.text_ops.mask_tokens import tokenize_with_masks
+from transbeam.serving.text_ops.prompts import (
+    Prompts,
+    as_utf8,
+    beginnings,
+    without_special,
+)
+from transbeam.serving.text_ops.text_encoder import Encoded, TextEncoder
+
+FILE = "golden_ids.json"
+_LENGTH = 24  # so short that some texts fit in and some are cut
+_PROMPT = 8
+
+
+class Asked(NamedTuple):
+    """A question: a text or two, and whether `[MASK]` in it is meant as such."""
+
+    text: str
+    second_text: str | None = None
+    masks: bool = False
+
+
+def write_golden_ids(tokenizer: Path, folder: Path) -> Path:
+    """Writes the file of golden ids of a tokenizer.
+
+    Args:
+        tokenizer: The run's tokenizer folder.
+        folder: Is there.
+
+    Returns:
+        The file.
+
+    Raises:
+        ArtifactError: The tokenizer's folder is damaged, or the disk refuses.
+    """
+    golden = golden_ids(load_tokenizer(tokenizer))
+    lines = ",\n".join(json.dumps(case) for case in golden["cases"])
+    sizes = f'"length": {golden["length"]}, "prompt": {golden["prompt"]}'
+    file = folder / FILE
+    # A case a line. In ASCII: what is invisible can be seen.
+    write_atomically(file, f'{{{sizes}, "cases": [\n{lines}\n]}}\n')
+    return file
+
+
+def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What the file holds.
+
+    Args:
+        tokenizer: Of any kind.
+
+    Returns:
+        `length` of a row, `prompt`, the pieces of a prompt at most, and `cases`: of
+        each `text` (with `second_text`, or null) and whether its `masks` are meant,
+        the `ids`, the text `decoded` from them, the `prompt_ids` that a decoder goes
+        on from, and if the vocabulary has a frame `token_ids`, `padding_mask`,
+        `segment_ids` and `truncated` of the row.
+    """
+    plain = [Asked(text) for text in TEXTS]
+    plain += [Asked(first, second) for first, second in PAIRS]
+    cases = _cases(tokenizer, plain)
+    if tokenizer.special.mask is not None:
+        cases += _cases(tokenizer, [Asked(text, masks=True) for text in MASKED])
+    return {"length": _LENGTH, "prompt": _PROMPT, "cases": cases}
+
+
+def _cases(tokenizer: Tokenizer, asked: list[Asked]) -> list[dict[str, Any]]:
+    """The answers to questions that mean masks, or to such that do not."""
+    texts = tf.constant([each.text for each in asked])
+    masked = any(each.masks for each in asked)
+    tokens = (
+        tokenize_with_masks(tokenizer, texts) if masked else tokenizer.tokenize(texts)
+    )
+    decoded = as_utf8(tokenizer.detokenize(without_special(tokens, tokenizer)))
+    begun = beginnings(tokens, tokenizer)
+    most = tf.fill([len(asked)], _PROMPT)
+    prompts = Prompts.of(begun, most, _PROMPT, tokenizer.special.pad).tokens
+    columns = [
+        [each._asdict() for each in asked],
+        [{"ids": ids} for ids in tokens.to_list()],
+        [{"decoded": text.decode()} for text in decoded.numpy()],
+        [{"prompt_ids": ids} for ids in prompts.to_list()],
+        _rows(tokenizer, [each.second_text for each in asked], tokens),
+    ]
+    return [
+        {name: value for part in parts for name, value in part.items()}
+        for parts in zip(*columns, strict=True)
+    ]
+
+
+def _rows(
+    tokenizer: Tokenizer, seconds: list[str | None], tokens: tf.RaggedTensor
+) -> list[dict[str, Any]]:
+    special = tokenizer.special
+    if special.begin is None or special.end is None:
+        return [{} for _ in seconds]
+    encoder = TextEncoder(tokenizer, _LENGTH)
+    alone = _as_lists(encoder.text(tokens))
+    others = tokenizer.tokenize([second or "" for second in seconds])
+    paired = _as_lists(encoder.pair(tokens, others))
+    return [
+        one if second is None else both
+        for one, both, second in zip(alone, paired, seconds, strict=True)
+    ]
+
+
+def _as_lists(encoded: Encoded) -> list[dict[str, Any]]:
+    """The rows of one call are all as wide as the widest of its texts: `_LENGTH`."""
+    parts = {
+        "token_ids": encoded.token_ids,
+        "padding_mask": encoded.padding_mask,
+        "segment_ids": encoded.segment_ids,
+        "truncated": encoded.truncated,
+    }
+    columns = [part.numpy().tolist() for part in parts.values()]
+    return [dict(zip(parts, row, strict=True)) for row in zip(*columns, strict=True)]

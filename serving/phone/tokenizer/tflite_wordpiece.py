@@ -1,0 +1,115 @@
+"""WordPiece inside a TFLite file, by the ops that tf-text has for it.
+
+Where the runtime has these ops, an application hands over a text and needs no
+tokenizer. In Python: `InterpreterWithCustomOps(custom_op_registerers=
+SELECT_TFTEXT_OPS)`, of `tensorflow_text.tflite_registrar`. The converter needs
+`allow_custom_ops`.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from transbeam.pipeline.tokenizers.base.vocabulary import MAXIMUM_WORD_CHARACTERS
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+    fast_wordpiece,
+)
+from transbeam.serving.phone.tokenizer.bert_normalizer_table import normalizer_file
+
+# What a file with a text in its signature uses beside TFLite's own ops.
+CUSTOM_OPS = frozenset(
+    {
+        "FastBertNormalize",
+        "FastWordpieceTokenizeWithOffsets",
+        "TFText>ByteSplitWithOffsets",
+        "TFText>WhitespaceTokenizeWithOffsetsV2",
+    }
+)
+_CONTINUES = 0b10  # how a byte begins that is not the first of a character
+
+
+class GraphWordPiece(tf.Module):
+    """Cuts one text into the ids that the model's own tokenizer gives it.
+
+    All texts have these ids but such in which marks that are kept when accents are
+    dropped (some 80 rare ones) stand on one letter in another order than Unicode's:
+    the op that normalises sees one code point at a time. A text has to be UTF-8. A
+    `[MASK]` in it is ordinary text.
+
+    Args:
+        tokenizer: The model's own.
+
+    Example:
+    >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
+    >>> tokenizer = GraphWordPiece(WordPieceTokenizer(pieces))
+    >>> row = tokenizer.row(tf.constant(["Ünable!"]), 8)
+    >>> row["token_ids"].numpy().tolist(), row["padding_mask"].numpy().tolist()
+    ([[2, 5, 6, 7, 3, 0, 0, 0]], [[1, 1, 1, 1, 1, 0, 0, 0]])
+    """
+
+    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
+        super().__init__(name="graph_wordpiece")
+        self._special = tokenizer.special
+        self._normalizer = tf_text.FastBertNormalizer()
+        # It has no argument for a table that is not its own.
+        self._normalizer._model = tf.constant(normalizer_file(tokenizer))
+        self._splitter = tf_text.WhitespaceTokenizer()
+        self._bytes = tf_text.ByteSplitter()
+        self._wordpiece = fast_wordpiece(tokenizer.pieces)
+
+    def ids(self, text: tf.Tensor) -> tf.Tensor:
+        """The ids of a text without a frame.
+
+        Args:
+            text: string (1,), UTF-8.
+
+        Returns:
+            int32 (T,).
+        """
+        words = self._splitter.tokenize(self._normalizer.normalize(text)).flat_values
+        pieces = self._wordpiece.tokenize(words)  # (W, None)
+        starts = tf.cast(pieces.row_splits[:-1], tf.int32)
+        places = tf.expand_dims(starts, 1)
+        size = tf.expand_dims(tf.size(pieces.flat_values), 0)
+        is_first = tf.scatter_nd(places, tf.ones_like(starts), size)
+        # A word that is too long is one unknown piece. The op counts bytes.
+        too_long = self._characters(words) > MAXIMUM_WORD_CHARACTERS
+        too_long = tf.gather(too_long, tf.cumsum(is_first) - 1)
+        ids = tf.where(too_long, self._special.unknown, pieces.flat_values)
+        kept = tf.where(tf.logical_not(too_long) | (is_first > 0))
+        return tf.gather_nd(ids, kept)
+
+    def row(self, text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
+        """`[CLS] text [SEP]` and padding; a text that is too long loses its end.
+
+        Args:
+            text: string (1,), UTF-8.
+            length: Of the row, at least 2.
+
+        Returns:
+            `token_ids` and `padding_mask`, int32 (1, length).
+        """
+        special = self._special
+        kept = self.ids(text)[: length - 2]
+        begin: Any = tf.constant([special.begin])  # pyright: ignore
+        end: Any = tf.constant([special.end])  # pyright: ignore
+        framed = tf.concat([begin, kept, end], axis=0)
+        padding = [[0, length - tf.size(framed)]]
+        padded = tf.pad(framed, padding, constant_values=special.pad)
+        mask = tf.pad(tf.ones_like(framed), padding)
+        shape = [1, length]
+        return {
+            "token_ids": tf.reshape(padded, shape),
+            "padding_mask": tf.reshape(mask, shape),
+        }
+
+    def _characters(self, words: tf.Tensor) -> tf.Tensor:
+        """How many characters each word has, int32 (W,)."""
+        content = self._bytes.split(words)
+        begins = tf.cast(content.flat_values, tf.int32) // 64 != _CONTINUES
+        before = tf.cumsum(tf.cast(begins, tf.int32))
+        before = tf.concat([[0], before], axis=0)
+        at = tf.gather(before, tf.cast(content.row_splits, tf.int32))
+        return at[1:] - at[:-1]

@@ -1,0 +1,152 @@
+"""Everything that a tokenizer on a phone needs to know, in one file of JSON."""
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.pipeline.tokenizers.base.vocabulary import (
+    CONTINUATION,
+    MASK,
+    MAXIMUM_WORD_CHARACTERS,
+)
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    TokenizerModel,
+    read_tokenizer,
+)
+from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_pieces
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
+    MODEL_FILE,
+    SentencePieceModel,
+)
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
+from transbeam.serving.phone.tokenizer.sources.tokenizer import FORMAT, VERSION
+from transbeam.serving.phone.tokenizer.unicode_tables import (
+    bert_characters,
+    gpt2_characters,
+)
+
+FILE = "phone_tokenizer.json"
+
+
+def write_data(tokenizer: Path, folder: Path) -> Path:
+    """Writes the file of data of a tokenizer.
+
+    Args:
+        tokenizer: The run's tokenizer folder.
+        folder: Is there.
+
+    Returns:
+        The file.
+
+    Raises:
+        ArtifactError: The tokenizer's folder is damaged, it is of a kind that phones
+            cannot have, or the disk refuses.
+    """
+    artifact = read_tokenizer(tokenizer)
+    data = {"fingerprint": artifact.fingerprint, **data_of(artifact.model)}
+    # One line: indented, a vocabulary would be twice as long.
+    content = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    file = folder / FILE
+    write_atomically(file, content)
+    return file
+
+
+def data_of(model: TokenizerModel) -> dict[str, Any]:
+    """What the tokenizers for phones read.
+
+    Args:
+        model: What a tokenizer is made of, as `read_tokenizer` gives it.
+
+    Returns:
+        `format`, `version`, `kind`, `pieces` in the order of their ids, `special` ids,
+        `mask_text` (what stands for a mask in a text), `whole` (ids of pieces that are
+        found whole in a text, the longest first), `folded` (those of them that are so
+        in upper and lower case), and what the kind needs.
+
+    Raises:
+        ArtifactError: It is of a kind that phones cannot have.
+
+    Example:
+    >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")
+    >>> model = WordPieceModel(pieces=pieces, lowercase=True, strip_accents=False)
+    >>> data = data_of(model)
+    >>> data["kind"], data["special"]["mask"], data["longest_word"]
+    ('wordpiece', 4, 100)
+    """
+    match model:
+        case WordPieceModel():
+            kind, parts = "wordpiece", _wordpiece(model)
+        case ByteBPEModel():
+            kind, parts = "byte_bpe", _byte_bpe(model)
+        case SentencePieceModel():
+            kind, parts = _sentence_piece(model)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "pieces": list(model.pieces),
+        "special": asdict(model.special),
+        "mask_text": MASK,
+        "whole": _ids(model, model.framing.found_whole),
+        "folded": _ids(model, model.framing.folded_pieces),
+        **parts,
+    }
+
+
+def _ids(model: TokenizerModel, pieces: Sequence[str]) -> list[int]:
+    """The ids of pieces, the longest first."""
+    ids = {piece: i for i, piece in enumerate(model.pieces)}
+    return [ids[piece] for piece in sorted(pieces, key=len, reverse=True)]
+
+
+def _wordpiece(model: WordPieceModel) -> dict[str, Any]:
+    return {
+        "continuation": CONTINUATION,
+        "longest_word": MAXIMUM_WORD_CHARACTERS,
+        "characters": bert_characters(
+            lowercase=model.lowercase, strip_accents=model.strip_accents
+        ),
+    }
+
+
+def _byte_bpe(model: ByteBPEModel) -> dict[str, Any]:
+    special = set(model.special_pieces)
+    # Of a pair that is there twice the last counts.
+    ranks = {f"{left} {right}": i for i, (left, right) in enumerate(model.merges)}
+    return {
+        "alphabet": "".join(ALPHABET),
+        "names": [i for i, piece in enumerate(model.pieces) if piece in special],
+        "merges": sorted(ranks, key=ranks.__getitem__),
+        "add_prefix_space": model.add_prefix_space,
+        "characters": gpt2_characters(),
+    }
+
+
+def _sentence_piece(model: SentencePieceModel) -> tuple[str, dict[str, Any]]:
+    file = read_pieces(model, MODEL_FILE)
+    alone = ~model.is_ordinary
+    alone[model.special.unknown] = False
+    rules = asdict(file.rules)
+    for name in ("trie", "texts"):
+        rules[name] = b64encode(rules[name]).decode()
+    return file.kind, {
+        # As texts: some readers of JSON round numbers of so many digits.
+        "scores": list(map(repr, file.scores.tolist())),
+        "unknown_score": repr(file.unknown_score),
+        "unknown_text": file.unknown_text,
+        "byte_ids": file.byte_pieces,
+        "of_text": file.of_text,
+        "named": file.named,
+        "user_defined": file.user_defined,
+        "unused": file.unused,
+        "alone": np.flatnonzero(alone).tolist(),
+        "normalizer": rules,
+    }

@@ -1,0 +1,1 @@
+"""`transbeam predict`: texts and images to formatted predictions."""

@@ -1,0 +1,271 @@
+"""`transbeam predict`: its arguments, whom it asks, and what it prints."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.arguments import (
+    CONFIG_HELP,
+    Invocation,
+    add_run_arguments,
+    at_least_one,
+    read_invocation,
+)
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.schema.export import example_texts
+from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.serving.base.credentials import read_token
+
+if TYPE_CHECKING:  # it brings numpy, which `--help` can do without
+    from transbeam.serving.client.interface import Client, RemoteClient
+
+DESCRIPTION = """\
+Asks an exported model, on raw text: which words it would put in the place of each
+[MASK], of which class a text or a pair is, which number it has, how it goes on. Or on
+images: of which class each is.
+
+The model is the SavedModel of a run (CONFIG), another on this machine (--model), or one
+behind a server, ours or TF Serving's (--server):
+
+  transbeam predict configs/demo.yaml --text 'It is a [MASK].'
+  transbeam predict --server http://localhost:8501 --name demo --text 'It is a [MASK].'
+  transbeam predict configs/demo.yaml --input texts.txt --output answers.jsonl
+  transbeam predict --server http://localhost:8501 --name lm --text 'The' --stream
+"""
+
+
+def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what `transbeam predict` takes."""
+    parser.add_argument(
+        "config", metavar="CONFIG", type=local_path, nargs="?", help=CONFIG_HELP
+    )
+    add_run_arguments(parser)
+    parser.add_argument(
+        "--text",
+        metavar="TEXT",
+        dest="texts",
+        action="append",
+        default=[],
+        help="a text (with a [MASK] in it for a masked language model); may be given "
+        "again; export.examples of CONFIG if left out",
+    )
+    parser.add_argument(
+        "--second-text",
+        metavar="TEXT",
+        dest="second_texts",
+        action="append",
+        default=[],
+        help="the other half of a pair; once for each --text",
+    )
+    parser.add_argument(
+        "--image",
+        metavar="PATH",
+        dest="images",
+        type=local_path,
+        action="append",
+        default=[],
+        help="a JPEG or PNG file, for a model of images; may be given again",
+    )
+    parser.add_argument(
+        "--input",
+        metavar="FILE",
+        type=local_path,
+        help="many texts, or paths of images, one a line; or as .jsonl "
+        '{"text": ..., "second_text": ...} or {"image": ...}',
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=local_path, help="their answers, as .jsonl"
+    )
+    _add_models(parser.add_argument_group("whom to ask, if not the run's export"))
+
+
+def _add_models(group: Any) -> None:
+    group.add_argument(
+        "--model",
+        metavar="DIR",
+        type=local_path,
+        help="another SavedModel: its version folder or the one above",
+    )
+    group.add_argument(
+        "--server",
+        metavar="URL",
+        help="http://HOST:PORT for REST, grpc://HOST:PORT; https and grpcs with TLS",
+    )
+    group.add_argument("--name", help="the model at the server; CONFIG's if left out")
+    group.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=local_path,
+        help="the secret the server asks for",
+    )
+    group.add_argument(
+        "--certificate",
+        metavar="FILE",
+        type=local_path,
+        help="PEM of who signed the server's certificate",
+    )
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=at_least_one,
+        default=30,
+        help="that an answer may take, attempts and all; 30 if left out",
+    )
+    group.add_argument(
+        "--stream",
+        action="store_true",
+        help="print what a model of `transbeam serve` writes while it does",
+    )
+
+
+def predict_command(arguments: argparse.Namespace) -> int:
+    """Runs `transbeam predict`.
+
+    Args:
+        arguments: Of a parser that went through `add_predict_arguments`.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UserError: There is nobody or nothing to ask, or the answer is a refusal.
+    """
+    _check(arguments)
+    invocation = read_invocation(arguments) if arguments.config else None
+    console = Console(quiet=arguments.quiet, json=arguments.json)
+    given = [*arguments.texts, *arguments.images]
+    asked = texts_of(invocation, given, arguments.second_texts)
+    if arguments.server:
+        name = arguments.name or (invocation.config.name if invocation else "")
+        result: dict[str, Any] = {"server": arguments.server, "model": name}
+        with _remote_client(arguments, name) as remote:
+            if arguments.stream:
+                from transbeam.serving.predict.prediction import stream
+
+                result["predictions"] = stream(remote, *asked, console.part)
+            else:
+                result |= _answers(arguments, remote, asked, console)
+    else:
+        model = arguments.model or exported_model(invocation)
+        with local_client(model) as local:
+            result = {"model": str(model)}
+            result |= _answers(arguments, local, asked, console)
+    console.emit(result)
+    return 0
+
+
+def _answers(
+    arguments: argparse.Namespace,
+    client: "Client",
+    asked: tuple[Sequence[str | Path], Sequence[str]],
+    console: Console,
+) -> dict[str, Any]:
+    if arguments.input:
+        return _answer_file(arguments, client, console)
+    return {"predictions": answer(client, *asked, console)}
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if not (arguments.config or arguments.model or arguments.server):
+        raise ConfigError(
+            "there is nobody to ask: give CONFIG, --model DIR or --server URL"
+        )
+    if arguments.model and arguments.server:
+        raise ConfigError("give one of --model and --server")
+    if arguments.server and not (arguments.name or arguments.config):
+        raise ConfigError("give the model's name at the server with --name")
+    if (arguments.input is None) != (arguments.output is None):
+        raise ConfigError("--input FILE and --output FILE go together")
+    if arguments.stream and (arguments.input or not arguments.server):
+        raise ConfigError("--stream goes with --server and --text")
+    if sum(map(bool, (arguments.input, arguments.texts, arguments.images))) > 1:
+        raise ConfigError("give one of --text, --image and --input")
+
+
+def exported_model(invocation: Invocation | None) -> Path:
+    """The SavedModel of a run.
+
+    Args:
+        invocation: The run.
+
+    Raises:
+        ArtifactError: Nothing is exported.
+    """
+    assert invocation is not None
+    stage = Stage(invocation.run_folder, "export", invocation.command("export"))
+    stage.load()
+    return stage.path / "saved_model"
+
+
+def local_client(model: Path) -> "Client":
+    """Who asks a SavedModel on this machine.
+
+    Raises:
+        ArtifactError: There is none.
+    """
+    quiet_import("tensorflow", "tensorflow_text")
+    from transbeam.serving.client.saved_model_client import LocalClient
+
+    return LocalClient(model)
+
+
+def _remote_client(arguments: argparse.Namespace, name: str) -> "RemoteClient":
+    from transbeam.serving.client.connect import connect
+
+    if arguments.server.startswith("grpc"):
+        quiet_import("tensorflow")
+    return connect(
+        arguments.server,
+        name,
+        token=read_token(arguments.token_file),
+        certificate=arguments.certificate,
+        timeout=float(arguments.timeout),
+    )
+
+
+def texts_of(
+    invocation: Invocation | None,
+    texts: Sequence[str | Path],
+    second_texts: Sequence[str],
+) -> tuple[Sequence[str | Path], Sequence[str]]:
+    """What was given to ask about, or the run's examples."""
+    if texts or second_texts or invocation is None:
+        return texts, second_texts
+    config = invocation.config
+    examples = [
+        example_texts(config.objective, example) for example in config.export.examples
+    ]
+    columns = [*zip(*examples, strict=True), (), ()]
+    return columns[0], columns[1]
+
+
+def answer(
+    client: "Client",
+    texts: Sequence[str | Path],
+    second_texts: Sequence[str],
+    console: Console,
+) -> list[dict[str, Any]]:
+    """Asks, and prints the answers; see `transbeam.serving.predict.prediction`."""
+    from transbeam.serving.predict.prediction import describe, predict
+
+    predictions = predict(client, texts, second_texts)
+    for prediction in predictions:
+        console.say(describe(prediction))
+    return predictions
+
+
+def _answer_file(
+    arguments: argparse.Namespace, client: "Client", console: Console
+) -> dict[str, Any]:
+    from transbeam.serving.predict import batch_prediction
+
+    texts = batch_prediction.read_texts(arguments.input)
+    if not texts:
+        raise ConfigError(f"{arguments.input}: there is no text in it")
+    count = batch_prediction.answer_file(client, texts, arguments.output, console)
+    console.result(f"{count:,} answers in {arguments.output}")
+    return {"answers": count, "output": str(arguments.output)}

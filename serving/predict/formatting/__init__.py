@@ -1,0 +1,1 @@
+"""Outputs of signatures as JSON and as lines, one module a kind."""

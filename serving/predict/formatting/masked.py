@@ -1,0 +1,80 @@
+"""Answers of masked language models: what they put in the place of each `[MASK]`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.base.errors import ConfigError
+
+MASK = "[MASK]"
+OUTPUTS = frozenset({"fills", "scores", "truncated"})
+_CONTINUATION = "##"
+
+
+def check(texts: Sequence[str]) -> None:
+    """Refuses texts without a mask.
+
+    Raises:
+        ConfigError: With the text.
+    """
+    for text in texts:
+        if MASK not in text:
+            raise ConfigError(
+                f"{text!r}: there is no {MASK} to fill; write {MASK} where a word is "
+                "to be guessed"
+            )
+
+
+def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What a model said of a text.
+
+    Args:
+        text: As it was asked about.
+        answer: The outputs' rows for it.
+
+    Returns:
+        `masks` (for each mask a list of `piece` and `score`, the most probable first)
+        and `filled` (the text with the best pieces in it).
+    """
+    masks = [
+        [
+            {"piece": piece.decode("utf-8"), "score": float(score)}
+            for piece, score in zip(pieces, row, strict=True)
+        ]
+        for pieces, row in zip(answer["fills"], answer["scores"], strict=True)
+        if pieces[0]
+    ]
+    best = [guesses[0]["piece"] for guesses in masks]
+    return {"masks": masks, "filled": fill(text, best)}
+
+
+def fill(text: str, pieces: Sequence[str]) -> str:
+    """Puts pieces in the place of the first masks; further masks stay.
+
+    A piece that continues a word is joined to what stands before.
+
+    Example:
+    >>> fill("A [MASK] [MASK] of [MASK].", ["ten", "##sor"])
+    'A tensor of [MASK].'
+    """
+    head, *parts = text.split(MASK)
+    for piece, part in zip(pieces, parts, strict=False):
+        if piece.startswith(_CONTINUATION):
+            head = head.rstrip() + piece.removeprefix(_CONTINUATION) + part
+        else:
+            head += piece + part
+    return MASK.join([head, *parts[len(pieces) :]])
+
+
+def lines(prediction: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    found = []
+    for number, guesses in enumerate(prediction["masks"], start=1):
+        width = max(len(guess["piece"]) for guess in guesses)
+        for rank, guess in enumerate(guesses):
+            label = f"{MASK} {number}" if rank == 0 else ""
+            found.append(
+                f"  {label:<10} {guess['piece']:<{width}}  {guess['score']:6.1%}"
+            )
+    return found

@@ -1,0 +1,44 @@
+"""Asks an exported model about images, by their files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import DataError
+from transbeam.serving.client.interface import Client, ServerError
+from transbeam.serving.images.files import read_image
+from transbeam.serving.predict.formatting import classification
+
+INPUTS = ("image_bytes",)
+
+
+def predict_images(client: Client, files: Sequence[str | Path]) -> list[dict[str, Any]]:
+    """Asks about images.
+
+    Args:
+        client: Of a server, or of a SavedModel on this machine.
+        files: JPEG or PNG.
+
+    Returns:
+        For each file `image`, its path, and what
+        `transbeam.serving.predict.formatting.classification` reads.
+
+    Raises:
+        DataError: One cannot be read, or the model cannot decode it.
+        ServerError: A server does not answer, or refuses.
+    """
+    contents = [read_image(file) for file in files]
+    try:
+        answers = client.ask("serving_default", {"image_bytes": contents})
+    except ServerError as error:
+        if error.code != "INVALID_ARGUMENT":
+            raise
+        if len(files) == 1:
+            raise DataError(f"{files[0]}: the model refuses it: {error}") from None
+        # Which of them it is, an answer about all does not say.
+        return [one for file in files for one in predict_images(client, [file])]
+    found = []
+    for row, file in enumerate(files):
+        answer = {name: values[row] for name, values in answers.items()}
+        found.append({"image": str(file), **classification.read(answer)})
+    return found

@@ -1,0 +1,1 @@
+"""Exported files, loaded and called: SavedModel and LiteRT."""

@@ -1,0 +1,216 @@
+"""The loop that writes with a TFLite file, as an app on a phone has it.
+
+A prompt is read in pieces of the sizes that the file has. Then one token is read at a
+time, the likeliest after those before it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from transbeam.configs.base.errors import ArtifactError, DataError
+from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.signatures.generation.tflite_signatures import (
+    CACHE,
+    DECODE,
+    ENCODE,
+    PREFILL,
+    PREFIX,
+)
+
+Ids = Sequence[int] | np.ndarray
+
+
+class Written(NamedTuple):
+    """What was written.
+
+    Attributes:
+        token_ids: int32 (N,), with the token that ended it, if one did.
+        logits: float32 (N, V), what each of them was chosen from.
+    """
+
+    token_ids: np.ndarray
+    logits: np.ndarray
+
+
+class PhoneWriter:
+    """Generates text with a TFLite file's `generation.tflite_signatures`.
+
+    Args:
+        model: The file, in the interpreter that phones have.
+
+    Raises:
+        ArtifactError: A signature that is needed is not there.
+    """
+
+    def __init__(self, model: PhoneModel):
+        self.model = model
+        self.where = model.where
+        self.prefills = _sizes(model.signatures, PREFILL)
+        self.prefixes = _sizes(model.signatures, PREFIX)
+        if DECODE not in model.signatures or not (self.prefills or self.prefixes):
+            raise ArtifactError(
+                f"{self.where}: its signatures are {', '.join(model.signatures)}; "
+                f"expected {DECODE} and one or more of {PREFILL}N or {PREFIX}N. Use a "
+                "file that was exported of a model that writes"
+            )
+        shapes = model.shapes(DECODE)
+        self._shapes = {n: of for n, of in shapes.items() if n.startswith(CACHE)}
+        self.slots = next(iter(self._shapes.values()))[2]
+        self._kept: dict[str, np.ndarray] = {}
+        self._source: dict[str, np.ndarray] = {}
+        self._length = 0
+
+    @property
+    def longest_prompt(self) -> int:
+        """Tokens that can be read before the first is written."""
+        return max(self.prefixes, default=self.slots)
+
+    def write(
+        self,
+        token_ids: Ids,
+        max_new_tokens: int,
+        *,
+        source: Ids | None = None,
+        stop_token_ids: Iterable[int] = (),
+    ) -> Written:
+        """Writes the likeliest token, again and again.
+
+        Args:
+            token_ids: The prompt; in answer to a source what the decoder's rows begin
+                with.
+            max_new_tokens: Most tokens to write; fewer if the prompt leaves less room.
+            source: What the encoder reads, if there is one.
+            stop_token_ids: Those that end a text.
+
+        Raises:
+            DataError: There are no tokens to begin with or to answer, or more of them
+                than the file has room for.
+        """
+        ends, written, logits = set(stop_token_ids), [], []
+        scores = self.begin(token_ids, source)
+        room = self.slots + 1 - len(token_ids)  # the last one is not read
+        for left in range(min(max_new_tokens, room), 0, -1):
+            logits.append(scores)
+            written.append(int(scores.argmax()))
+            if written[-1] in ends:
+                break
+            if left > 1:
+                scores = self.read(written[-1])
+        shape = len(written), len(scores)
+        return Written(
+            np.array(written, np.int32), np.reshape(np.array(logits, np.float32), shape)
+        )
+
+    def begin(self, token_ids: Ids, source: Ids | None = None) -> np.ndarray:
+        """Reads what a text begins with; what was read before is forgotten.
+
+        Args:
+            token_ids: As in `write`.
+            source: As in `write`.
+
+        Returns:
+            float32 (V,), the scores of the token that comes next.
+
+        Raises:
+            DataError: As `write`.
+        """
+        ids = self._checked(token_ids, "the prompt", self.longest_prompt)
+        self._source = self._encoded(source)
+        self._kept = {name: np.zeros(of, "f4") for name, of in self._shapes.items()}
+        if self.prefixes:
+            self._read_prefix(ids)
+        else:
+            self._prefill(ids[:-1])
+        self._length = len(ids) - 1
+        return self.read(int(ids[-1]))
+
+    def read(self, token: int) -> np.ndarray:
+        """Reads one more token: the scores of the next, float32 (V,).
+
+        Raises:
+            DataError: The cache is full.
+        """
+        if self._length >= self.slots:
+            raise DataError(
+                f"the cache of {self.where} holds {self.slots} tokens and is full. "
+                "Begin anew, or export with a larger export.tflite_cache"
+            )
+        answers = self._call(DECODE, np.array([token]), self._length)
+        self._length += 1
+        return answers["logits"][0, 0]
+
+    def _prefill(self, ids: np.ndarray) -> None:
+        done = 0
+        while done < len(ids):
+            size = _piece(self.prefills, len(ids) - done)
+            piece = ids[done : done + size]
+            self._call(f"{PREFILL}{size}", piece, done, size)
+            done += len(piece)
+
+    def _read_prefix(self, ids: np.ndarray) -> None:
+        size = min(size for size in self.prefixes if size >= len(ids))
+        self._kept = self.model.run(
+            f"{PREFIX}{size}",
+            tokens=_padded(ids, size),
+            padding_mask=_padded(np.ones_like(ids), size),
+        )
+
+    def _call(
+        self, signature: str, ids: np.ndarray, first: int, size: int = 1
+    ) -> dict[str, np.ndarray]:
+        """Reads some tokens into the cache, of which `first` are there already."""
+        # Positions of what fills up are 0, as LiteRT-LM has it.
+        positions = _padded(np.arange(first, first + len(ids)), size)[0]
+        inputs = {"tokens": _padded(ids, size), "input_pos": positions}
+        answers = self.model.run(signature, **inputs, **self._kept, **self._source)
+        self._kept = {name: answers[name] for name in self._shapes}
+        return answers
+
+    def _encoded(self, source: Ids | None) -> dict[str, np.ndarray]:
+        """What is given to each call beside the cache."""
+        if ENCODE not in self.model.signatures:
+            if source is not None:
+                raise DataError(f"{self.where} has no encoder to read a source with")
+            return {}
+        length = self.model.shapes(ENCODE)["token_ids"][1]
+        ids = self._checked([] if source is None else source, "the source", length)
+        mask = _padded(np.ones_like(ids), length)
+        kept = self.model.run(ENCODE, token_ids=_padded(ids, length), padding_mask=mask)
+        return {**kept, "padding_mask": mask}
+
+    def _checked(self, ids: Ids, what: str, most: int) -> np.ndarray:
+        if not 1 <= len(ids) <= most:
+            raise DataError(
+                f"{what} has {len(ids)} tokens; {self.where} reads from 1 to {most} at "
+                "once. A text without tokens begins with the token that begins or ends "
+                "a document; of a longer one leave something out"
+            )
+        return np.asarray(ids, np.int32)
+
+
+def _sizes(signatures: Iterable[str], prefix: str) -> list[int]:
+    """The sizes of signatures that have one in their name, the smallest first.
+
+    Example:
+    >>> _sizes(["decode", "prefill_64", "prefill_16"], "prefill_")
+    [16, 64]
+    """
+    found = (name.removeprefix(prefix) for name in signatures if prefix in name)
+    return sorted(int(size) for size in found if size.isdecimal())
+
+
+def _piece(sizes: Sequence[int], number: int) -> int:
+    """The size to read with when so many tokens are left.
+
+    Example:
+    >>> [_piece([16, 64], number) for number in (70, 63, 3)]
+    [64, 16, 16]
+    """
+    return max((size for size in sizes if size <= number), default=min(sizes))
+
+
+def _padded(ids: np.ndarray, size: int) -> np.ndarray:
+    """int32 (1, size), with zeros behind."""
+    return np.pad(ids, (0, size - len(ids)))[np.newaxis].astype(np.int32)

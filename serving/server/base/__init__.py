@@ -1,0 +1,1 @@
+"""Errors, deadlines, batched arrays and threads, for all parts of the server."""

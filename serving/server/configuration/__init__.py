@@ -1,0 +1,1 @@
+"""The server's settings, and TF Serving's configuration files."""

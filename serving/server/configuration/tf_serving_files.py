@@ -1,0 +1,232 @@
+"""TF Serving's own files: `model.config`, and parameters of batching.
+
+Both are protocol buffers as text. The message of the second is in no package, so its
+fields are read one by one.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+from tensorflow_serving.config import logging_config_pb2
+from tensorflow_serving.config import model_server_config_pb2 as config_pb2
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.serving.server.base.status import invalid
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.versions import Policy
+
+_FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
+_IN_VERSIONS = "batching_params.pbtxt"
+_PADDING = "pad_variable_length_inputs"
+# TF Serving knows collectors by names, and comes without any.
+_COLLECTOR = "tfrecord"
+
+
+def read_models(file: Path) -> list[ModelSettings]:
+    """Reads a `model.config`.
+
+    Args:
+        file: A `ModelServerConfig` as text.
+
+    Raises:
+        ConfigError: It cannot be read, or asks for what this server does not do.
+    """
+    config = config_pb2.ModelServerConfig()
+    try:
+        text_format.Parse(_text(file), config)
+    except text_format.ParseError as error:
+        raise ConfigError(
+            f"{file}:{error}; expected a model_config_list of TF Serving: "
+            'model_config_list { config { name: "demo" base_path: "/models/demo" '
+            'model_platform: "tensorflow" } }'
+        ) from None
+    try:
+        return models_of(config)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def models_of(config: config_pb2.ModelServerConfig) -> list[ModelSettings]:
+    """The models of a `ModelServerConfig`.
+
+    Args:
+        config: From a file or from a request.
+
+    Raises:
+        ConfigError: It has none, or asks for what this server does not do.
+    """
+    if config.WhichOneof("config") != "model_config_list":
+        raise ConfigError("there is no model_config_list, the only kind that is served")
+    return [_settings(model) for model in config.model_config_list.config]
+
+
+def _settings(model: config_pb2.ModelConfig) -> ModelSettings:
+    if not model.name or not model.base_path:
+        raise ConfigError(f"a model needs a name and a base_path: {model}")
+    if model.model_platform not in ("", "tensorflow"):
+        raise ConfigError(
+            f"{model.name}: model_platform is {model.model_platform!r}; expected "
+            "'tensorflow'"
+        )
+    try:
+        log = _log(model.logging_config) if model.HasField("logging_config") else None
+    except ConfigError as error:
+        raise ConfigError(f"{model.name}: logging_config: {error}") from None
+    labels = dict(model.version_labels)
+    return ModelSettings(model.name, Path(model.base_path), _policy(model), labels, log)
+
+
+def _log(config: logging_config_pb2.LoggingConfig) -> LogSettings:
+    collector, sampling = config.log_collector_config, config.sampling_config
+    if collector.type not in ("", _COLLECTOR):
+        raise ConfigError(
+            f"log_collector_config has the type {collector.type!r}; expected "
+            f"{_COLLECTOR!r}, which writes PredictionLogs into files"
+        )
+    if not collector.filename_prefix:
+        raise ConfigError(
+            "log_collector_config has no filename_prefix, such as '/logs/requests'"
+        )
+    if config.HasField("custom_logging_config") or sampling.per_task_sampling_configs:
+        raise ConfigError(
+            "only log_collector_config, and sampling_config with a sampling_rate, are "
+            "known here"
+        )
+    # Without one TF Serving takes 0, and writes nothing: that cannot be meant.
+    if not config.HasField("sampling_config") or not 0 <= sampling.sampling_rate <= 1:
+        raise ConfigError(
+            "expected a sampling_config with a sampling_rate from 0 to 1, the share of "
+            "requests to write"
+        )
+    return LogSettings(collector.filename_prefix, sampling.sampling_rate)
+
+
+def _policy(model: config_pb2.ModelConfig) -> Policy:
+    policy = model.model_version_policy
+    match policy.WhichOneof("policy_choice"):
+        case "all":
+            return Policy(latest=None)
+        case "specific":
+            if not policy.specific.versions:
+                raise ConfigError(f"{model.name}: specific has no versions")
+            return Policy(specific=frozenset(policy.specific.versions))
+        case _:
+            return Policy(latest=policy.latest.num_versions or 1)
+
+
+def read_batching(file: Path) -> BatchingParameters:
+    """Reads a `batching_parameters.txt`.
+
+    Args:
+        file: A `BatchingParameters` of TF Serving as text.
+
+    Raises:
+        ConfigError: It cannot be read, a key is unknown or a value makes no sense, or
+            padding is on, which spoils a Transformer's answers.
+    """
+    text = re.sub(r"#.*", "", _text(file))
+    if rest := _FIELD.sub("", text).strip(" \t\r\n,;"):
+        raise ConfigError(f"{file}: cannot read {rest.split()[0]!r}; {_EXPECTED}")
+    found: dict[str, Any] = {}
+    for name, wrapped, plain in _FIELD.findall(text):
+        value = wrapped or plain.rstrip(",;")
+        if name not in _READERS:
+            known = ", ".join(_READERS)
+            raise ConfigError(f"{file}: {name}: unknown; expected one of {known}")
+        try:
+            read = _READERS[name](value)
+        except ValueError:
+            raise ConfigError(f"{file}: {name}: {value!r} makes no sense") from None
+        if name == "allowed_batch_sizes":
+            found[name] = (*found.get(name, ()), read)
+        elif name in BatchingParameters.__dataclass_fields__:
+            found[name] = read
+        elif name == _PADDING and read:
+            raise ConfigError(
+                f"{file}: {_PADDING}: true would fill short rows up with their own "
+                "first element, masks included, and change what a Transformer answers. "
+                "Leave it out: rows of one length are put together here"
+            )
+    parameters = BatchingParameters(**found)
+    sizes = parameters.allowed_batch_sizes
+    if sizes and (
+        list(sizes) != sorted(set(sizes)) or sizes[-1] != parameters.max_batch_size
+    ):
+        raise ConfigError(
+            f"{file}: allowed_batch_sizes: {list(sizes)}; expected them to rise and to "
+            f"end with max_batch_size, {parameters.max_batch_size}"
+        )
+    return parameters
+
+
+def batching_of(folder: Path, common: BatchingParameters) -> BatchingParameters:
+    """The parameters that a version brings along; without any it is not batched.
+
+    Args:
+        folder: Of the version.
+        common: For all versions. As in TF Serving, only the threads count.
+
+    Raises:
+        Failure: As `read_batching`.
+    """
+    file = folder / _IN_VERSIONS
+    if not file.exists():
+        return replace(common, enabled=False)
+    try:
+        read = read_batching(file)
+    except ConfigError as error:
+        raise invalid(str(error)) from None
+    return replace(read, num_batch_threads=common.num_batch_threads)
+
+
+_EXPECTED = "expected lines such as max_batch_size { value: 32 }"
+
+
+def _positive(text: str) -> int:
+    if _not_negative(text) == 0:
+        raise ValueError
+    return int(text)
+
+
+def _not_negative(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return text.lower() == "true"
+
+
+def _name(text: str) -> str:
+    return text.strip("\"'")
+
+
+# All keys of the message; those that a server of one process has no use for are read
+# and passed over.
+_READERS: dict[str, Callable[[str], Any]] = {
+    "max_batch_size": _positive,
+    "batch_timeout_micros": _not_negative,
+    "max_enqueued_batches": _positive,
+    "num_batch_threads": _positive,
+    "allowed_batch_sizes": _positive,
+    _PADDING: _flag,
+    "enable_large_batch_splitting": _flag,
+    "max_execution_batch_size": _positive,
+    "thread_pool_name": _name,
+}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: cannot be read: {error}") from None

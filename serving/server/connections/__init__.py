@@ -1,0 +1,1 @@
+"""Addresses, Unix sockets and connection limits."""

@@ -1,1 +1,0 @@
-"""What the server can be asked, told to programs: its OpenAPI description."""

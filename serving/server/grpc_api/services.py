@@ -1,0 +1,375 @@
+"""The door for gRPC: TF Serving's PredictionService and ModelService, and gRPC's own.
+
+https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import tensorflow as tf
+from grpc import StatusCode
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_management_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.server.base.auth import Right, Tokens
+from transbeam.serving.server.base.deadline import Deadline
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.worker_thread import are_many, aside
+from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.tf_serving_files import models_of
+from transbeam.serving.server.connections.connection_limits import ConnectionLimits
+from transbeam.serving.server.grpc_api.client_timeouts import PatientCalls
+from transbeam.serving.server.grpc_api.error_details import short_details
+from transbeam.serving.server.grpc_api.health import add_health
+from transbeam.serving.server.grpc_api.reflection import add_reflection
+from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.monitoring.request_ids import (
+    IdentifiedCalls,
+    Over,
+    current,
+)
+from transbeam.serving.server.protocol.model_spec import model_spec, target_of
+from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.tensor_proto import to_array, write_proto
+from transbeam.serving.server.request_handling.reload_config import reload_for_client
+from transbeam.serving.server.request_handling.service import Service
+from transbeam.serving.server.streaming.stream_requests import (
+    StreamRequest,
+    stream_request,
+)
+
+# For what has begun on a connection that is too old.
+_AGE_GRACE_MILLISECONDS = 600_000
+
+SERVICE, STREAMED = "tensorflow.serving.PredictionService", "PredictStreamed"
+
+_log = logging.getLogger("transbeam.serve")
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Answers questions.
+
+    Args:
+        service: Knows the answers.
+        tokens: That clients must show.
+    """
+
+    def __init__(self, service: Service, tokens: Tokens):
+        self._service = service
+        self._tokens = tokens
+
+    async def Predict(self, request: Any, context: Any) -> Any:
+        async def answer() -> predict_pb2.PredictResponse:
+            target, spec = _target(request), request.model_spec
+            inputs = {
+                name: to_array(name, proto) for name, proto in request.inputs.items()
+            }
+            predicted = await self._service.predict(
+                target,
+                spec.signature_name,
+                inputs,
+                request.output_filter,
+                self._deadline(spec.name, context),
+            )
+            response = predict_pb2.PredictResponse(
+                model_spec=model_spec(spec.name, predicted.version, predicted.signature)
+            )
+
+            def write() -> predict_pb2.PredictResponse:
+                for name, values in predicted.outputs.items():
+                    write_proto(values, response.outputs[name])
+                return response
+
+            return await aside(are_many(predicted.outputs), write)
+
+        return await self._ask(context, "Predict", request.model_spec.name, answer)
+
+    async def Classify(self, request: Any, context: Any) -> Any:
+        spec = request.model_spec
+        return await self._ask(
+            context,
+            "Classify",
+            spec.name,
+            lambda: self._service.classify(
+                _target(request),
+                spec.signature_name,
+                request.input,
+                self._deadline(spec.name, context),
+            ),
+        )
+
+    async def Regress(self, request: Any, context: Any) -> Any:
+        spec = request.model_spec
+        return await self._ask(
+            context,
+            "Regress",
+            spec.name,
+            lambda: self._service.regress(
+                _target(request),
+                spec.signature_name,
+                request.input,
+                self._deadline(spec.name, context),
+            ),
+        )
+
+    async def MultiInference(self, request: Any, context: Any) -> Any:
+        name = request.tasks[0].model_spec.name if request.tasks else ""
+        return await self._ask(
+            context,
+            "MultiInference",
+            name,
+            lambda: self._service.multi_inference(
+                request, self._deadline(name, context)
+            ),
+        )
+
+    async def GetModelMetadata(self, request: Any, context: Any) -> Any:
+        async def answer() -> get_model_metadata_pb2.GetModelMetadataResponse:
+            return self._service.metadata(_target(request), request.metadata_field)
+
+        return await answered(context, self._tokens, answer)
+
+    async def PredictStreamed(
+        self, request: Any, context: Any
+    ) -> AsyncIterator[predict_pb2.PredictResponse]:
+        """Ours: a text while it is written, each response a part of it.
+
+        The inputs are the model's texts and what there is of the wishes; the outputs
+        are `text` and `token_id`, and of the last one the fields of `Whole`.
+        """
+        spec = request.model_spec
+        answering = model_pb2.ModelSpec()
+
+        async def read(version: int, signature: Signature) -> StreamRequest:
+            answering.CopyFrom(model_spec(spec.name, version, signature.name))
+            given = request.inputs.items()
+            arrays = {name: to_array(name, proto) for name, proto in given}
+            return stream_request(arrays, signature)
+
+        stream = self._service.stream(target_of(spec), "GRPC", read)
+        async with aclosing(stream) as parts:
+
+            async def following() -> Part | Whole | None:
+                return await anext(parts, None)
+
+            while part := await answered(
+                context, self._tokens, following, Right.PREDICT
+            ):
+                yield _response(answering, part)
+
+    def _deadline(self, name: str, context: Any) -> Deadline:
+        """Until when a model answers a call: not after its client has given up."""
+        return self._service.deadline(name, context.time_remaining())
+
+    async def _ask(
+        self, context: Any, api: str, name: str, answer: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        async def counted() -> Any:
+            with self._service.counted(name, api, "GRPC"):
+                return await answer()
+
+        return await answered(context, self._tokens, counted, Right.PREDICT)
+
+
+class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    """Tells of models and changes which there are.
+
+    Args:
+        service: Has the models.
+        tokens: That clients must show.
+        reload_roots: Folders that a client may have models loaded from.
+    """
+
+    def __init__(self, service: Service, tokens: Tokens, reload_roots: Sequence[Path]):
+        self._service = service
+        self._tokens = tokens
+        self._reload_roots = reload_roots
+
+    async def GetModelStatus(self, request: Any, context: Any) -> Any:
+        async def answer() -> get_model_status_pb2.GetModelStatusResponse:
+            return self._service.status(_target(request))
+
+        return await answered(context, self._tokens, answer)
+
+    async def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:
+        async def answer() -> model_management_pb2.ReloadConfigResponse:
+            try:
+                wanted = models_of(request.config)
+            except ConfigError as error:
+                raise invalid(str(error)) from None
+            reload = partial(
+                reload_for_client, self._service, wanted, self._reload_roots
+            )
+            # Storage may hang, and the end of the process should not wait for it.
+            await asyncio.wrap_future(begin_aside(reload, "reload"))
+            response = model_management_pb2.ReloadConfigResponse()
+            response.status.SetInParent()
+            return response
+
+        return await answered(context, self._tokens, answer, Right.RELOAD)
+
+
+async def answered(
+    context: Any,
+    tokens: Tokens,
+    answer: Callable[[], Awaitable[Any]],
+    right: Right | None = None,
+) -> Any:
+    """An answer, or the failure as gRPC tells it.
+
+    Args:
+        context: Of the call.
+        tokens: One of which the client must show.
+        answer: Makes it.
+        right: That the token has to be for.
+    """
+    try:
+        metadata = dict(context.invocation_metadata() or ())
+        tokens.check(metadata.get("authorization"), right)
+        return await answer()
+    except Failure as failure:
+        code, message = failure.code, failure.message
+    except Exception:
+        _log.exception("gRPC, request %s", current().id)
+        code, message = StatusCode.INTERNAL, "Internal error; see the server's log"
+    await context.abort(code, short_details(message))
+
+
+def _target(request: Any) -> Target:
+    """Whom a request asks.
+
+    Raises:
+        Failure: It does not say.
+    """
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
+    return target_of(request.model_spec)
+
+
+def _response(
+    answering: model_pb2.ModelSpec, part: Part | Whole
+) -> predict_pb2.PredictResponse:
+    response = predict_pb2.PredictResponse(model_spec=answering)
+    for name, value in asdict(part).items():
+        response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+    return response
+
+
+def _streaming(service: PredictionService) -> grpc.GenericRpcHandler:
+    """The method that TF Serving's stubs do not know."""
+    method = grpc.unary_stream_rpc_method_handler(
+        service.PredictStreamed,
+        request_deserializer=predict_pb2.PredictRequest.FromString,
+        response_serializer=predict_pb2.PredictResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(SERVICE, {STREAMED: method})
+
+
+def _options(most_bytes: int, limits: ConnectionLimits) -> list[tuple[str, int]]:
+    """What gRPC's core is told; it counts in milliseconds."""
+    unread = int(limits.unread_seconds * 1000)
+    return [
+        ("grpc.max_receive_message_length", most_bytes),
+        ("grpc.max_send_message_length", -1),
+        # Two servers on one port would each get half of the requests.
+        ("grpc.so_reuseport", 0),
+        # Between these two it would refuse by chance.
+        ("grpc.max_metadata_size", limits.head_bytes),
+        ("grpc.absolute_max_metadata_size", limits.head_bytes),
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        # One connection cannot take all calls.
+        ("grpc.max_concurrent_streams", max(1, limits.calls // 10)),
+        ("grpc.server_handshake_timeout_ms", int(limits.head_seconds * 1000)),
+        ("grpc.max_connection_idle_ms", int(limits.idle_seconds * 1000)),
+        ("grpc.max_connection_age_ms", int(limits.age_seconds * 1000)),
+        ("grpc.max_connection_age_grace_ms", _AGE_GRACE_MILLISECONDS),
+        # Who neither reads nor answers, while it waits for an answer.
+        ("grpc.keepalive_time_ms", unread),
+        ("grpc.keepalive_timeout_ms", unread),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+
+
+async def start_rpc(
+    service: Service,
+    settings: Settings,
+    address: str,
+    credentials: grpc.ServerCredentials | None = None,
+    over: Over = lambda call: None,
+) -> tuple[Any, int]:
+    """Opens the door.
+
+    Args:
+        service: Knows the answers.
+        settings: Of the server: limits, tokens, and a Unix socket beside the address.
+        address: `HOST:PORT`; any free port for 0.
+        credentials: For TLS.
+        over: Is told of each call that is over.
+
+    Returns:
+        The server and its port.
+
+    Raises:
+        OSError: The address cannot be had.
+    """
+    limits, tokens = settings.connections, settings.tokens
+    patient = PatientCalls(
+        settings.limits.body_seconds, limits.unread_seconds, service.metrics.refused
+    )
+    server = grpc.aio.server(
+        options=_options(settings.limits.body_bytes, limits),
+        interceptors=[patient, IdentifiedCalls(over)],
+        maximum_concurrent_rpcs=limits.calls,
+    )
+    predictions = PredictionService(service, tokens)
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        predictions, server
+    )
+    server.add_generic_rpc_handlers((_streaming(predictions),))
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+        ModelService(service, tokens, settings.reload_roots), server
+    )
+    add_health(server, service)
+    add_reflection(server, tokens)
+    port = _listen(server, address, credentials)
+    if settings.grpc_socket_path is not None:
+        _listen(server, f"unix:{settings.grpc_socket_path}", credentials)
+    await server.start()
+    return server, port
+
+
+def _listen(
+    server: Any, address: str, credentials: grpc.ServerCredentials | None
+) -> int:
+    """The port that a server is to be reached at.
+
+    Raises:
+        OSError: The address cannot be had.
+    """
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
+    if port == 0:
+        raise OSError(f"{address} cannot be had")
+    return port

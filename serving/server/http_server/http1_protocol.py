@@ -1,0 +1,332 @@
+"""HTTP/1.1 on one connection, within limits of bytes and of silence.
+
+uvicorn's protocol on httptools reads a request line, headers, trailers and chunk
+extensions of any length before an application is asked. This one counts them while
+they arrive, ahead of tokens and routes, and keeps books of time: `look` is called
+every moment and ends what has said or read nothing for too long.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from transbeam.serving.server.connections.connection_limits import ConnectionLimits
+from transbeam.serving.server.http_server.refusals import (
+    Refused,
+    check_framing,
+    has_body,
+    refusal,
+)
+
+# The parser is fed so many bytes at once, and counted after each piece.
+_PIECE = 2**14
+# While a request waits for the answer to the one before it.
+_PIECE_AHEAD = 2**10
+# A refused client is listened to for so long, or a reset would overtake its answer.
+_LINGER_SECONDS = 1.0
+
+
+class Phase(Enum):
+    """State of a connection between two calls of its parser."""
+
+    HEAD = "a request's headers are awaited"
+    WORK = "a request is being read or answered"
+    REST = "a request is answered, and the rest of its body awaited"
+    IDLE = "the next request is awaited"
+    LAST = "the client is refused, and its close awaited"
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """A connection whose requests and whose silence have limits.
+
+    Args:
+        config: uvicorn's.
+        server_state: uvicorn's.
+        app_state: uvicorn's.
+        limits: Of this connection.
+        body_seconds: That the rest of a body may take when the answer is sent.
+        refused: Is told the reason of each refusal.
+    """
+
+    def __init__(
+        self,
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        *,
+        limits: ConnectionLimits,
+        body_seconds: float,
+        refused: Callable[[str], None],
+    ):
+        super().__init__(config, server_state, app_state)
+        self._limits = limits
+        self._body_seconds = body_seconds
+        self._count_refused = refused
+        self._phase = Phase.HEAD
+        self._since = time.monotonic()
+        # Bytes since the parser has last come to the end of something.
+        self._pending = 0
+        self._head_bytes = 0
+        self._headers_seen = 0
+        self._in_body = False
+        # What came behind a request that still waits for its turn.
+        self._held = b""
+        self._last_words: bytes | None = None
+        self.url = b""
+        self._unread, self._unread_since = 0, 0.0
+        self._wire: Any = None
+
+    # --- Bytes ---
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.flow = _HoldingFlow(transport, lambda: bool(self._held))
+        # Of TLS, whose own transport does not count what waits behind it.
+        secure = getattr(transport, "_ssl_protocol", None)
+        self._wire = getattr(secure, "_transport", None) or transport
+        self._enter(Phase.HEAD)
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase is Phase.LAST or self._last_words is not None:
+            return  # nothing that it says counts anymore
+        if self._held:
+            self._held += data
+            return
+        self._unset_keepalive_if_required()
+        if self._phase is Phase.IDLE:
+            self._enter(Phase.HEAD)
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                if self.pipeline:
+                    self._held = bytes(view)
+                    self.flow.pause_reading()
+                    return
+                ahead = self._is_answering() and not self._in_body
+                view = view[self._feed(view[: _PIECE_AHEAD if ahead else _PIECE]) :]
+        except Refused as refused:
+            self._refuse(refused)
+
+    def _feed(self, piece: memoryview) -> int:
+        """Has the parser read a piece; returns how many bytes of it are read.
+
+        Raises:
+            Refused: They are no HTTP, or beyond a limit.
+        """
+        parser: Any = self.parser
+        self._pending += len(piece)
+        read = len(piece)
+        try:
+            parser.feed_data(piece)
+        except httptools.HttpParserUpgrade as upgrade:
+            # Nothing is upgraded to: what follows is the next request.
+            read = upgrade.args[0]
+        except httptools.HttpParserError as error:
+            if isinstance(error.__context__, Refused):
+                raise error.__context__ from None
+            raise Refused(400, "This is no valid HTTP request", "no_http") from None
+        # The parser may be amid a path and a header at once.
+        if self._pending > 2 * self._limits.line_bytes + _PIECE:
+            raise self._long_line()
+        return read
+
+    # --- What the parser finds ---
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = self._headers_seen = 0
+        self._in_body = False
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.line_bytes:
+            raise self._long_line()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._pending = 0
+        limits = self._limits
+        line = len(name) + len(b": ") + len(value)
+        self._head_bytes += line
+        self._headers_seen += 1
+        if line > limits.line_bytes:
+            raise self._long_line()
+        if self._head_bytes + len(self.url) > limits.head_bytes:
+            message = f"The headers are longer than {limits.head_bytes:,} bytes in all"
+            raise Refused(431, message, "head_bytes")
+        if self._headers_seen > limits.headers:
+            message = f"There are more than {limits.headers:,} headers"
+            raise Refused(431, message, "headers")
+        if not self._in_body:  # a trailer could pass for a header, such as a token
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        parser: Any = self.parser
+        self._pending = 0
+        check_framing(parser.get_http_version(), self.headers)
+        if parser.should_upgrade() and has_body(self.headers):
+            # The parser would pass over the body, and take it for the next request.
+            message = "Upgrade is not spoken here; send the request without it"
+            raise Refused(400, message, "no_http")
+        self._in_body = True
+        if not self._is_answering():
+            self._enter(Phase.WORK)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._pending = 0
+        super().on_body(body)
+
+    def on_chunk_header(self) -> None:
+        self._pending = 0
+
+    def on_chunk_complete(self) -> None:
+        self._pending = 0
+
+    def on_message_complete(self) -> None:
+        self._pending = 0
+        self._in_body = False
+        super().on_message_complete()
+        if self._phase is Phase.REST:
+            self._enter(Phase.IDLE)
+
+    def _long_line(self) -> Refused:
+        most = f"{self._limits.line_bytes:,} bytes"
+        if self._in_body:
+            message = f"A trailer or a chunk's first line is longer than {most}"
+            return Refused(431, message, "line_bytes")
+        if not self._headers_seen and len(self.url) > self._limits.line_bytes:
+            return Refused(414, f"The path is longer than {most}", "line_bytes")
+        return Refused(431, f"A header is longer than {most}", "line_bytes")
+
+    # --- Answers ---
+
+    def _is_answering(self) -> bool:
+        """Whether a request whose headers were read has not been answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing() or self._is_answering():
+            return
+        if self._last_words is not None:
+            self._say_last(self._last_words)
+            return
+        self._enter(Phase.REST if self._in_body else Phase.IDLE)
+        if self._held:
+            held, self._held = self._held, b""
+            self._enter(Phase.HEAD)
+            self._unset_keepalive_if_required()
+            # Not from within the answer that has just been completed.
+            self.loop.call_soon(self._parse_held, held)
+
+    def _parse_held(self, held: bytes) -> None:
+        if not self.transport.is_closing() and self.parser is not None:
+            self._parse(held)
+            if not self._held and not self.pipeline:
+                self.flow.resume_reading()
+
+    def _refuse(self, refused: Refused) -> None:
+        self._count_refused(refused.reason)
+        headers = self.server_state.default_headers
+        words = refusal(refused.status, refused.message, headers)
+        self._held = b""
+        cycle = self.cycle
+        if self._in_body and self._is_answering():
+            # This request is broken itself: who works on it is told that it ends here.
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if self.pipeline and self.pipeline[0][0] is cycle:
+                self.pipeline.popleft()
+            elif cycle.response_started:
+                self._say_last(b"")
+                return
+            else:
+                self._say_last(words)
+                return
+        if self._is_answering():  # others came before it, and are answered first
+            self._last_words = words
+            return
+        self._say_last(words)
+
+    def _say_last(self, words: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._enter(Phase.LAST)
+        self.flow.resume_reading()
+        if words:
+            self.transport.write(words)
+        if words and self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    # --- Time ---
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._since = time.monotonic()
+
+    def look(self, now: float) -> None:
+        """Ends the connection if its client has been silent for too long.
+
+        Args:
+            now: As `time.monotonic` counts.
+        """
+        limits = self._limits
+        if self._reads_nothing(now):
+            self._count_refused("unread_seconds")
+            self.transport.abort()
+            return
+        if self.transport.is_closing():
+            return
+        silent = now - self._since
+        if self._phase is Phase.HEAD and silent > limits.head_seconds:
+            self._end_silence()
+        elif self._phase is Phase.REST and silent > self._body_seconds:
+            self._count_refused("body_seconds")
+            self.transport.close()
+        elif self._phase is Phase.IDLE and silent > limits.idle_seconds:
+            self.transport.close()
+        elif self._phase is Phase.LAST and silent > _LINGER_SECONDS:
+            self.transport.abort()
+
+    def _end_silence(self) -> None:
+        self._count_refused("head_seconds")
+        if not self._pending and not self._headers_seen:
+            self.transport.close()  # who has asked nothing is not answered
+            return
+        seconds = self._limits.head_seconds
+        message = f"The headers did not come within {seconds:g} s"
+        headers = self.server_state.default_headers
+        self._say_last(refusal(408, message, headers))
+
+    def _reads_nothing(self, now: float) -> bool:
+        """Whether none of what waits to be sent was taken for too long."""
+        unread = self._wire.get_write_buffer_size()
+        if not unread or unread < self._unread or not self._unread:
+            self._unread_since = now
+        self._unread = unread
+        return bool(unread) and now - self._unread_since > self._limits.unread_seconds
+
+
+class _HoldingFlow(FlowControl):
+    """Reads nothing while there is still something to be parsed.
+
+    uvicorn reads on whenever an application asks whether its client is still there.
+    """
+
+    def __init__(self, transport: asyncio.Transport, is_holding: Callable[[], bool]):
+        super().__init__(transport)
+        self._is_holding = is_holding
+
+    def resume_reading(self) -> None:
+        if not self._is_holding():
+            super().resume_reading()

@@ -1,0 +1,87 @@
+"""Requests that are refused before an application sees them."""
+
+import re
+from http import HTTPStatus
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from transbeam.serving.server.protocol.json_text import error_text
+
+_HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
+
+
+class Refused(Exception):
+    """A request that is refused before an application sees it.
+
+    Attributes:
+        status: Of HTTP.
+        message: For the client.
+        reason: The limit it exceeds, for the metrics.
+    """
+
+    def __init__(self, status: int, message: str, reason: str):
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.reason = reason
+
+
+def refusal(
+    status: int, message: str, headers: list[tuple[bytes, bytes]] | None = None
+) -> bytes:
+    """A whole answer that says why, and that the connection ends with it."""
+    body = error_text(message)
+    lines = [b"%s: %s\r\n" % header for header in headers or []]
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        lines.append(b"retry-after: 1\r\n")
+    return b"".join(
+        [
+            STATUS_LINE[status],
+            *lines,
+            b"content-type: application/json\r\n",
+            b"content-length: %d\r\n" % len(body),
+            b"connection: close\r\n\r\n",
+            body,
+        ]
+    )
+
+
+def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a body follows a request's headers, whose names are in lower case."""
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in headers
+    )
+
+
+def check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
+    """Refuses a request whose end or whose host two servers could read differently.
+
+    Args:
+        version: Of HTTP, such as 1.1.
+        headers: Their names in lower case.
+
+    Raises:
+        Refused: It is such a one.
+    """
+
+    def given(name: bytes) -> list[bytes]:
+        return [value for found, value in headers if found == name]
+
+    hosts, codings = given(b"host"), given(b"transfer-encoding")
+    if len(hosts) > 1 or (not hosts and version != "1.0"):
+        found = f"{len(hosts)} Host headers"
+        raise Refused(400, f"There are {found}; expected one", "no_http")
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        raise Refused(400, "The Host header is no name of a host", "no_http")
+    if len(given(b"content-length")) + bool(codings) > 1:
+        message = "The body's length is given twice"
+        raise Refused(400, message, "no_http")
+    if not codings:
+        return
+    if version == "1.0":
+        message = "HTTP/1.0 has no Transfer-Encoding"
+        raise Refused(400, message, "no_http")
+    if [coding.strip().lower() for coding in codings] != [b"chunked"]:
+        message = "The Transfer-Encoding is unknown here; expected chunked"
+        raise Refused(501, message, "no_http")

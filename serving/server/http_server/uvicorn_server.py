@@ -1,0 +1,113 @@
+"""uvicorn, with limits of connections: how HTTP is listened to."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.http_server.acceptor import Acceptor
+from transbeam.serving.server.http_server.http1_protocol import LimitedProtocol
+
+_BACKLOG = 2048
+
+
+class HttpServer(uvicorn.Server):
+    """Leaves the signals to its caller, who has another door to close.
+
+    Args:
+        app: Answers.
+        settings: With the limits of connections.
+        refused: Is told the reason of each refusal.
+    """
+
+    def __init__(
+        self, app: ASGIApp, settings: Settings, refused: Callable[[str], None]
+    ):
+        self._limits = settings.connections
+        self._body_seconds = settings.limits.body_seconds
+        self._refused = refused
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=LimitedProtocol,
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                log_config=None,  # its own would be for the whole process
+                log_level=logging.ERROR,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=self._limits.idle_seconds,  # type: ignore[arg-type]
+                timeout_graceful_shutdown=int(settings.limits.drain_seconds),
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.key,
+            )
+        )
+
+    def connections(self) -> int:
+        """Open connections."""
+        return sum(server.connections() for server in getattr(self, "servers", ()))
+
+    async def serve_until_told(self, listening: socket.socket) -> None:
+        """Serves at a bound socket until `should_exit`."""
+        looking = asyncio.create_task(self._look())
+        try:
+            await self.serve([listening])
+        finally:
+            looking.cancel()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to accept; see `uvicorn.Server`."""
+        self.servers: list[Any] = [
+            Acceptor(
+                listening,
+                self._protocol,
+                lambda: len(self.server_state.connections),
+                self._limits,
+                self._refused,
+                self.config.ssl,
+                _BACKLOG,
+            )
+            for listening in sockets or []
+        ]
+        self.started = True
+
+    def _protocol(self) -> LimitedProtocol:
+        return LimitedProtocol(
+            self.config,
+            self.server_state,
+            {},
+            limits=self._limits,
+            body_seconds=self._body_seconds,
+            refused=self._refused,
+        )
+
+    async def _look(self) -> None:
+        """Looks again and again for connections that are silent for too long."""
+        limits = self._limits
+        shortest = min(
+            limits.head_seconds,
+            limits.idle_seconds,
+            limits.unread_seconds,
+            self._body_seconds,
+        )
+        pause = min(1.0, max(0.05, shortest / 4))
+        while True:
+            await asyncio.sleep(pause)
+            now = time.monotonic()
+            for connection in list(self.server_state.connections):
+                connection.look(now)  # type: ignore[union-attr] (they are ours)
+            for server in getattr(self, "servers", ()):
+                server.look(now)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves them as they are."""
+        yield

@@ -1,0 +1,1 @@
+"""Signatures of a SavedModel and the session that runs them."""

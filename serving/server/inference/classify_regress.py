@@ -1,0 +1,169 @@
+"""Classify and Regress: signatures on `tf.Example`s, and what their outputs mean."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from tensorflow.core.framework import types_pb2
+from tensorflow_serving.apis import classification_pb2, regression_pb2
+
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.inference.signature import DEFAULT, Signature, datatype_of
+from transbeam.serving.server.protocol.json_tensors import dims
+
+CLASSIFY = "tensorflow/serving/classify"
+REGRESS = "tensorflow/serving/regress"
+INPUTS = "inputs"
+
+_CLASSES, _SCORES = "classes", "scores"
+_TYPES = {_CLASSES: types_pb2.DT_STRING, _SCORES: types_pb2.DT_FLOAT}
+_OUTPUTS = "outputs"
+
+
+def example_signature(
+    signatures: Mapping[str, Signature], name: str, method: str
+) -> Signature:
+    """The signature that a Classify or Regress request means.
+
+    Args:
+        signatures: Of the model.
+        name: Empty for the default one.
+        method: `CLASSIFY` or `REGRESS`.
+
+    Raises:
+        Failure: There is none, or it is for something else.
+    """
+    signature = signatures.get(name or DEFAULT)
+    if signature is None:
+        raise invalid(f"No signature was found with the name: {name or DEFAULT}")
+    check_method(signature, method)
+    return signature
+
+
+def check_method(signature: Signature, method: str) -> None:
+    """Makes sure that a signature can be asked by Classify or by Regress.
+
+    Its inputs and outputs count and not what it says it is for: `tf.saved_model.save`
+    writes of all that they are for Predict.
+
+    Raises:
+        Failure: It has others.
+    """
+    definition = signature.definition
+    kind = "classification" if method == CLASSIFY else "regression"
+    found = set(definition.outputs)
+    if len(definition.inputs) != 1:
+        raise invalid("Expected one input Tensor.")
+    if method == REGRESS and len(found) != 1:
+        raise invalid("Expected one output Tensor.")
+    if method == CLASSIFY and len(found) not in (1, 2):
+        raise invalid(f"Expected one or two output Tensors, found {len(found)}")
+    if INPUTS not in definition.inputs:
+        raise invalid(f"No {kind} inputs found in SignatureDef: {definition}")
+    if method == REGRESS and found != {_OUTPUTS}:
+        raise invalid(f"No regression outputs found in SignatureDef: {definition}")
+    if method == CLASSIFY and not found & {_CLASSES, _SCORES}:
+        raise invalid(
+            "Expected classification signature outputs to contain at least one of "
+            f'"classes" or "scores". Signature was: {definition}'
+        )
+
+
+def can_be_asked_by(signature: Signature, method: str) -> bool:
+    """Whether Classify or Regress, `method`, can ask a signature."""
+    try:
+        check_method(signature, method)
+    except Failure:
+        return False
+    return signature.dtypes[INPUTS] == types_pb2.DT_STRING
+
+
+def outputs_of(signature: Signature, method: str) -> list[str]:
+    """Which of its outputs Classify or Regress, `method`, asks for."""
+    known = {_CLASSES, _SCORES} if method == CLASSIFY else {_OUTPUTS}
+    return sorted(known & set(signature.definition.outputs))
+
+
+def classification(
+    outputs: Mapping[str, np.ndarray], examples: int
+) -> classification_pb2.ClassificationResult:
+    """What a Classify signature gave.
+
+    Args:
+        outputs: `classes`, texts, or `scores`, float32, or both, (examples, classes).
+        examples: How many were asked about.
+
+    Raises:
+        Failure: They are of another shape or type.
+    """
+    for name, values in outputs.items():
+        _check_classes(name, values, examples)
+    if len({values.shape[1] for values in outputs.values()}) > 1:
+        widths = " vs. ".join(str(values.shape[1]) for values in outputs.values())
+        raise invalid(
+            f"Tensors class and score should match in dim_size(1). Got {widths}"
+        )
+    empty: list[list[None]] = [
+        [None] * next(iter(outputs.values())).shape[1]
+    ] * examples
+    labels = outputs[_CLASSES].tolist() if _CLASSES in outputs else empty
+    numbers = outputs[_SCORES].tolist() if _SCORES in outputs else empty
+    result = classification_pb2.ClassificationResult()
+    for row_labels, row_scores in zip(labels, numbers, strict=True):
+        classes = result.classifications.add().classes
+        for label, score in zip(row_labels, row_scores, strict=True):
+            text = None if label is None else label.decode("utf-8", "replace")
+            classes.add(label=text, score=score)
+    return result
+
+
+def regression(
+    outputs: Mapping[str, np.ndarray], examples: int
+) -> regression_pb2.RegressionResult:
+    """What a Regress signature gave.
+
+    Args:
+        outputs: `outputs`, float32, (examples,) or (examples, 1).
+        examples: How many were asked about.
+
+    Raises:
+        Failure: They are of another shape or type.
+    """
+    values = outputs[_OUTPUTS]
+    if values.shape[1:] not in ((), (1,)) or values.ndim == 0:
+        raise invalid(
+            "Expected output Tensor shape to be either [batch_size] or "
+            f"[batch_size, 1] but got {dims(values.shape)}"
+        )
+    if len(values) != examples:
+        raise invalid(
+            f"Input batch size did not match output batch size: {examples} vs. "
+            f"{len(values)}"
+        )
+    if values.dtype != np.float32:
+        found = _named(datatype_of(values))
+        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {found}")
+    result = regression_pb2.RegressionResult()
+    for value in values.ravel().tolist():
+        result.regressions.add(value=value)
+    return result
+
+
+def _check_classes(name: str, values: np.ndarray, examples: int) -> None:
+    if values.ndim != 2:
+        raise invalid(
+            "Expected Tensor shape: [batch_size num_classes] but got "
+            f"{dims(values.shape)}"
+        )
+    found, wanted = datatype_of(values), _TYPES[name]
+    if found != wanted:
+        raise invalid(
+            f"Expected {name} Tensor of {_named(wanted)}. Got: {_named(found)}"
+        )
+    if len(values) != examples:
+        raise invalid(
+            f"Expected {name} output batch size of {examples}. Got: {len(values)}"
+        )
+
+
+def _named(dtype: int) -> str:
+    return types_pb2.DataType.Name(dtype)  # type: ignore[arg-type]

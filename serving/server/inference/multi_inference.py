@@ -1,0 +1,106 @@
+"""MultiInference: Classify and Regress signatures of one model, in one run."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from grpc import StatusCode
+from tensorflow_serving.apis import inference_pb2
+
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.inference import classify_regress
+from transbeam.serving.server.inference.signature import DEFAULT, Signature
+from transbeam.serving.server.protocol.tf_examples import serialized_examples
+
+# Runs a graph: names of tensors, values for them, and names of those that are wanted.
+RunTensors = Callable[
+    [tuple[str, ...], Sequence[np.ndarray], Sequence[str]], list[np.ndarray]
+]
+
+
+def chosen_signatures(
+    tasks: Sequence[inference_pb2.InferenceTask], signatures: Mapping[str, Signature]
+) -> list[Signature]:
+    """The signature of each task.
+
+    Args:
+        tasks: Of a request.
+        signatures: Of the version that the first task names.
+
+    Raises:
+        Failure: They are not of one model, or a signature is named twice, unknown, or
+            not for its task.
+    """
+    model, found = "", {}
+    for task in tasks:
+        spec = task.model_spec
+        if not spec.name:
+            raise invalid("Found ModelSpec with an empty model name.")
+        if spec.name != (model := model or spec.name):
+            raise invalid(
+                "All ModelSpecs in a MultiInferenceRequest must access the same model "
+                "name."
+            )
+        name = spec.signature_name or DEFAULT
+        if name in found:
+            raise invalid(f"Duplicate evaluation of signature: {name}")
+        if name not in signatures:
+            raise invalid(f"Requested signature not found in model graph: {name}")
+        if task.method_name not in (
+            classify_regress.CLASSIFY,
+            classify_regress.REGRESS,
+        ):
+            raise Failure(
+                StatusCode.UNIMPLEMENTED,
+                f"Unsupported signature method_name: {task.method_name}",
+            )
+        found[name] = signatures[name]
+        classify_regress.check_method(found[name], task.method_name)
+    return list(found.values())
+
+
+def multi_inference(
+    request: inference_pb2.MultiInferenceRequest,
+    signatures: Mapping[str, Signature],
+    run: RunTensors,
+) -> inference_pb2.MultiInferenceResponse:
+    """Asks several signatures about the same examples.
+
+    Args:
+        request: Of one model.
+        signatures: Of the version that is asked.
+        run: Runs its graph.
+
+    Returns:
+        A result for each task; which version it is of is not said.
+
+    Raises:
+        Failure: There are no examples; or as `chosen_signatures` and `run`.
+    """
+    tasks = request.tasks
+    chosen = chosen_signatures(tasks, signatures)
+    examples = serialized_examples(request.input)
+    # One for all in models of TensorFlow 1; one for each as TensorFlow 2 writes them.
+    fed = sorted({s.definition.inputs[classify_regress.INPUTS].name for s in chosen})
+    asked = [
+        {
+            name: signature.definition.outputs[name].name
+            for name in classify_regress.outputs_of(signature, task.method_name)
+        }
+        for task, signature in zip(tasks, chosen, strict=True)
+    ]
+    fetched = sorted({tensor for of in asked for tensor in of.values()})
+    found = run(tuple(fed), [examples] * len(fed), fetched)
+    values = dict(zip(fetched, found, strict=True))
+    response = inference_pb2.MultiInferenceResponse()
+    for task, signature, tensors in zip(tasks, chosen, asked, strict=True):
+        outputs = {name: values[tensor] for name, tensor in tensors.items()}
+        result = response.results.add()
+        result.model_spec.name = task.model_spec.name
+        result.model_spec.signature_name = signature.name
+        if task.method_name == classify_regress.CLASSIFY:
+            classes = classify_regress.classification(outputs, len(examples))
+            result.classification_result.CopyFrom(classes)
+        else:
+            numbers = classify_regress.regression(outputs, len(examples))
+            result.regression_result.CopyFrom(numbers)
+    return response

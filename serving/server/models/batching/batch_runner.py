@@ -1,0 +1,137 @@
+"""A batch that is run: nobody's answer depends on who shares it.
+
+A request that fails or takes too long does not take its neighbours along: the batch is
+run again, each request alone.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from grpc import StatusCode
+
+from transbeam.serving.server.base.batched_arrays import Arrays, cut, in_rows
+from transbeam.serving.server.models.batching.batch_queue import Key, Task
+from transbeam.serving.server.models.batching.parameters import BatchingParameters
+
+Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
+
+
+@dataclass
+class Timing:
+    """What became of the requests of one batch, for the metrics.
+
+    Attributes:
+        rows: In it.
+        waited: Seconds that its first request waited.
+        ran: Seconds.
+    """
+
+    rows: int
+    waited: float
+    ran: float
+
+
+class Runner:
+    """Runs batches.
+
+    Args:
+        run: Runs a kind of request: the names of what is asked, the inputs, the
+            seconds that it may take, and whether it takes long.
+        parameters: To which sizes batches are filled up.
+        observe: Is told of each batch.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        parameters: BatchingParameters,
+        observe: Callable[[Timing], None],
+    ):
+        self._run = run
+        self._parameters = parameters
+        self._observe = observe
+
+    def run(self, key: Key, tasks: list[Task]) -> None:
+        """Answers all, each by its future.
+
+        Args:
+            key: What they have in common.
+            tasks: At least one, that cannot be cancelled anymore.
+        """
+        together = len(tasks) > 1
+        seconds = max(task.deadline.left() for task in tasks)
+        # Should one of them take all the time, there is half of it for the others.
+        error = self._answer(key, tasks, seconds / 2 if together else seconds)
+        if error is not None and together:
+            self._run_one_by_one(key, tasks)
+        elif error is not None:
+            tasks[0].future.set_exception(error)
+
+    def _run_one_by_one(self, key: Key, tasks: list[Task]) -> None:
+        """Runs each without its neighbours, and those that take long after the rest."""
+        slow = []
+        for task in tasks:
+            error = self._answer(key, [task], task.deadline.left() / 2)
+            if getattr(error, "code", None) is StatusCode.DEADLINE_EXCEEDED:
+                slow.append(task)
+            elif error is not None:
+                task.future.set_exception(error)
+        for task in slow:
+            error = self._answer(key, [task], task.deadline.left())
+            if error is not None:
+                task.future.set_exception(error)
+
+    def _answer(self, key: Key, tasks: list[Task], seconds: float) -> Exception | None:
+        """Answers all of them, or none and tells why."""
+        began = time.monotonic()
+        try:
+            answers = self._answers(key, tasks, seconds)
+        except Exception as error:
+            return error
+        ended = time.monotonic()
+        rows = sum(task.rows for task in tasks)
+        # Before anybody has an answer: who then reads the metrics finds it counted.
+        self._observe(Timing(rows, began - tasks[0].since, ended - began))
+        for task, answer in zip(tasks, answers, strict=True):
+            task.told(began - task.since, ended - began)
+            task.future.set_result(answer)
+        return None
+
+    def _answers(
+        self, key: Key, tasks: list[Task], seconds: float
+    ) -> list[dict[str, np.ndarray]]:
+        if seconds <= 0:
+            raise tasks[0].deadline.missed()
+
+        def run(inputs: Arrays) -> dict[str, np.ndarray]:
+            return self._run(key.kind, inputs, seconds, key.takes_long)
+
+        if tasks[0].alone:
+            return [run(tasks[0].inputs)]
+        rows = [task.rows for task in tasks]
+        filled = self._filled(sum(rows))
+        outputs = run(_put_together(tasks, filled - sum(rows)))
+        if in_rows(outputs, filled):
+            return cut(outputs, rows)
+        if len(tasks) > 1:
+            raise ValueError("outputs that are not in rows are nobody's")
+        # Whatever they are, they are this one's; but not what the filling made of them.
+        if filled == rows[0]:
+            return [outputs]
+        return [run(tasks[0].inputs)]
+
+    def _filled(self, rows: int) -> int:
+        sizes = self._parameters.allowed_batch_sizes
+        return next((size for size in sizes if size >= rows), rows)
+
+
+def _put_together(tasks: Sequence[Task], filling: int) -> Arrays:
+    if len(tasks) == 1 and not filling:
+        return tasks[0].inputs
+    found = {}
+    for name in tasks[0].inputs:
+        parts = [task.inputs[name] for task in tasks]
+        found[name] = np.concatenate([*parts, *[parts[0][:1]] * filling])
+    return found

@@ -1,0 +1,57 @@
+"""The requests in a SavedModel that a model server runs before it lets anybody in.
+
+They are written by `transbeam.serving.export.warmup_inputs`; this module only reads
+them, and needs no Keras.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import inference_pb2, prediction_log_pb2
+
+from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.protocol.tf_examples import serialized_examples
+
+FILE = "assets.extra/tf_serving_warmup_requests"
+# More of them TF Serving does not read.
+MOST = 1000
+
+Inputs = Mapping[str, np.ndarray]
+# A signature by its name, empty for the default one, and its inputs; or several.
+WarmUp = tuple[str, Inputs] | inference_pb2.MultiInferenceRequest
+
+
+def read_warm_up(folder: Path) -> Iterator[WarmUp]:
+    """The requests of a SavedModel.
+
+    Args:
+        folder: The version folder; there may be no requests in it.
+
+    Yields:
+        Requests of Predict, Classify, Regress and MultiInference; those of other APIs
+        are passed over.
+
+    Raises:
+        ValueError: A request has no examples, or too many for their context.
+    """
+    file = folder / FILE
+    if not file.is_file():
+        return
+    for record in tf.data.TFRecordDataset(str(file)):
+        log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+        kind = log.WhichOneof("log_type")
+        if kind == "multi_inference_log":
+            yield log.multi_inference_log.request
+        if kind not in ("predict_log", "classify_log", "regress_log"):
+            continue
+        request = getattr(log, kind).request
+        if kind == "predict_log":
+            inputs = {n: tf.make_ndarray(value) for n, value in request.inputs.items()}
+        else:
+            try:
+                inputs = {"inputs": serialized_examples(request.input)}
+            except Failure as failure:
+                raise ValueError(failure.message) from None
+        yield request.model_spec.signature_name, inputs

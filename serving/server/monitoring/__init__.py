@@ -1,0 +1,1 @@
+"""Prometheus metrics, the access log and request ids."""

@@ -1,0 +1,88 @@
+"""A line of JSON for each request, without its texts."""
+
+import json
+import logging
+import queue
+from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener, WatchedFileHandler
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.serving.server.monitoring.request_ids import Call
+
+# Lines that wait for the disk; of more, the newest are dropped.
+_MOST = 10_000
+
+
+class AccessLog:
+    """Writes what requests were, from a thread of its own: none waits for the disk.
+
+    Who moves the file away, as logrotate does, finds a new one in its place.
+
+    Args:
+        file: Is appended to.
+
+    Raises:
+        ArtifactError: It cannot be written.
+    """
+
+    def __init__(self, file: Path):
+        try:
+            handler = WatchedFileHandler(file, encoding="utf-8")
+        except OSError as error:
+            raise ArtifactError(
+                f"{file}: cannot be written: {error.strerror}; give another with "
+                "--access-log FILE"
+            ) from None
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        lines: queue.Queue[Any] = queue.Queue(_MOST)
+        self._log = logging.Logger("access")
+        self._log.addHandler(_Dropping(lines))
+        self._handler = handler
+        self._listener = QueueListener(lines, handler)
+        self._listener.start()
+
+    def __call__(self, call: Call) -> None:
+        self._log.info(line_of(call))
+
+    def close(self) -> None:
+        """Writes what waits."""
+        self._listener.stop()
+        self._handler.close()
+
+
+class _Dropping(QueueHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Full: a request is worth more than its line."""
+
+
+def line_of(call: Call, now: datetime | None = None) -> str:
+    """What is written of a call.
+
+    Example:
+    >>> call = Call("a1", None, "REST", api="Predict", model="m", status="200")
+    >>> line_of(call, datetime(2026, 1, 2, tzinfo=UTC))[:75]
+    '{"time": "2026-01-02T00:00:00+00:00", "request_id": "a1", "door": "REST", "'
+    """
+    found = {
+        "time": (now or datetime.now(UTC)).isoformat(),
+        "request_id": call.id,
+        "traceparent": call.trace,
+        "door": call.door,
+        "api": call.api or None,
+        "model": call.model or None,
+        "version": call.version,
+        "signature": call.signature,
+        "rows": call.rows,
+        "tokens": call.tokens,
+        "queue_ms": _milliseconds(call.waited),
+        "graph_ms": _milliseconds(call.ran),
+        "ms": _milliseconds(call.seconds),
+        "status": call.status,
+    }
+    return json.dumps({name: v for name, v in found.items() if v is not None})
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1000 * seconds, 3)

@@ -1,0 +1,212 @@
+"""What Prometheus reads, under the names of TF Serving.
+
+https://www.tensorflow.org/tfx/serving/serving_config#monitoring_configuration. Times
+are in microseconds, in the stock server's buckets for requests, so that its dashboards
+fit.
+"""
+
+import collections
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import Metric
+
+from transbeam.serving.server.models.batching.batch_runner import Timing
+from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.streaming.continuous_batch import Written
+
+PATH = "/monitoring/prometheus/metrics"
+
+_PREFIX = ":tensorflow:serving:"
+_MICROSECONDS = [10 * 1.8**power for power in range(33)]
+_ROWS = [2**power for power in range(15)]
+
+# Each series would come with another that says when it began.
+disable_created_metrics()
+
+
+class _ModelMemory:
+    """What versions that answer took of memory, when Prometheus asks."""
+
+    def __init__(self, catalog: Catalog):
+        self._catalog = catalog
+
+    def collect(self) -> Iterable[Metric]:
+        metric = Metric(
+            "transbeam_model_memory_bytes",
+            "Bytes that the process grew by while a version was loaded and got warm.",
+            "gauge",
+        )
+        for name in self._catalog.names():
+            model = self._catalog.model(name)
+            for version in model.states() if model else []:
+                grown = version.loaded.grown if version.loaded else None
+                if grown is not None:
+                    labels = {"model_name": name, "version": str(version.number)}
+                    metric.add_sample(metric.name, labels, grown)
+        yield metric
+
+
+class Metrics:
+    """Counts and times of one server.
+
+    Attributes:
+        registry: What Prometheus reads.
+        in_flight: Requests that are being answered.
+        connections: Open ones of the HTTP door.
+        logged: Requests that were to be written down, by what became of them.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, time, open files
+        self._requests: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._lock = threading.Lock()
+        self.registry.register(self)  # type: ignore[arg-type] (it collects)
+        self.in_flight = Gauge(
+            "transbeam_requests_in_flight",
+            "Requests that are being answered.",
+            registry=self.registry,
+        )
+        self.connections = Gauge(
+            "transbeam_connections",
+            "Open connections of the HTTP door.",
+            registry=self.registry,
+        )
+        self.logged = Counter(
+            "transbeam_logged_requests",
+            "Requests that were to be written down: `written`, or `dropped`.",
+            ["model_name", "outcome"],
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "transbeam_refused",
+            "Requests and connections beyond a limit of the server, by the limit.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._latency = self._histogram(
+            _PREFIX + "request_latency",
+            "Microseconds a request took in the server.",
+            ["model_name", "API", "entrypoint"],
+            _MICROSECONDS,
+        )
+        self._runtime = self._histogram(
+            _PREFIX + "runtime_latency",
+            "Microseconds a batch took in TensorFlow.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
+        self._queuing = self._histogram(
+            _PREFIX + "batching_session:queuing_latency",
+            "Microseconds the first request of a batch waited.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
+        self._batch = self._histogram(
+            _PREFIX + "batching_session:processed_batch_size",
+            "Rows of a batch.",
+            ["model_name"],
+            _ROWS,
+        )
+        self._tokens = Counter(
+            "transbeam_stream_tokens",
+            "Tokens that were written for streams.",
+            ["model_name"],
+            registry=self.registry,
+        )
+        self._together = self._histogram(
+            "transbeam_stream_rows",
+            "Texts that were written side by side, at each token but their first.",
+            ["model_name"],
+            _ROWS,
+        )
+        self._step = self._histogram(
+            "transbeam_stream_step_latency",
+            "Microseconds a token of each text took, but for their first.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
+        self._first = self._histogram(
+            "transbeam_stream_first_token_latency",
+            "Microseconds a text waited for its first token.",
+            ["model_name"],
+            _MICROSECONDS,
+        )
+        self._warm_up = self._histogram(
+            _PREFIX + "model_warmup_latency",
+            "Microseconds a version took to warm up.",
+            ["model_path", "status"],
+            _MICROSECONDS,
+        )
+
+    def watch(self, catalog: Catalog) -> None:
+        """Tells of the catalog's versions, too."""
+        ready = Gauge(
+            "transbeam_ready",
+            "1 if each model has a version that answers.",
+            registry=self.registry,
+        )
+        ready.set_function(lambda: float(catalog.ready()))
+        self.registry.register(_ModelMemory(catalog))  # type: ignore[arg-type]
+
+    def request(
+        self, model: str, api: str, entrypoint: str, status: str, seconds: float
+    ) -> None:
+        """Counts a request that was answered or refused."""
+        with self._lock:
+            self._requests[model, status] += 1
+        if status == "OK":
+            self._latency.labels(model, api, entrypoint).observe(seconds * 1e6)
+
+    def refused(self, reason: str) -> None:
+        """Counts what went beyond a limit."""
+        self._refused.labels(reason).inc()
+
+    def batch(self, model: str, timing: Timing) -> None:
+        """Counts a batch that was run."""
+        self._runtime.labels(model).observe(timing.ran * 1e6)
+        self._queuing.labels(model).observe(timing.waited * 1e6)
+        self._batch.labels(model).observe(timing.rows)
+
+    def written(self, model: str, written: Written) -> None:
+        """Counts a token of each of some streams."""
+        self._tokens.labels(model).inc(written.tokens)
+        for seconds in written.waited:
+            self._first.labels(model).observe(seconds * 1e6)
+        if not written.waited:
+            self._together.labels(model).observe(written.tokens)
+            self._step.labels(model).observe(written.ran * 1e6)
+
+    def warm_up(self, folder: Path, status: str, seconds: float) -> None:
+        """Counts a version that had requests to warm up with."""
+        self._warm_up.labels(str(folder), status).observe(seconds * 1e6)
+
+    def page(self) -> bytes:
+        """As Prometheus reads it."""
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterable[Metric]:
+        """Counters without the `_total` that the library would put behind the name."""
+        metric = Metric(f"{_PREFIX}request_count", "Requests.", "unknown")
+        with self._lock:
+            counts = dict(self._requests)
+        for (model, status), count in sorted(counts.items()):
+            labels = {"model_name": model, "status": status}
+            metric.add_sample(metric.name, labels, count)
+        yield metric
+
+    def _histogram(
+        self, name: str, text: str, labels: list[str], buckets: list[float]
+    ) -> Histogram:
+        return Histogram(name, text, labels, registry=self.registry, buckets=buckets)

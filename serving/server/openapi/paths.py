@@ -1,0 +1,142 @@
+"""The paths of a model: by its name alone, by a version, by a label."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from transbeam.serving.server.openapi.methods import Method
+from transbeam.serving.server.openapi.responses import (
+    JSON,
+    Json,
+    answered,
+    reference,
+    refused,
+)
+
+# What each version can be asked.
+Versions = Mapping[int, Mapping[str, Method]]
+
+_SUMMARIES = {
+    "predict": "Asks a signature",
+    "classify": "Classes and scores of examples",
+    "regress": "Numbers for examples",
+    "stream": "Has a text written, and tells it meanwhile",
+}
+_ASKED = (400, 404, 408, 413, 415, 429, 500, 503, 504)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A model, as a path names it.
+
+    Attributes:
+        name: Of the model.
+        kind: Empty for the latest version, or `version`, or `label`.
+        choice: What may stand for it in the path.
+        means: The versions that this may be.
+    """
+
+    name: str
+    kind: str
+    choice: Json
+    means: frozenset[int]
+
+    @property
+    def path(self) -> str:
+        below = f"/{self.kind}s/{{{self.kind}}}" if self.kind else ""
+        return f"/v1/models/{self.name}{below}"
+
+    def item(self, verb: str, what: str, operation: Json) -> Json:
+        """What can be done at a path: one thing."""
+        asked = f"{what}_{self.kind}" if self.kind else what
+        names = {"operationId": f"{asked}:{self.name}", "tags": [self.name]}
+        item: Json = {verb: names | operation}
+        if self.kind:
+            parameter = {"name": self.kind, "in": "path", "required": True}
+            item["parameters"] = [parameter | {"schema": self.choice}]
+        return item
+
+
+def paths_of(name: str, versions: Versions, labels: Mapping[str, int]) -> Json:
+    """All paths of a model.
+
+    Args:
+        name: Of the model.
+        versions: Those that answer.
+        labels: Other names of versions, whether they answer or not.
+    """
+    found: Json = {}
+    for place in _places(name, versions, labels):
+        found |= _looks(place)
+        found |= _questions(place, versions)
+    return found
+
+
+def component(name: str, version: int, method: str, side: str) -> str:
+    """By which components know the question or the answer of a method."""
+    return f"{name}.{version}.{method}.{side}"
+
+
+def _places(
+    name: str, versions: Iterable[int], labels: Mapping[str, int]
+) -> Iterator[_Place]:
+    numbers = sorted(versions)
+    yield _Place(name, "", {}, frozenset(numbers[-1:]))
+    if numbers:
+        choice = {"type": "integer", "enum": numbers}
+        yield _Place(name, "version", choice, frozenset(numbers))
+    answering = {label: of for label, of in labels.items() if of in numbers}
+    if answering:
+        choice = {"type": "string", "enum": sorted(answering)}
+        yield _Place(name, "label", choice, frozenset(answering.values()))
+
+
+def _looks(place: _Place) -> Json:
+    """What is known of a model."""
+    states = answered("The newest first", reference("schemas", "Status"))
+    signatures = answered("As TensorFlow has them", reference("schemas", "Metadata"))
+    refusals = refused(400, 404)
+    status = {
+        "summary": "The states of its versions",
+        "responses": {"200": states, **refusals},
+    }
+    metadata = {
+        "summary": "Its signatures",
+        "responses": {"200": signatures, **refusals},
+    }
+    found = {f"{place.path}/metadata": place.item("get", "metadata", metadata)}
+    # The states of what a label means are not told: whatever it is, all are.
+    if place.kind != "label":
+        found[place.path] = place.item("get", "status", status)
+    return found
+
+
+def _questions(place: _Place, versions: Versions) -> Iterator[tuple[str, Json]]:
+    """What a model can be asked."""
+    meant = {number: versions[number] for number in place.means}
+    for name in _SUMMARIES:
+        methods = {n: of[name] for n, of in sorted(meant.items()) if name in of}
+        if not methods:
+            continue
+        latest = methods[max(methods)]
+        asked: Json = {"schema": _any(place, methods, name, "question")}
+        if latest.examples:
+            asked["examples"] = dict(latest.examples)
+        told = _any(place, methods, name, "answer")
+        operation = {
+            "summary": _SUMMARIES[name],
+            "requestBody": {"required": True, "content": {JSON: asked}},
+            "responses": {
+                "200": answered("The answer", told, latest.media_type),
+                **refused(*_ASKED),
+            },
+        }
+        yield f"{place.path}:{name}", place.item("post", name, operation)
+
+
+def _any(place: _Place, versions: Iterable[int], method: str, side: str) -> Json:
+    """What any of some versions takes or gives."""
+    schemas = [
+        reference("schemas", component(place.name, number, method, side))
+        for number in versions
+    ]
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}

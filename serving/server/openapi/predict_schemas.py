@@ -1,0 +1,162 @@
+"""Predict requests and their answers, as JSON Schema: what each signature takes.
+
+They are written in rows (`instances`, answered by `predictions`) or in columns
+(`inputs`, answered by `outputs`); see
+`transbeam.serving.server.protocol.json_requests`.
+"""
+
+from collections.abc import Mapping
+
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from transbeam.serving.server.inference.signature import DEFAULT, Signature, shape_of
+from transbeam.serving.server.openapi.tensor_schemas import (
+    TEXT,
+    Schema,
+    Shape,
+    named,
+    nested,
+    sent_value,
+    told_value,
+)
+from transbeam.serving.server.protocol.json_requests import Taken
+from transbeam.serving.server.protocol.json_responses import is_writable
+from transbeam.serving.server.protocol.json_tensors import is_readable
+from transbeam.serving.server.protocol.stop_lists import STOP
+
+Tensors = Mapping[str, meta_graph_pb2.TensorInfo]
+_SEVERAL: Mapping[str, Schema] = {
+    STOP: {"type": "array", "items": TEXT},
+    "logit_bias": {
+        "description": "Token ids, and numbers that are added to their scores",
+        "type": "object",
+        "propertyNames": {"pattern": "^[0-9]+$"},
+        "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100},
+    },
+}
+
+
+def can_predict(signature: Signature) -> bool:
+    """Whether JSON has values for all that a signature takes and gives."""
+    inputs, outputs = signature.definition.inputs, signature.definition.outputs
+    return (
+        bool(inputs and outputs)
+        and all(is_readable(tensor.dtype) for tensor in inputs.values())
+        and all(is_writable(tensor.dtype) for tensor in outputs.values())
+    )
+
+
+def in_rows(signature: Signature) -> bool:
+    """Whether what it takes and gives has rows: a tensor of one value has none."""
+    definition = signature.definition
+    tensors = (*definition.inputs.values(), *definition.outputs.values())
+    return all(shape_of(tensor) != [] for tensor in tensors)
+
+
+def questions(signature: Signature) -> list[Schema]:
+    """What may be sent: rows if there can be any, or columns."""
+    inputs = dict(sorted(signature.definition.inputs.items()))
+    columns = _asking(signature, "inputs", _columns(inputs, signature.taken))
+    if not in_rows(signature):
+        return [columns]
+    rows = _rows(inputs, signature.taken)
+    return [_asking(signature, "instances", rows), columns]
+
+
+def answers(signature: Signature) -> list[Schema]:
+    """What is told, in the order of `questions`."""
+    outputs = dict(sorted(signature.definition.outputs.items()))
+    wholes = {
+        name: nested(told_value(name, tensor.dtype), shape_of(tensor))
+        for name, tensor in outputs.items()
+    }
+    columns = _answering(signature, "outputs", _bare(wholes))
+    if not in_rows(signature):
+        return [columns]
+    parts = {
+        name: nested(told_value(name, tensor.dtype), _of_one(tensor))
+        for name, tensor in outputs.items()
+    }
+    rows = {"type": "array", "items": _bare(parts)}
+    return [_answering(signature, "predictions", rows), columns]
+
+
+def naming(name: str) -> tuple[Schema, list[str]]:
+    """How a request names a signature, and whether it has to: the key, if so.
+
+    Example:
+    >>> naming("tokenize")
+    ({'enum': ['tokenize']}, ['signature_name'])
+    """
+    if name == DEFAULT:
+        return {"enum": [DEFAULT, ""]}, []
+    return {"enum": [name]}, ["signature_name"]
+
+
+def _asking(signature: Signature, key: str, values: Schema) -> Schema:
+    name, required = naming(signature.name)
+    return {
+        "title": f"{signature.name}: {key}",
+        "type": "object",
+        "properties": {"signature_name": name, key: values},
+        "required": [*required, key],
+    }
+
+
+def _answering(signature: Signature, key: str, values: Schema) -> Schema:
+    return {"title": f"{signature.name}: {key}", **named({key: values})}
+
+
+def _rows(inputs: Tensors, taken: Taken) -> Schema:
+    parts = {
+        name: nested(sent(name, tensor.dtype, taken), _of_one(tensor))
+        for name, tensor in inputs.items()
+    }
+    sizes = {(shape_of(tensor) or [None])[0] for tensor in inputs.values()}
+    fixed = {size for size in sizes if size is not None}
+    row = _bare_or_named(parts, taken, strict=True)
+    rows = nested(row, [min(fixed, default=None)])
+    return {"minItems": 1, **rows}
+
+
+def _columns(inputs: Tensors, taken: Taken) -> Schema:
+    wholes = {
+        name: nested(sent(name, tensor.dtype, taken), shape_of(tensor))
+        for name, tensor in inputs.items()
+    }
+    # Columns that no input has are passed over, as in the stock server.
+    return _bare_or_named(wholes, taken, strict=False)
+
+
+def sent(name: str, dtype: int, taken: Taken) -> Schema:
+    """One value as clients send it, or several where they may.
+
+    Args:
+        name: Of the input.
+        dtype: `DT_…`.
+        taken: By its signature.
+    """
+    value = sent_value(dtype)
+    if name not in taken.forms:
+        return value
+    return {"anyOf": [value, _SEVERAL[name]]}
+
+
+def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
+    """The shape of one row."""
+    shape = shape_of(tensor)
+    return None if shape is None else shape[1:]
+
+
+def _bare_or_named(parts: dict[str, Schema], taken: Taken, *, strict: bool) -> Schema:
+    """An only input needs no name."""
+    objects = named(parts, strict=strict)
+    objects["required"] = [name for name in parts if name not in taken.defaults]
+    if len(parts) > 1:
+        return objects
+    return {"anyOf": [*parts.values(), objects]}
+
+
+def _bare(parts: dict[str, Schema]) -> Schema:
+    """An only output has no name."""
+    return named(parts) if len(parts) > 1 else next(iter(parts.values()))

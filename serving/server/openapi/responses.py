@@ -1,0 +1,119 @@
+"""What the server tells of its models, and why it refuses; as components."""
+
+from http import HTTPStatus
+from typing import Any
+
+from tensorflow.core.protobuf import error_codes_pb2
+
+from transbeam.serving.server.models.versions import State
+from transbeam.serving.server.openapi.methods import EXAMPLES
+from transbeam.serving.server.openapi.tensor_schemas import (
+    BASE64,
+    TEXT,
+    Schema,
+    named,
+    nested,
+)
+
+Json = dict[str, Any]
+
+JSON = "application/json"
+
+_REFUSALS = {
+    400: "It is no such request, does not fit the signature, or the model refuses it",
+    401: "The token is missing, or another",
+    404: "There is no such model or version, or it does not answer yet",
+    408: "The body did not come in time",
+    413: "The body is larger than this server reads",
+    415: "Content-Encoding is neither gzip nor identity",
+    429: "Too much is waiting to be answered; ask again later",
+    500: "The model failed, or the server has a bug: its log has more",
+    503: "The server stops, or the version was let go; ask again",
+    504: "No answer came in time",
+}
+_STATUS = named(
+    {
+        "error_code": {"enum": list(error_codes_pb2.Code.keys())},
+        "error_message": {"type": "string"},
+    }
+)
+SCHEMAS: dict[str, Schema] = {
+    "Error": named({"error": {"type": "string"}}),
+    "Base64": BASE64,
+    "Text": TEXT,
+    **EXAMPLES,
+    "Status": named(
+        {
+            "model_version_status": nested(
+                named(
+                    {
+                        "version": {"type": "string"},
+                        "state": {"enum": [state.name for state in State]},
+                        "status": _STATUS,
+                    }
+                ),
+                [None],
+            )
+        }
+    ),
+    "Metadata": named(
+        {
+            "model_spec": named(
+                {
+                    "name": {"type": "string"},
+                    "version": {"type": "string"},
+                    "signature_name": {"type": "string"},
+                }
+            ),
+            "metadata": named(
+                {
+                    "signature_def": named(
+                        {
+                            "signature_def": {
+                                "description": "TensorFlow's `SignatureDef`s by name",
+                                "type": "object",
+                                "additionalProperties": {"type": "object"},
+                            }
+                        }
+                    )
+                }
+            ),
+        }
+    ),
+}
+
+
+def reference(kind: str, name: str) -> Json:
+    """A part that lies among the components.
+
+    Example:
+    >>> reference("schemas", "Error")
+    {'$ref': '#/components/schemas/Error'}
+    """
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def refused(*codes: int) -> Json:
+    """Responses that say why there is no answer, by their codes."""
+    return {str(code): reference("responses", _name(code)) for code in codes}
+
+
+def answered(description: str, schema: Schema, media_type: str = JSON) -> Json:
+    """A response."""
+    return {"description": description, "content": {media_type: {"schema": schema}}}
+
+
+def shared_responses() -> Json:
+    """All refusals, as components."""
+    error = reference("schemas", "Error")
+    return {_name(code): answered(why, error) for code, why in _REFUSALS.items()}
+
+
+def _name(code: int) -> str:
+    """As components are named.
+
+    Example:
+    >>> _name(404)
+    'NotFound'
+    """
+    return HTTPStatus(code).phrase.title().replace(" ", "")

@@ -1,0 +1,1 @@
+"""TF Serving's requests and responses: JSON, protocol buffers, REST paths."""

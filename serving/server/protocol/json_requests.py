@@ -1,0 +1,204 @@
+"""The body of a Predict request over REST, to the arrays that a signature takes.
+
+https://www.tensorflow.org/tfx/serving/api_rest#predict_api. Values in rows
+(`instances`), one for each thing to predict, or in columns (`inputs`), one for each
+input.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.protocol.json_tensors import Column, is_base64, to_array
+from transbeam.serving.server.protocol.json_text import parse_object, shown, text_bytes
+
+Format = Literal["row", "columnar"]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Inputs of a signature, for the reader of JSON.
+
+    Attributes:
+        dtypes: The type (`DT_…`) of each input, by its name.
+        defaults: JSON values of what a row may leave out.
+        forms: How inputs are read that may be more than one value in each row.
+    """
+
+    dtypes: Mapping[str, int]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    forms: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PredictBody:
+    """What a Predict request asks.
+
+    Attributes:
+        signature: Its name; empty for the default one.
+        format: Of the question, and so of the answer.
+        inputs: An array for each that is not left out.
+    """
+
+    signature: str
+    format: Format
+    inputs: dict[str, np.ndarray]
+
+
+def read_predict(
+    body: bytes,
+    taken_by: Callable[[str], Taken],
+    check_rows: Callable[[int], None] = lambda rows: None,
+) -> PredictBody:
+    """Reads the body of a Predict request.
+
+    Args:
+        body: JSON.
+        taken_by: What a signature takes, by its name.
+        check_rows: Refuses too many rows, before each of them is looked at.
+
+    Raises:
+        Failure: It is no such request, or does not fit the signature.
+    """
+    document = parse_object(body)
+    signature = signature_name(document)
+    taken = taken_by(signature)
+    if not taken.dtypes:
+        raise invalid(
+            f"Failed to get input map for signature: {signature or 'DEFAULT'}"
+        )
+    if "instances" in document and "inputs" in document:
+        raise invalid(
+            f"JSON Value: {shown(document)} Not formatted correctly expecting only one "
+            "of 'inputs' or 'instances' keys to exist "
+        )
+    if "instances" in document:
+        inputs = _rows(document, taken, check_rows)
+        return PredictBody(signature, "row", inputs)
+    if "inputs" in document:
+        return PredictBody(signature, "columnar", _columns(document["inputs"], taken))
+    raise invalid("Missing 'inputs' or 'instances' key")
+
+
+def signature_name(document: Mapping[str, Any]) -> str:
+    """The signature that a request names; empty if it names none.
+
+    Raises:
+        Failure: It is no text, or half a character.
+    """
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        raise invalid(
+            f"JSON Value: {shown(document)} not formatted correctly. 'signature_name' "
+            "key must be a string value."
+        )
+    text_bytes(name)
+    return name
+
+
+def _rows(
+    document: Mapping[str, Any], taken: Taken, check_rows: Callable[[int], None]
+) -> dict[str, np.ndarray]:
+    dtypes = taken.dtypes
+    instances = document["instances"]
+    if not isinstance(instances, list):
+        raise invalid(
+            f"JSON Value: {shown(document)} Expecting 'instances' to be an list/array"
+        )
+    if not instances:
+        raise invalid(f"JSON Value: {shown(document)} No values in 'instances' array")
+    check_rows(len(instances))
+    if len(dtypes) > 1 and not isinstance(instances[0], dict):
+        raise invalid(
+            "instances is a plain list, but expecting list of objects as multiple "
+            "input tensors required as per tensorinfo_map"
+        )
+    named = _is_object(instances[0])
+    said = {name for one in instances if isinstance(one, dict) for name in one}
+    columns = {
+        name: Column(dtype)
+        for name, dtype in dtypes.items()
+        if name in said or name not in taken.defaults
+    }
+    if not named:  # base64 for the first of several inputs; the others will be missed
+        columns = dict(list(columns.items())[:1])
+    for number, instance in enumerate(instances):
+        if _is_object(instance) != named:
+            wanted, found = ("object", "list") if named else ("value/list", "object")
+            raise invalid(
+                f"Expecting {wanted} but got {found} at item {number} of input list"
+            )
+        if named:
+            _add_object(instance, number, columns, taken)
+        else:
+            _add_value(instance, number, next(iter(columns.values())))
+    return {name: column.array() for name, column in columns.items()}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict) and not is_base64(value)
+
+
+def _add_object(
+    instance: dict[str, Any],
+    number: int,
+    columns: Mapping[str, Column],
+    taken: Taken,
+) -> None:
+    for name in columns.keys() & taken.defaults.keys() - instance.keys():
+        columns[name].add(taken.defaults[name])
+    for name, value in instance.items():
+        try:
+            if name not in columns:
+                raise invalid(f"JSON object: does not have named input: {name}")
+            columns[name].add(taken.forms.get(name, _as_it_is)(value))
+        except Failure as failure:
+            raise invalid(
+                f"Failed to process element: {number} key: {name} of 'instances' "
+                f"list. Error: {failure}"
+            ) from None
+    if columns.keys() - instance.keys() - taken.defaults.keys():
+        raise invalid(
+            f"Failed to process element: {number} of 'instances' list. JSON object: "
+            f"{shown(instance)} keys must be equal to: "
+            f"{','.join(sorted(taken.dtypes))}"
+        )
+
+
+def _add_value(instance: object, number: int, column: Column) -> None:
+    try:
+        column.add(instance)
+    except Failure as failure:
+        raise invalid(
+            f"Failed to process element: {number} of 'instances' list. Error: {failure}"
+        ) from None
+
+
+def _columns(value: Any, taken: Taken) -> dict[str, np.ndarray]:
+    dtypes = taken.dtypes
+    if not _is_object(value):
+        if len(dtypes) > 1:
+            raise invalid(
+                "inputs is a plain value/list, but expecting an object as multiple "
+                "input tensors required as per tensorinfo_map"
+            )
+        [(name, dtype)] = dtypes.items()
+        return {name: to_array(value, dtype)}
+    found = {}
+    for name, dtype in dtypes.items():
+        if name not in value:
+            if name in taken.defaults:
+                continue
+            raise invalid(f"Missing named input: {name} in 'inputs' object.")
+        column = value[name]
+        if name in taken.forms and isinstance(column, list):
+            column = [taken.forms[name](one) for one in column]
+        found[name] = to_array(column, dtype)
+    return found

@@ -1,0 +1,280 @@
+"""Arrays to the body of an answer over REST, with TF Serving's numbers and layout.
+
+Numbers are written as short as they can be read back exactly: six digits if these are
+enough, else nine (seventeen for doubles), and `.0` behind whole ones, so that a list of
+decimals never looks like one of integers.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow_serving.apis import classification_pb2, regression_pb2
+
+from transbeam.serving.server.base.status import invalid
+from transbeam.serving.server.protocol.json_requests import Format
+
+Outputs = Mapping[str, np.ndarray]
+
+_INDENT = "    "
+# Values whose texts are made at once, and characters that are put together: a long
+# text has hundreds of thousands of words, and between two pieces others get a turn.
+_AT_ONCE, _PIECE = 1024, 2**15
+
+
+def is_writable(dtype: int) -> bool:
+    """Whether JSON has values for a type.
+
+    Example:
+    >>> is_writable(types_pb2.DT_FLOAT), is_writable(types_pb2.DT_HALF)
+    (True, False)
+    """
+    kind = np.dtype(tf.as_dtype(dtype).as_numpy_dtype)
+    number = kind.kind in "biu" or (kind.kind == "f" and kind.itemsize >= 4)
+    return number or dtype == types_pb2.DT_STRING
+
+
+def predict_pieces(outputs: Outputs, format: Format) -> list[bytes]:
+    r"""The answer to a Predict request, in the format of the question.
+
+    It comes in pieces that are sent one behind the other: to put megabytes together
+    is one step of Python's, for which all other threads would wait.
+
+    Args:
+        outputs: An array for each output, in the order they are written in.
+        format: `row`: an entry for each row of all outputs. `columnar`: one for each
+            output.
+
+    Raises:
+        Failure: There is no output, one of a type that JSON has no numbers for, or the
+            rows are not as many in each.
+
+    Example:
+    >>> predict_pieces({"y": np.array([2.5, 3.0], np.float32)}, "row")
+    [b'{\n    "predictions": [2.5, 3.0\n    ]\n}']
+    """
+    if not outputs:
+        raise invalid("Cannot convert empty tensor map to JSON")
+    return _pieces(_rows(outputs) if format == "row" else _columns(outputs))
+
+
+def classification_pieces(
+    result: classification_pb2.ClassificationResult,
+) -> list[bytes]:
+    """The answer to a Classify request: labels and scores.
+
+    Raises:
+        Failure: It has none.
+    """
+    if not result.classifications:
+        raise invalid("Cannot convert empty ClassificationResults to JSON")
+    return _pieces(_results(map(_classes, result.classifications)))
+
+
+def regression_pieces(result: regression_pb2.RegressionResult) -> list[bytes]:
+    """The answer to a Regress request: a number for each example.
+
+    Raises:
+        Failure: It has none.
+    """
+    if not result.regressions:
+        raise invalid("Cannot convert empty RegressionResults to JSON")
+    values = np.array([one.value for one in result.regressions], np.float32)
+    return _pieces(_results(_decimals(values)))
+
+
+def _pieces(parts: Iterable[str]) -> list[bytes]:
+    pieces: list[bytes] = []
+    waiting: list[str] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= _PIECE:
+            pieces.append("".join(waiting).encode())
+            waiting, size = [], 0
+            time.sleep(0)
+    return [*pieces, "".join(waiting).encode()]
+
+
+def _classes(classification: classification_pb2.Classifications) -> str:
+    classes = classification.classes
+    scores = _decimals(np.array([one.score for one in classes], np.float32))
+    pairs = zip(classes, scores, strict=True)
+    texts = (f"[{_quoted(one.label)}, {score}]" for one, score in pairs)
+    return f"[{', '.join(texts)}]"
+
+
+def _results(rows: Iterable[str]) -> Iterator[str]:
+    yield f'{{\n{_INDENT}"results": ['
+    for number, text in enumerate(rows):
+        yield f", {text}" if number else text
+    yield f"\n{_INDENT}]\n}}"
+
+
+def _rows(outputs: Outputs) -> Iterator[str]:
+    count = _count(outputs)
+    yield f'{{\n{_INDENT}"predictions": ['
+    if len(outputs) == 1:
+        [(name, values)] = outputs.items()
+        yield from _items(_texts(name, values, 1), values.shape)
+    else:
+        yield from _objects(outputs, count)
+    yield f"\n{_INDENT}]\n}}" if count else "]\n}"
+
+
+def _objects(outputs: Outputs, count: int) -> Iterator[str]:
+    """Rows with a member for each output."""
+    columns = [
+        (
+            f"{',' if number else ''}\n{_INDENT * 3}{_quoted(name)}: ",
+            _texts(name, values, len(outputs)),
+            values.shape[1:],
+        )
+        for number, (name, values) in enumerate(outputs.items())
+    ]
+    for row in range(count):
+        yield f"{',' if row else ''}\n{_INDENT * 2}{{"
+        for name, texts, shape in columns:
+            yield name
+            yield from _flat(texts, shape)
+        yield f"\n{_INDENT * 2}}}"
+
+
+def _columns(outputs: Outputs) -> Iterator[str]:
+    yield f'{{\n{_INDENT}"outputs": '
+    if len(outputs) == 1:
+        [(name, values)] = outputs.items()
+        yield from _lines(_texts(name, values, 1), values.shape, 1)
+    else:
+        for number, (name, values) in enumerate(outputs.items()):
+            texts = _texts(name, values, len(outputs))
+            yield f"{',' if number else '{'}\n{_INDENT * 2}{_quoted(name)}: "
+            yield from _lines(texts, values.shape, 2)
+        yield f"\n{_INDENT}}}"
+    yield "\n}"
+
+
+def _count(outputs: Outputs) -> int:
+    count = None
+    for name, values in outputs.items():
+        if values.ndim == 0:
+            raise invalid(f"Tensor name: {name} has no shape information ")
+        if count is not None and len(values) != count:
+            raise invalid(
+                f"Tensor name: {name} has inconsistent batch size: {len(values)} "
+                f"expecting: {count}"
+            )
+        count = len(values)
+    return count or 0
+
+
+def _texts(name: str, values: np.ndarray, outputs: int) -> Iterator[str]:
+    """Each value's text, made when it is wanted: some at once, in the array's order."""
+    # Of the objects and lists around a value: one more if outputs have names.
+    depth = 1 + (outputs > 1) + values.ndim
+    flat = values.ravel()
+    write = _writer(name, values.dtype, depth)
+    starts = range(0, len(flat), _AT_ONCE)
+    return chain.from_iterable(write(flat[at : at + _AT_ONCE]) for at in starts)
+
+
+def _flat(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
+    """Values, or lists of them, in one line."""
+    if not shape:
+        yield next(texts)
+        return
+    yield "["
+    yield from _items(texts, shape)
+    yield "]"
+
+
+def _items(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
+    """The same without the brackets around it."""
+    if len(shape) == 1:
+        for start in range(0, shape[0], _AT_ONCE):
+            some = islice(texts, min(_AT_ONCE, shape[0] - start))
+            yield f"{', ' if start else ''}{', '.join(some)}"
+        return
+    for number in range(shape[0]):
+        yield ", [" if number else "["
+        yield from _items(texts, shape[1:])
+        yield "]"
+
+
+def _lines(texts: Iterator[str], shape: tuple[int, ...], depth: int) -> Iterator[str]:
+    """One value a line, as RapidJSON writes lists unless told otherwise."""
+    if not shape:
+        yield next(texts)
+        return
+    if not shape[0]:
+        yield "[]"
+        return
+    line = f"\n{_INDENT * (depth + 1)}"
+    if len(shape) == 1:
+        for start in range(0, shape[0], _AT_ONCE):
+            some = islice(texts, min(_AT_ONCE, shape[0] - start))
+            yield f"{',' if start else '['}{line}{f',{line}'.join(some)}"
+    else:
+        for number in range(shape[0]):
+            yield f"{',' if number else '['}{line}"
+            yield from _lines(texts, shape[1:], depth + 1)
+    yield f"\n{_INDENT * depth}]"
+
+
+def _writer(
+    name: str, dtype: np.dtype, depth: int
+) -> Callable[[np.ndarray], list[str]]:
+    """Writes values of a type."""
+    match dtype.kind:
+        case "f" if dtype.itemsize >= 4:
+            return _decimals
+        case "i" | "u":
+            return lambda values: list(map(str, values.tolist()))
+        case "b":
+            return lambda values: [
+                "true" if one else "false" for one in values.tolist()
+            ]
+        case "O" | "S" if name.endswith("_bytes"):
+            return lambda values: [_base64(one, depth) for one in values.tolist()]
+        case "O" | "S":
+            return lambda values: [_quoted_bytes(one) for one in values.tolist()]
+        case _:
+            raise invalid(f"Failed to write JSON value for tensor type: {dtype.name}")
+
+
+def _decimals(values: np.ndarray) -> list[str]:
+    numbers = values.tolist()
+    texts = [f"{number:.6g}" for number in numbers]
+    again = np.array(list(map(float, texts)), np.float64).astype(values.dtype)
+    digits = 9 if values.dtype == np.float32 else 17
+    for place in np.flatnonzero(again != values).tolist():
+        texts[place] = f"{numbers[place]:.{digits}g}"
+    return [_decimal(text) for text in texts]
+
+
+def _decimal(text: str) -> str:
+    if "." in text or "e" in text:
+        return text
+    if text.lstrip("-").isdecimal():
+        return f"{text}.0"
+    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[text]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _quoted_bytes(value: bytes) -> str:
+    # What is not UTF-8 would not be JSON.
+    return _quoted(value.decode("utf-8", "replace"))
+
+
+def _base64(value: bytes, depth: int) -> str:
+    text = base64.b64encode(value).decode()
+    return f'{{\n{_INDENT * (depth + 1)}"b64": "{text}"\n{_INDENT * depth}}}'

@@ -1,0 +1,274 @@
+"""JSON values to arrays of a type, as TF Serving reads them.
+
+https://www.tensorflow.org/tfx/serving/api_rest#json_mapping
+"""
+
+import base64
+import binascii
+from typing import Any
+
+import numpy as np
+from grpc import StatusCode
+from tensorflow.core.framework import types_pb2
+
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.protocol.json_text import (
+    check_depth,
+    kind,
+    shown,
+    text_bytes,
+)
+
+_FLOATS = {types_pb2.DT_FLOAT: np.float32, types_pb2.DT_DOUBLE: np.float64}
+_INTEGERS = {
+    types_pb2.DT_INT8: np.int8,
+    types_pb2.DT_INT16: np.int16,
+    types_pb2.DT_INT32: np.int32,
+    types_pb2.DT_INT64: np.int64,
+    types_pb2.DT_UINT8: np.uint8,
+    types_pb2.DT_UINT32: np.uint32,
+    types_pb2.DT_UINT64: np.uint64,
+}
+
+
+def is_base64(value: object) -> bool:
+    """Whether a value is `{"b64": "..."}` and nothing else."""
+    return (
+        isinstance(value, dict)
+        and len(value) == 1
+        and isinstance(value.get("b64"), str)
+    )
+
+
+def decode_base64(value: object) -> bytes:
+    """The bytes of a `{"b64": "..."}`.
+
+    Raises:
+        Failure: It is another object, or not base64.
+    """
+    if not (isinstance(value, dict) and is_base64(value)):
+        raise invalid(
+            f"JSON Value: {shown(value)} not formatted correctly for base64 data"
+        )
+    encoded = b"".join(text_bytes(value["b64"]).split())
+    try:
+        # Padding may be left out.
+        return base64.b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
+    except binascii.Error:
+        raise invalid("Unable to base64 decode") from None
+
+
+def to_array(value: object, dtype: int) -> np.ndarray:
+    """A value, or lists of them however deep.
+
+    Args:
+        value: As JSON has it.
+        dtype: `DT_…`; texts become bytes.
+
+    Raises:
+        Failure: The lists are not of one length, or a value is of another type or
+            cannot be held by it.
+
+    Example:
+    >>> to_array([[1, 2], [3, 4]], types_pb2.DT_INT32).tolist()
+    [[1, 2], [3, 4]]
+    """
+    shape = _shape(value)
+    return _packed(_leaves(value, shape, dtype), dtype).reshape(shape)
+
+
+def is_readable(dtype: int) -> bool:
+    """Whether JSON has values for a type."""
+    return (
+        dtype in _INTEGERS
+        or dtype in _FLOATS
+        or dtype in (types_pb2.DT_STRING, types_pb2.DT_BOOL)
+    )
+
+
+def to_json(values: np.ndarray) -> Any:
+    """An array as a client would write it.
+
+    Example:
+    >>> to_json(np.array([b"a", bytes([255])], object))
+    ['a', {'b64': '/w=='}]
+    """
+    return _written(values.tolist())
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_written(part) for part in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode()}
+    return value
+
+
+class Column:
+    """An input's values, one for each instance, all of one shape.
+
+    Args:
+        dtype: `DT_…`.
+    """
+
+    def __init__(self, dtype: int):
+        self._dtype = dtype
+        self._leaves: list[Any] = []
+        self._shape: tuple[int, ...] | None = None
+        self._count = 0
+
+    def add(self, value: object) -> None:
+        """Takes the next instance's value.
+
+        Raises:
+            Failure: As `to_array`, or it is of another shape than those before.
+        """
+        shape = _shape(value)
+        check_depth(len(shape) + 1)
+        leaves = _leaves(value, shape, self._dtype)
+        if self._shape is None:
+            self._shape = shape
+        if shape != self._shape:
+            size = int(np.prod(self._shape))
+            if len(leaves) != size:
+                raise invalid(f"Expecting tensor size: {size} but got: {len(leaves)}")
+            raise invalid(f"Expecting shape {dims(self._shape)} but got: {dims(shape)}")
+        self._leaves += leaves
+        self._count += 1
+
+    def array(self) -> np.ndarray:
+        """All values, (instances, ...)."""
+        shape = (self._count, *(self._shape or ()))
+        return _packed(self._leaves, self._dtype).reshape(shape)
+
+
+def dims(shape: tuple[int, ...]) -> str:
+    """As messages write a shape.
+
+    Example:
+    >>> dims((3, 2))
+    '[3,2]'
+    """
+    return f"[{','.join(map(str, shape))}]"
+
+
+def _shape(value: object) -> tuple[int, ...]:
+    """Of nested lists, by their first elements."""
+    shape = []
+    while isinstance(value, list):
+        shape.append(len(value))
+        check_depth(len(shape))
+        if not value:
+            break
+        value = value[0]
+    return tuple(shape)
+
+
+def _leaves(value: object, shape: tuple[int, ...], dtype: int) -> list[Any]:
+    """What lies in nested lists, each as its type holds it.
+
+    Raises:
+        Failure: The lists are not of that shape, or a value is of another type.
+    """
+    found = [value]
+    for level, size in enumerate(shape):
+        inner = []
+        for part in found:
+            if not isinstance(part, list):
+                raise invalid(
+                    f"JSON Value: {shown(part)} found at incorrect level: {level + 1} "
+                    f"in the JSON DOM. Expected at level: {len(shape)}"
+                )
+            if len(part) != size:
+                raise invalid(
+                    f"Encountered list at unexpected size: {len(part)} at level: "
+                    f"{level} expected size: {size}"
+                )
+            inner += part
+        found = inner
+    return _checked(found, dtype, len(shape))
+
+
+def _checked(leaves: list[Any], dtype: int, rank: int) -> list[Any]:
+    if list in set(map(type, leaves)):
+        raise invalid(f"Encountered list at unexpected level: {rank} expected < {rank}")
+    if dtype == types_pb2.DT_STRING:
+        return [_bytes(leaf) for leaf in leaves]
+    if dtype in _INTEGERS:
+        return _integers(leaves, dtype)
+    if dtype in _FLOATS:
+        return _decimals(leaves, dtype)
+    if dtype == types_pb2.DT_BOOL:
+        for leaf in leaves:
+            if type(leaf) is not bool:
+                raise _type_error(leaf, dtype)
+        return leaves
+    raise Failure(
+        StatusCode.UNIMPLEMENTED,
+        f"Conversion of JSON Value: {shown(leaves[0]) if leaves else '[]'} to type: "
+        f"{type_name(dtype)}",
+    )
+
+
+def _integers(leaves: list[Any], dtype: int) -> list[Any]:
+    limits = np.iinfo(_INTEGERS[dtype])
+    # `True` is an int to Python; the set of types is made in C.
+    if set(map(type, leaves)) <= {int}:
+        low, high = min(leaves, default=0), max(leaves, default=0)
+        if low >= limits.min and high <= limits.max:
+            return leaves
+    for leaf in leaves:
+        if type(leaf) is not int or not limits.min <= leaf <= limits.max:
+            raise _type_error(leaf, dtype)
+    return leaves
+
+
+def _bytes(leaf: object) -> bytes:
+    if isinstance(leaf, str):
+        return text_bytes(leaf)
+    if isinstance(leaf, dict):
+        return decode_base64(leaf)
+    raise _type_error(leaf, types_pb2.DT_STRING)
+
+
+def _decimals(leaves: list[Any], dtype: int) -> list[Any]:
+    """Numbers, each to become the nearest one that its type has, or an infinity."""
+    if not set(map(type, leaves)) <= {int, float}:
+        for leaf in leaves:
+            if type(leaf) not in (int, float):
+                raise _type_error(leaf, dtype)
+    return leaves
+
+
+def _type_error(leaf: object, dtype: int) -> Failure:
+    return invalid(
+        f"JSON Value: {shown(leaf)} Type: {kind(leaf)} is not of expected type: "
+        f"{type_name(dtype)}"
+    )
+
+
+def type_name(dtype: int) -> str:
+    """As messages name a type.
+
+    Example:
+    >>> type_name(types_pb2.DT_FLOAT)
+    'float'
+    """
+    return types_pb2.DataType.Name(dtype).removeprefix("DT_").lower()  # type: ignore[arg-type]
+
+
+def _packed(leaves: list[Any], dtype: int) -> np.ndarray:
+    if dtype == types_pb2.DT_STRING:
+        packed = np.empty(len(leaves), object)
+        packed[:] = leaves
+        return packed
+    if dtype == types_pb2.DT_BOOL:
+        return np.array(leaves, bool)
+    if dtype in _FLOATS:
+        # By way of doubles, as RapidJSON has them all.
+        with np.errstate(over="ignore"):
+            return np.array(leaves, np.float64).astype(_FLOATS[dtype])
+    return np.array(leaves, _INTEGERS[dtype])

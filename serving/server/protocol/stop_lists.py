@@ -1,0 +1,67 @@
+"""Several strings that end a text, as clients send them: a list for each text.
+
+A signature takes one string for each text, with `SEPARATOR` between several.
+"""
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.protocol.json_tensors import decode_base64
+from transbeam.serving.server.protocol.json_text import text_bytes
+from transbeam.serving.text_ops.stop_strings import SEPARATOR
+
+STOP = "stop"
+_SEPARATOR = SEPARATOR.encode()
+
+
+def json_of_list(value: Any) -> Any:
+    r"""A JSON list of texts as the one that a signature takes; others as they are.
+
+    Raises:
+        Failure: Something in the list is no text, or has the separator in it.
+
+    Example:
+    >>> json_of_list(".")
+    '.'
+    >>> decode_base64(json_of_list([".", "ab"]))
+    b'.\x1fab'
+    """
+    if not isinstance(value, list):
+        return value
+    joined = _joined([_bytes(one) for one in value])
+    return {"b64": base64.b64encode(joined).decode()}
+
+
+def rows_of_lists(values: np.ndarray) -> np.ndarray:
+    """Rows of strings (B, S), empty where there is none, as strings (B,).
+
+    Raises:
+        Failure: A string has the separator in it.
+    """
+    found = np.empty(len(values), object)
+    found[:] = [_joined(row) for row in values.tolist()]
+    return found
+
+
+def list_of(joined: bytes) -> list[bytes]:
+    """The strings in one that a signature takes."""
+    return [stop for stop in joined.split(_SEPARATOR) if stop]
+
+
+def _joined(stops: list[bytes]) -> bytes:
+    for stop in stops:
+        if _SEPARATOR in stop:
+            raise invalid("stop: a string of a list cannot have U+001F in it")
+    return _SEPARATOR.join(stops)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return text_bytes(value)
+    try:
+        return decode_base64(value)
+    except Failure:
+        raise invalid("stop: expected a text, or a list of texts") from None

@@ -1,1 +1,0 @@
-"""Requests and their answers, written down for those who ask for it: TFRecord files."""

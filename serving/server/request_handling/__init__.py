@@ -1,0 +1,1 @@
+"""Predict, Classify, Regress, streaming and metadata, for both APIs."""

@@ -1,0 +1,81 @@
+"""How much one request may ask for."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from grpc import StatusCode
+from tensorflow.core.example import example_pb2
+
+from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
+from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.configuration.settings import Limits
+
+# What is named so are bytes that are no text, such as those of an image.
+_NO_TEXT = "_bytes"
+
+
+def check_amounts(inputs: Arrays, limits: Limits) -> None:
+    """Refuses a request of too many rows or of too much text.
+
+    Args:
+        inputs: By their names; those named `…_bytes` are no text.
+        limits: What a client may ask.
+
+    Raises:
+        Failure: There is more than that.
+    """
+    check_rows(rows_in(inputs), limits)
+    texts = (
+        text
+        for name, values in inputs.items()
+        if values.dtype.kind == "O" and not name.endswith(_NO_TEXT)
+        for text in values.ravel()
+    )
+    _check_text(sum(map(len, texts)), limits)
+
+
+def check_examples(serialized: np.ndarray, limits: Limits) -> None:
+    """The same for serialized `tf.train.Example`s (N,), by their features."""
+    check_rows(len(serialized), limits)
+    if sum(map(len, serialized)) > limits.text_bytes:  # else there is no need to look
+        _check_text(sum(map(len, _texts_of(serialized))), limits)
+
+
+def _texts_of(serialized: np.ndarray) -> Iterable[bytes]:
+    for content in serialized:
+        features = example_pb2.Example.FromString(content).features.feature
+        for name, feature in features.items():
+            if not name.endswith(_NO_TEXT):
+                yield from feature.bytes_list.value
+
+
+def check_rows(rows: int, limits: Limits) -> None:
+    """Refuses more rows than one request may have.
+
+    Args:
+        rows: Of a request.
+        limits: What a client may ask.
+
+    Raises:
+        Failure: There are more.
+    """
+    if rows > limits.rows:
+        raise _too_much(
+            "rows",
+            f"the request has {rows:,} rows, and this server takes {limits.rows:,} at "
+            "once; send them in several requests, or raise --max-rows",
+        )
+
+
+def _check_text(size: int, limits: Limits) -> None:
+    if size > limits.text_bytes:
+        raise _too_much(
+            "text_bytes",
+            f"the request has {size:,} bytes of text, and this server reads "
+            f"{limits.text_bytes:,} at once; send less of it, or raise "
+            "--max-text-bytes",
+        )
+
+
+def _too_much(reason: str, message: str) -> Failure:
+    return Failure(StatusCode.INVALID_ARGUMENT, message, http=413, reason=reason)

@@ -1,0 +1,456 @@
+"""What can be asked of the models, whichever door the question came through."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from grpc import StatusCode
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    input_pb2,
+    regression_pb2,
+)
+
+from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
+from transbeam.serving.server.base.deadline import Deadline
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.inference import classify_regress
+from transbeam.serving.server.inference.multi_inference import (
+    chosen_signatures,
+    multi_inference,
+)
+from transbeam.serving.server.inference.signature import DEFAULT, Signature
+from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.models.loaded_version import Loaded
+from transbeam.serving.server.models.versions import State, Version
+from transbeam.serving.server.monitoring.metrics import Metrics
+from transbeam.serving.server.monitoring.request_ids import current
+from transbeam.serving.server.protocol.json_requests import Taken
+from transbeam.serving.server.protocol.model_spec import (
+    asked_spec,
+    model_spec,
+    target_of,
+)
+from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.stop_lists import STOP, list_of, rows_of_lists
+from transbeam.serving.server.protocol.tf_examples import serialized_examples
+from transbeam.serving.server.request_handling.request_limits import (
+    check_amounts,
+    check_examples,
+)
+from transbeam.serving.server.request_logging.prediction_log import (
+    Entry,
+    examples_entry,
+    multi_inference_entry,
+    predict_entry,
+)
+from transbeam.serving.server.request_logging.request_log import RequestLog
+from transbeam.serving.server.streaming.continuous_batch import Stream
+from transbeam.serving.server.streaming.stream_requests import (
+    StreamRequest,
+    begin_signature,
+)
+
+_METADATA = "signature_def"
+# Outputs of what writes.
+_WRITTEN = {"generated_text", "length"}
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """An answer, and who gave it."""
+
+    version: int
+    signature: str
+    outputs: dict[str, np.ndarray]
+
+
+class Service:
+    """Answers questions by the models of a catalog.
+
+    Args:
+        catalog: The models.
+        metrics: Is told of each request.
+        limits: What a client may ask.
+        log: Is offered what was answered, streams excepted.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        metrics: Metrics,
+        limits: Limits | None = None,
+        log: RequestLog | None = None,
+    ):
+        self.catalog = catalog
+        self.metrics = metrics
+        self.log = log
+        # Set when the server is told to stop: who balances the load should know first.
+        self.draining = False
+        self._limits = limits or Limits()
+
+    def why_not_ready(self) -> str | None:
+        """Reason that the server cannot answer all that it is for, if there is any."""
+        if self.draining:
+            return "stopping"
+        if self.catalog.starting:
+            return self.catalog.progress()
+        if not self.catalog.ready():
+            return "not ready"
+        return None
+
+    @contextmanager
+    def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
+        """Counts what happens inside as a request."""
+        began = time.perf_counter()
+        status = "OK"
+        # Names that clients make up must not fill the metrics.
+        known = model if self.catalog.model(model) else ""
+        call = current()
+        call.api, call.model = api, known
+        self.metrics.in_flight.inc()
+        try:
+            yield
+        except Failure as failure:
+            status = failure.code.name
+            if failure.reason is not None:
+                self.metrics.refused(failure.reason)
+            raise
+        except (asyncio.CancelledError, GeneratorExit):
+            status = StatusCode.CANCELLED.name
+            raise
+        except Exception:
+            status = StatusCode.INTERNAL.name
+            raise
+        finally:
+            self.metrics.in_flight.dec()
+            seconds = time.perf_counter() - began
+            self.metrics.request(known, api, entrypoint, status, seconds)
+
+    def deadline(self, model: str, seconds: float | None = None) -> Deadline:
+        """Until when a request is answered that comes now.
+
+        Args:
+            model: That is asked.
+            seconds: That its client waits, if it says so.
+        """
+        most = self._limits.model_seconds.get(model, self._limits.answer_seconds)
+        return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
+
+    def taken(self, target: Target, signature: str) -> Taken:
+        """Inputs of a signature, for the reader of JSON.
+
+        Raises:
+            Failure: There is no such model or signature.
+        """
+        with self.catalog.use(target) as (_, loaded):
+            found = loaded.signatures.get(signature or DEFAULT)
+            if found is None:
+                raise invalid(
+                    f'Serving signature name: "{signature or DEFAULT}" not found in '
+                    "signature def"
+                )
+            return found.taken
+
+    async def predict(
+        self,
+        target: Target,
+        signature: str,
+        inputs: Arrays,
+        output_filter: Sequence[str] = (),
+        deadline: Deadline | None = None,
+    ) -> Predicted:
+        """Runs a signature.
+
+        Args:
+            target: The model.
+            signature: Empty for the default one.
+            inputs: All that it takes and has no default for.
+            output_filter: The outputs that are wanted; all if empty.
+            deadline: Until when; the server's time from now if left out.
+
+        Raises:
+            Failure: There is no such thing, the inputs do not fit, or it takes long.
+        """
+        with self.catalog.use(target) as (version, loaded):
+            current().version = version
+            found = loaded.signatures.get(signature or DEFAULT)
+            if found is None:
+                message = f'Serving signature key "{signature or DEFAULT}" not found.'
+                raise Failure(StatusCode.FAILED_PRECONDITION, message)
+            inputs = self._with_stops(found, found.completed(inputs))
+            found.check_inputs(inputs)
+            check_amounts(inputs, self._limits)
+            names = found.choose_outputs(output_filter)
+            deadline = deadline or self.deadline(target.name)
+            outputs = await self._run(loaded, found, inputs, names, deadline)
+        self._offer(
+            target,
+            lambda: predict_entry(
+                asked_spec(target, signature),
+                inputs,
+                output_filter,
+                model_spec(target.name, version, found.name),
+                outputs,
+            ),
+        )
+        return Predicted(version, found.name, outputs)
+
+    async def stream(
+        self,
+        target: Target,
+        entrypoint: str,
+        read: Callable[[int, Signature], Awaitable[StreamRequest]],
+    ) -> AsyncGenerator[Part | Whole]:
+        """Writes a text, and tells each part of it.
+
+        Args:
+            target: The model.
+            entrypoint: The door, for the metrics.
+            read: Reads what is asked, by the version and the signature that it has to
+                fit.
+
+        Yields:
+            The parts, then the whole.
+
+        Raises:
+            Failure: There is no such thing, it cannot be written, or nothing comes.
+        """
+        loop = asyncio.get_running_loop()
+        told: asyncio.Queue[Part | Whole | Failure] = asyncio.Queue()
+
+        def deliver(item: Part | Whole | Failure) -> None:
+            with suppress(RuntimeError):  # the loop has ended, and all listeners
+                loop.call_soon_threadsafe(told.put_nowait, item)
+
+        with (
+            self.counted(target.name, "Stream", entrypoint),
+            self.catalog.use(target) as (version, loaded),
+        ):
+            call = current()
+            call.version, call.rows = version, 1
+            request = await read(version, begin_signature(loaded.signatures))
+            check_amounts(request.inputs, self._limits)
+            self._limits.stops.check(request.stops)
+            stream = Stream(request, deliver)
+            loaded.write(stream)
+            try:
+                while True:
+                    in_time = self.deadline(target.name)
+                    item: Part | Whole | Failure = await in_time.wait(told.get())
+                    if isinstance(item, Failure):
+                        raise item
+                    yield item
+                    if isinstance(item, Whole):
+                        call.tokens = item.num_tokens
+                        return
+            finally:
+                stream.cancel()
+
+    async def classify(
+        self,
+        target: Target,
+        signature: str,
+        examples: input_pb2.Input,
+        deadline: Deadline | None = None,
+    ) -> classification_pb2.ClassificationResponse:
+        """Classes and scores of `tf.Example`s.
+
+        Args:
+            target: The model.
+            signature: Empty for the default one.
+            examples: What to classify.
+            deadline: Until when; the server's time from now if left out.
+
+        Raises:
+            Failure: As `predict`, or the signature is not for this.
+        """
+        predicted, count = await self._ask_examples(
+            target, signature, examples, classify_regress.CLASSIFY, deadline
+        )
+        response = classification_pb2.ClassificationResponse(
+            model_spec=model_spec(target.name, predicted.version, predicted.signature),
+            result=classify_regress.classification(predicted.outputs, count),
+        )
+        asked = asked_spec(target, signature)
+        self._offer(
+            target, lambda: examples_entry("classify_log", asked, examples, response)
+        )
+        return response
+
+    async def regress(
+        self,
+        target: Target,
+        signature: str,
+        examples: input_pb2.Input,
+        deadline: Deadline | None = None,
+    ) -> regression_pb2.RegressionResponse:
+        """Numbers for `tf.Example`s; see `classify`."""
+        predicted, count = await self._ask_examples(
+            target, signature, examples, classify_regress.REGRESS, deadline
+        )
+        response = regression_pb2.RegressionResponse(
+            model_spec=model_spec(target.name, predicted.version, predicted.signature),
+            result=classify_regress.regression(predicted.outputs, count),
+        )
+        asked = asked_spec(target, signature)
+        self._offer(
+            target, lambda: examples_entry("regress_log", asked, examples, response)
+        )
+        return response
+
+    async def multi_inference(
+        self,
+        request: inference_pb2.MultiInferenceRequest,
+        deadline: Deadline | None = None,
+    ) -> inference_pb2.MultiInferenceResponse:
+        """Several Classify and Regress signatures of one model on the same examples.
+
+        Raises:
+            Failure: They are not of one model, or as `classify`.
+        """
+        first = [task.model_spec for task in request.tasks[:1]]
+        target = target_of(*first) if first else Target("")
+        deadline = deadline or self.deadline(target.name)
+        with self.catalog.use(target) as (version, loaded):
+            current().version = version
+            chosen_signatures(request.tasks, loaded.signatures)
+            check_examples(serialized_examples(request.input), self._limits)
+            run = partial(loaded.run_tensors, deadline=deadline)
+            response = await deadline.wait(
+                asyncio.to_thread(multi_inference, request, loaded.signatures, run)
+            )
+        for result in response.results:
+            result.model_spec.version.value = version
+        answered = model_spec(target.name, version)
+        self._offer(target, lambda: multi_inference_entry(answered, request, response))
+        return response
+
+    def metadata(
+        self, target: Target, fields: Sequence[str] = (_METADATA,)
+    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        """The signatures of a model.
+
+        Args:
+            target: The model.
+            fields: What to tell; there is only `signature_def`.
+
+        Raises:
+            Failure: There is no such model, or nothing or something else is asked for.
+        """
+        if not fields:
+            raise invalid(
+                "GetModelMetadataRequest must specify at least one metadata_field"
+            )
+        for field in fields:
+            if field != _METADATA:
+                raise invalid(f"Metadata field {field} is not supported")
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        with self.catalog.use(target) as (version, loaded):
+            signatures = get_model_metadata_pb2.SignatureDefMap()
+            for name, signature in loaded.signatures.items():
+                signatures.signature_def[name].CopyFrom(signature.definition)
+            response.model_spec.CopyFrom(model_spec(target.name, version))
+            response.metadata[_METADATA].Pack(signatures)
+        return response
+
+    def status(self, target: Target) -> get_model_status_pb2.GetModelStatusResponse:
+        """The states of a model's versions, the newest first.
+
+        Args:
+            target: The model; a label is not looked at, as in the stock server.
+
+        Raises:
+            Failure: There is no such model or version.
+        """
+        model = self.catalog.model(target.name)
+        versions = model.states() if model else []
+        if target.version is not None:
+            versions = [v for v in versions if v.number == target.version]
+            missing = f"Could not find version {target.version} of model {target.name}"
+        else:
+            missing = f"Could not find any versions of model {target.name}"
+        if not versions:
+            self.catalog.check_begun(target.name)
+            raise Failure(StatusCode.NOT_FOUND, missing)
+        response = get_model_status_pb2.GetModelStatusResponse()
+        for version in versions:
+            _add_status(response, version)
+        return response
+
+    def _with_stops(self, signature: Signature, inputs: Arrays) -> Arrays:
+        """Joins the stop strings of each text, if they are allowed.
+
+        Raises:
+            Failure: They are beyond a limit.
+        """
+        stops = inputs.get(STOP)
+        if stops is None or STOP not in signature.forms or stops.dtype.kind != "O":
+            return inputs
+        if stops.ndim == 2:
+            stops = rows_of_lists(stops)
+        for joined in stops.ravel():
+            self._limits.stops.check(list_of(joined))
+        return {**inputs, STOP: stops}
+
+    def _offer(self, target: Target, entry: Callable[[], Entry]) -> None:
+        if self.log is not None:
+            self.log.offer(target.name, entry)
+
+    async def _ask_examples(
+        self,
+        target: Target,
+        name: str,
+        examples: input_pb2.Input,
+        method: str,
+        deadline: Deadline | None,
+    ) -> tuple[Predicted, int]:
+        with self.catalog.use(target) as (version, loaded):
+            current().version = version
+            signature = classify_regress.example_signature(
+                loaded.signatures, name, method
+            )
+            inputs = {classify_regress.INPUTS: serialized_examples(examples)}
+            check_examples(inputs[classify_regress.INPUTS], self._limits)
+            names = classify_regress.outputs_of(signature, method)
+            deadline = deadline or self.deadline(target.name)
+            outputs = await self._run(loaded, signature, inputs, names, deadline)
+            found = Predicted(version, signature.name, outputs)
+            return found, len(inputs[classify_regress.INPUTS])
+
+    async def _run(
+        self,
+        loaded: Loaded,
+        signature: Signature,
+        inputs: Arrays,
+        outputs: Sequence[str],
+        deadline: Deadline,
+    ) -> dict[str, np.ndarray]:
+        call = current()
+        call.signature, call.rows = signature.name, rows_in(inputs)
+        future = loaded.submit(signature, inputs, outputs, deadline, call.batch)
+        found = await deadline.wait(asyncio.wrap_future(future))
+        if found.keys() >= _WRITTEN:
+            call.tokens = int(found["length"].sum())
+        return found
+
+
+def _add_status(
+    response: get_model_status_pb2.GetModelStatusResponse, version: Version
+) -> None:
+    status = response.model_version_status.add(version=version.number)
+    status.state = int(State(version.state))  # type: ignore[assignment]
+    if version.failure is not None:
+        status.status.error_code = version.failure.code.value[0]  # type: ignore[assignment]
+        status.status.error_message = version.failure.message
+    else:
+        status.status.SetInParent()

@@ -1,0 +1,1 @@
+"""Sampled requests and responses, as PredictionLogs in TFRecord files."""

@@ -1,0 +1,188 @@
+"""Writes requests and their answers down without keeping one of them waiting.
+
+Who answers a request leaves it in a queue, and a thread makes logs of what is there and
+writes them. When the thread cannot keep up, or the disk refuses, requests are not
+written down; they are counted, and answered as ever.
+"""
+
+import logging
+import os
+import random
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from transbeam.configs.base.atomic_files import os_problem, writing
+from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.monitoring.metrics import Metrics
+from transbeam.serving.server.request_logging.prediction_log import Entry
+from transbeam.serving.server.request_logging.tfrecord_files import RecordFiles
+
+# What may wait: so many requests, and so many bytes of them.
+_MOST_ENTRIES = 1024
+_MOST_BYTES = 64 * 2**20
+_RETRY_SECONDS = 30.0
+
+_log = logging.getLogger("transbeam.serve")
+
+
+@dataclass
+class _Sink:
+    """What a model's requests go to.
+
+    Attributes:
+        share: Of them, that are written down.
+        files: Which have them.
+        refused: Whether the disk did not take the last one.
+        again: When it is asked again.
+    """
+
+    share: float
+    files: RecordFiles
+    refused: bool = False
+    again: float = 0.0
+
+
+class RequestLog:
+    """Writes down what it is offered, if it can.
+
+    Args:
+        wanted: For models by name.
+        default: For all other models; theirs are not written down if left out.
+        metrics: Is told what was written and what was dropped.
+        most_entries: That may wait to be written.
+        retry_seconds: After which a disk that refused is asked again.
+
+    Raises:
+        ArtifactError: A folder cannot be written to.
+    """
+
+    def __init__(
+        self,
+        wanted: Mapping[str, LogSettings],
+        default: LogSettings | None,
+        metrics: Metrics,
+        *,
+        most_entries: int = _MOST_ENTRIES,
+        retry_seconds: float = _RETRY_SECONDS,
+    ):
+        self._wanted = dict(wanted)
+        self._default = default
+        for settings in [*wanted.values(), *([default] if default else [])]:
+            _prepare(Path(os.path.dirname(settings.prefix) or "."))
+        self._metrics = metrics
+        self._most_entries = most_entries
+        self._retry_seconds = retry_seconds
+        self._random = random.Random()
+        self._sinks: dict[str, _Sink] = {}
+        self._queue: deque[tuple[str, Entry]] = deque()
+        self._bytes = 0
+        self._closed = False
+        self._changed = threading.Condition()
+        # A disk that hangs must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def settings(self, model: str) -> LogSettings | None:
+        """What of a model is written down, and where."""
+        return self._wanted.get(model, self._default)
+
+    def offer(self, model: str, entry: Callable[[], Entry]) -> None:
+        """Leaves a request to be written down, if chance chooses it; never fails.
+
+        Args:
+            model: Which answered.
+            entry: The request; is made only if it is wanted.
+        """
+        settings = self.settings(model)
+        if settings is None or self._random.random() >= settings.share:
+            return
+        try:
+            kept = self._keep(model, entry())
+        except Exception:
+            _log.exception("%s: a request cannot be written down", model)
+            kept = False
+        if not kept:
+            self._metrics.logged.labels(model, "dropped").inc()
+
+    def close(self, patience: float = 10.0) -> None:
+        """Writes what waits, and completes the files.
+
+        Args:
+            patience: Seconds; what is not written then is lost.
+        """
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(patience)
+
+    def _keep(self, model: str, entry: Entry) -> bool:
+        with self._changed:
+            waiting = len(self._queue)
+            full = self._bytes + entry.size > _MOST_BYTES and waiting > 0
+            if self._closed or full or waiting >= self._most_entries:
+                return False
+            self._queue.append((model, entry))
+            self._bytes += entry.size
+            self._changed.notify()
+            return True
+
+    def _next(self) -> tuple[str, Entry] | None:
+        with self._changed:
+            while not self._queue and not self._closed:
+                self._changed.wait()
+            if not self._queue:
+                return None
+            model, entry = self._queue.popleft()
+            self._bytes -= entry.size
+            return model, entry
+
+    def _run(self) -> None:
+        while following := self._next():
+            model, entry = following
+            outcome = "written" if self._write(model, entry) else "dropped"
+            self._metrics.logged.labels(model, outcome).inc()
+        for sink in self._sinks.values():
+            with suppress(OSError):
+                sink.files.close()
+
+    def _write(self, model: str, entry: Entry) -> bool:
+        sink = self._sink(model)
+        if time.monotonic() < sink.again:
+            return False
+        try:
+            sink.files.write(entry.log(sink.share).SerializeToString())
+        except OSError as error:
+            sink.again = time.monotonic() + self._retry_seconds
+            if not sink.refused:
+                problem = os_problem(error) or str(error)
+                _log.warning("%s: requests are not written down: %s", model, problem)
+            sink.refused = True
+            return False
+        except Exception:  # one that cannot be written must not end the others
+            _log.exception("%s: a request cannot be written down", model)
+            return False
+        if sink.refused:
+            _log.info("%s: requests are written down again", model)
+        sink.refused = False
+        return True
+
+    def _sink(self, model: str) -> _Sink:
+        if model not in self._sinks:
+            settings = self.settings(model)
+            assert settings is not None  # or nothing of it would have been kept
+            files = RecordFiles(settings.prefix, model)
+            self._sinks[model] = _Sink(settings.share, files)
+        return self._sinks[model]
+
+
+def _prepare(folder: Path) -> None:
+    """Makes sure, before anything is asked, that the folder can be written to."""
+    with writing(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()

@@ -1,0 +1,326 @@
+"""The door for HTTP: TF Serving's REST API.
+
+https://www.tensorflow.org/tfx/serving/api_rest. Beside it `/livez`, which says that the
+process is there, `/readyz`, which says that every model answers, the metrics,
+`/openapi.json`, which tells programs of all this, and `/v1/models/NAME:stream` for
+texts that are sent while they are written.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine, Sequence
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from grpc import StatusCode
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+from tensorflow_serving.apis import get_model_metadata_pb2
+
+from transbeam.serving.server.base.auth import Right, Tokens
+from transbeam.serving.server.base.deadline import Deadline
+from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.worker_thread import LARGE_BODY, are_many, aside
+from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.monitoring import metrics
+from transbeam.serving.server.monitoring.request_ids import current
+from transbeam.serving.server.openapi import document
+from transbeam.serving.server.protocol.json_requests import read_predict
+from transbeam.serving.server.protocol.json_responses import (
+    classification_pieces,
+    predict_pieces,
+    regression_pieces,
+)
+from transbeam.serving.server.protocol.json_text import error_text
+from transbeam.serving.server.protocol.rest_paths import (
+    Look,
+    Question,
+    Target,
+    malformed,
+    parse,
+)
+from transbeam.serving.server.protocol.tf_examples import read_examples
+from transbeam.serving.server.request_handling.request_limits import check_rows
+from transbeam.serving.server.request_handling.service import Service
+from transbeam.serving.server.rest_api.request_body import read_body
+from transbeam.serving.server.rest_api.server_sent_events import EventStream
+from transbeam.serving.server.streaming.stream_requests import (
+    StreamRequest,
+    read_stream,
+)
+
+_JSON = "application/json"
+# With 503, which passes.
+_LATER = {"Retry-After": "1"}
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "POST, GET",
+    "Access-Control-Allow-Headers": "Content-Type",
+}
+
+_Answer = TypeVar("_Answer")
+
+_log = logging.getLogger("transbeam.serve")
+
+
+def rest_app(
+    service: Service, limits: Limits, tokens: Tokens, *, cors: bool = False
+) -> ASGIApp:
+    """The application that answers HTTP requests.
+
+    Args:
+        service: Knows the answers.
+        limits: Of what is read.
+        tokens: That clients must show; not for `/livez` and `/readyz`.
+        cors: Whether pages of other origins may ask.
+    """
+
+    async def alive(request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        reason = service.why_not_ready()
+        if reason is None:
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse(f"{reason}\n", 503, headers=_LATER)
+
+    # A route for all the others would not match a path with a line break in it.
+    return Router(
+        [Route("/livez", alive), Route("/readyz", ready)],
+        redirect_slashes=False,
+        default=RestApi(service, limits, tokens, cors=cors),
+    )
+
+
+class RestApi:
+    """TF Serving's API, as an ASGI application.
+
+    Args:
+        service: Knows the answers.
+        limits: Of what is read.
+        tokens: That clients must show.
+        cors: Whether pages of other origins may ask.
+    """
+
+    def __init__(self, service: Service, limits: Limits, tokens: Tokens, *, cors: bool):
+        self._service = service
+        self._limits = limits
+        self._tokens = tokens
+        self._headers = dict(_CORS) if cors else {}
+        if cors and tokens.rights:
+            self._headers["Access-Control-Allow-Headers"] += ", Authorization"
+        self._cors = cors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._response(request)
+        except Failure as failure:
+            response = _json(error_text(failure.message), failure.http)
+            if failure.http == HTTPStatus.UNAUTHORIZED:
+                response.headers["WWW-Authenticate"] = "Bearer"
+            if failure.http == HTTPStatus.SERVICE_UNAVAILABLE:
+                response.headers.update(_LATER)
+        except Exception:
+            path = request.url.path
+            _log.exception("%s %s, request %s", request.method, path, current().id)
+            response = _json(error_text("Internal error; see the server's log"), 500)
+        response.headers.update(self._headers)
+        await response(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        path = request.scope["raw_path"].decode("latin-1")
+        if request.method == "OPTIONS" and self._cors:
+            return _preflight(request)
+        authorization = request.headers.get("authorization")
+        self._tokens.check(authorization)
+        if path == metrics.PATH and request.method in ("GET", "HEAD"):
+            self._tokens.check(authorization, Right.METRICS)
+            return PlainTextResponse(self._service.metrics.page())
+        if path == document.PATH and request.method in ("GET", "HEAD"):
+            return _json(await asyncio.to_thread(self._description))
+        if not path.lower().startswith("/v1/"):
+            message = f"there is nothing at {path}; see /v1/models/NAME"
+            raise Failure(StatusCode.NOT_FOUND, message)
+        match parse(request.method, path):
+            case Look(target, metadata):
+                return self._look(target, metadata)
+            case Question() as question:
+                self._tokens.check(authorization, Right.PREDICT)
+                if question.method == "stream":
+                    return await self._stream(question.target, request)
+                with self._service.counted(
+                    question.target.name, question.method.title(), "REST"
+                ):
+                    body = await self._body(request)
+                    # For all that follows: reading, waiting, running and writing.
+                    deadline = self._service.deadline(question.target.name)
+                    answer = deadline.wait(self._answer(question, body, deadline))
+                    return await _unless_gone(request, answer)
+        raise malformed(request.method, path)
+
+    async def _body(self, request: Request) -> bytes:
+        limits = self._limits
+        try:
+            return await read_body(request, limits.body_bytes, limits.body_seconds)
+        except ClientDisconnect:
+            raise _gone() from None
+
+    async def _stream(self, target: Target, request: Request) -> Response:
+        try:
+            body = await self._body(request)
+        except Failure:
+            with self._service.counted(target.name, "Stream", "REST"):
+                raise
+
+        async def read(version: int, signature: Signature) -> StreamRequest:
+            large = len(body) > LARGE_BODY
+            return await aside(large, lambda: read_stream(body, signature))
+
+        parts = self._service.stream(target, "REST", read)
+        # What cannot be written is refused with a status of its own.
+        first = await _unless_gone(request, anext(parts))
+        return EventStream(first, parts)
+
+    def _description(self) -> bytes:
+        """What can be asked; who may not ask is not told, either."""
+        found = document.describe(
+            self._service.catalog, token=bool(self._tokens.rights)
+        )
+        return json.dumps(found, indent=1, ensure_ascii=False).encode()
+
+    def _look(self, target: Any, metadata: bool) -> Response:
+        if metadata:
+            return _json(_metadata_text(self._service.metadata(target)))
+        return _json(_as_json(self._service.status(target)))
+
+    async def _answer(
+        self, question: Question, body: bytes, deadline: Deadline
+    ) -> Response:
+        target = question.target
+        match question.method:
+            case "predict":
+                asked = await aside(
+                    len(body) > LARGE_BODY,
+                    lambda: read_predict(
+                        body,
+                        lambda name: self._service.taken(target, name),
+                        lambda rows: check_rows(rows, self._limits),
+                    ),
+                )
+                predicted = await self._service.predict(
+                    target, asked.signature, asked.inputs, deadline=deadline
+                )
+                outputs = predicted.outputs
+                return _Pieces(
+                    await aside(
+                        are_many(outputs),
+                        lambda: predict_pieces(outputs, asked.format),
+                    )
+                )
+            case "classify":
+                signature, examples = await self._examples(body)
+                classes = await self._service.classify(
+                    target, signature, examples, deadline
+                )
+                return _Pieces(classification_pieces(classes.result))
+            case _:
+                signature, examples = await self._examples(body)
+                values = await self._service.regress(
+                    target, signature, examples, deadline
+                )
+                return _Pieces(regression_pieces(values.result))
+
+    async def _examples(self, body: bytes) -> tuple[str, Any]:
+        return await aside(len(body) > LARGE_BODY, lambda: read_examples(body))
+
+
+async def _unless_gone(
+    request: Request, answer: Coroutine[Any, Any, _Answer]
+) -> _Answer:
+    """The answer, or nothing of it if the client does not wait for it anymore.
+
+    Raises:
+        Failure: It went away.
+    """
+    working = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise _gone()
+        return working.result()
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            # It is counted as given up when nothing of it waits to be run anymore.
+            await asyncio.wait({working})
+
+
+def _gone() -> Failure:
+    return Failure(StatusCode.CANCELLED, "The client went away")
+
+
+def _preflight(request: Request) -> Response:
+    origin = request.headers.get("origin", "")
+    if not origin.startswith(("http://", "https://")):
+        raise malformed(request.method, request.url.path)
+    return _json(b"")
+
+
+def _json(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, media_type=_JSON)
+
+
+class _Pieces(Response):
+    """JSON that is sent in pieces, between which others have their turn."""
+
+    media_type = _JSON
+
+    def __init__(self, pieces: Sequence[bytes]):
+        length = {"Content-Length": str(sum(map(len, pieces)))}
+        super().__init__(headers=length)
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        left = len(self._pieces)
+        for piece in self._pieces:
+            left -= 1
+            body = {"type": "http.response.body", "body": piece}
+            await send({**body, "more_body": left > 0})
+            if left:
+                await asyncio.sleep(0)
+
+
+def _as_json(message: Message) -> bytes:
+    return json_format.MessageToJson(
+        message,
+        preserving_proto_field_name=True,
+        always_print_fields_with_no_presence=True,
+        indent=1,
+    ).encode()
+
+
+def _metadata_text(
+    response: get_model_metadata_pb2.GetModelMetadataResponse,
+) -> bytes:
+    """As TF Serving prints it: the map of signatures lies in a field of its name."""
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(signatures)
+    spec, found = _as_json(response.model_spec), _as_json(signatures)
+    return (
+        b'{\n"model_spec":'
+        + spec
+        + b',\n"metadata": {"signature_def": '
+        + found
+        + b"}\n}\n"
+    )

@@ -1,0 +1,70 @@
+"""Reads what a client sends, but no more than the server can stand."""
+
+import asyncio
+
+from grpc import StatusCode
+from starlette.requests import Request
+
+from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.rest_api.gzip_members import unpack
+
+
+async def read_body(request: Request, most: int, patience: float) -> bytes:
+    """Reads a request's body, and unpacks it if it is gzip.
+
+    Args:
+        request: Whose body nobody has read yet.
+        most: Bytes it may have, as sent and unpacked.
+        patience: Seconds it may take to come.
+
+    Raises:
+        Failure: It is larger, does not come, or cannot be unpacked.
+        ClientDisconnect: The client went away.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(patience):
+            body = await _received(request, most)
+    except TimeoutError:
+        message = f"the body did not come within {patience:g} s"
+        raise Failure(
+            StatusCode.DEADLINE_EXCEEDED, message, http=408, reason="body_seconds"
+        ) from None
+    match request.headers.get("content-encoding", "identity").lower():
+        case "identity":
+            return body
+        case "gzip":
+            return await asyncio.to_thread(_unpacked, body, most)
+        case other:
+            message = f"Content-Encoding {other}: expected gzip, or none"
+            raise Failure(StatusCode.INVALID_ARGUMENT, message, http=415)
+
+
+async def _received(request: Request, most: int) -> bytes:
+    chunks = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most:
+            raise _too_large(most)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _unpacked(body: bytes, most: int) -> bytes:
+    unpacked = unpack(body, most)
+    if unpacked is None:
+        raise _too_large(most)
+    return unpacked
+
+
+def _too_large(most: int) -> Failure:
+    return Failure(
+        StatusCode.INVALID_ARGUMENT,
+        f"the body is larger than the {most:,} bytes that this server reads; send "
+        "fewer instances at once, or raise --max-body-mb",
+        http=413,
+        reason="body_bytes",
+    )

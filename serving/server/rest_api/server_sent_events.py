@@ -1,0 +1,95 @@
+"""Texts over HTTP while they are written: server-sent events.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html. Each part is an event of
+the default kind, `{"text": ..., "token_id": ...}`; then comes one `done`, with what is
+to be known of the whole, or one `error`.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.server.base.status import Failure
+
+_log = logging.getLogger("transbeam.serve")
+
+_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store",
+    # Or a proxy such as nginx would keep the parts until there are many.
+    "X-Accel-Buffering": "no",
+}
+
+
+class EventStream(Response):
+    """Sends parts as they come; ends when the client goes away.
+
+    Args:
+        first: The first part.
+        others: What comes after it.
+    """
+
+    def __init__(self, first: Part | Whole, others: AsyncGenerator[Part | Whole]):
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._first = first
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.ensure_future(self._send_all(send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send_all(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": self.status_code}
+        async with aclosing(self._others) as others:
+            await send({**start, "headers": self.raw_headers})
+            try:
+                await _send(send, event(self._first))
+                async for part in others:
+                    await _send(send, event(part))
+            except Failure as failure:
+                await _send(send, _event("error", {"error": failure.message}))
+            except Exception:
+                _log.exception("stream")
+                told = {"error": "Internal error; see the server's log"}
+                await _send(send, _event("error", told))
+        await _send(send, b"", more=False)
+
+
+def event(part: Part | Whole) -> bytes:
+    r"""A part as it is sent.
+
+    Example:
+    >>> event(Part(" and", 7))
+    b'data: {"text": " and", "token_id": 7}\n\n'
+    """
+    return _event("done" if isinstance(part, Whole) else "", asdict(part))
+
+
+def _event(kind: str, told: dict[str, Any]) -> bytes:
+    name = f"event: {kind}\n" if kind else ""
+    # JSON has no line breaks of its own, which would end the field.
+    return f"{name}data: {json.dumps(told, ensure_ascii=False)}\n\n".encode()
+
+
+async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

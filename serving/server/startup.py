@@ -1,0 +1,114 @@
+"""A server's models, from its settings: loaded, warm and labelled, or why not."""
+
+from concurrent.futures import as_completed
+from functools import partial
+from pathlib import Path
+
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.tf_serving_files import batching_of
+from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.models.loaded_version import Loaded
+from transbeam.serving.server.models.regular_files import check_regular_files
+from transbeam.serving.server.models.versions import Model
+from transbeam.serving.server.monitoring.metrics import Metrics
+
+
+def catalog_for(settings: Settings, metrics: Metrics) -> Catalog:
+    """A catalog that loads as the settings say, and is empty yet."""
+
+    def load(name: str, folder: Path) -> Loaded:
+        check_regular_files(folder)
+        batching = settings.batching
+        if settings.enable_per_model_batching_parameters:
+            batching = batching_of(folder, batching)
+        return Loaded(
+            folder,
+            batching,
+            settings.limits.answer_seconds,
+            partial(metrics.batch, name),
+            partial(metrics.warm_up, folder),
+            partial(metrics.written, name),
+        )
+
+    return Catalog(
+        load,
+        settings.poll_seconds,
+        early_labels=settings.allow_version_labels_for_unavailable_models,
+    )
+
+
+def bring_up(catalog: Catalog, settings: Settings) -> None:
+    """Loads all models and labels them.
+
+    Storage may keep it waiting for ever.
+
+    Raises:
+        ArtifactError: A model has nothing that can be loaded. Others may be loaded
+            still.
+        ConfigError: A name or a label cannot be used.
+    """
+    try:
+        with catalog.begun(settings.models) as begun:
+            looks = {look: name for name, look in begun.items()}
+            for look in as_completed(looks):
+                look.result()
+                _check_loaded(_model(catalog, looks[look]))
+    except Failure as failure:
+        raise ConfigError(failure.message) from None
+    try:
+        # A label is for a version that answers: there was none before.
+        catalog.configure(settings.models)
+    except Failure as failure:
+        raise ConfigError(
+            f"{failure.message}. Is its folder there, and does model_version_policy "
+            "choose it? With --allow-version-labels-for-unavailable-models a label "
+            "waits for its version"
+        ) from None
+
+
+def _check_loaded(model: Model) -> None:
+    if model.available():
+        return
+    found = "; ".join(model.failures()) or "there is no version folder, such as 1"
+    raise ArtifactError(
+        f"{model.folder}: nothing to serve as {model.name!r}: {found}. Give the folder "
+        "above the versions that `transbeam export` made"
+    )
+
+
+def _check_all(catalog: Catalog) -> None:
+    """Refuses a version that fails, also where a server would answer by another."""
+    for name in catalog.names():
+        if failures := _model(catalog, name).failures():
+            raise ArtifactError(f"{name}: {'; '.join(failures)}")
+
+
+def _model(catalog: Catalog, name: str) -> Model:
+    model = catalog.model(name)
+    assert model is not None
+    return model
+
+
+def try_out(settings: Settings) -> dict[str, list[int]]:
+    """Loads all models, as a server does before it opens its doors, and lets them go.
+
+    Args:
+        settings: As for `transbeam.serving.server.run.run`.
+
+    Returns:
+        The versions of each model that would answer, the newest first.
+
+    Raises:
+        ArtifactError: A version that should answer cannot be loaded, fails one of its
+            warm-up requests, or answers a golden question otherwise.
+        ConfigError: A name cannot be used.
+    """
+    catalog = catalog_for(settings, Metrics())
+    try:
+        bring_up(catalog, settings)
+        _check_all(catalog)
+        return {name: _model(catalog, name).available() for name in catalog.names()}
+    finally:
+        catalog.close()

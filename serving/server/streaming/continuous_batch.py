@@ -1,0 +1,272 @@
+"""Continuous batching: texts are written side by side, a token of each at a time.
+
+Whoever comes joins at the next token, and who has ended leaves: nobody waits for a
+neighbour's end. The model's state goes from one call of the session to the next as
+arrays that are never copied but where rows come or go; see
+`transbeam.serving.signatures.generation.streaming_signatures`.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from grpc import StatusCode
+
+from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.server.base.batched_arrays import Arrays
+from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.streaming.stop_buffer import Telling
+from transbeam.serving.server.streaming.stream_requests import (
+    BEGIN,
+    JOIN,
+    KEEP,
+    STEP,
+    StreamRequest,
+)
+
+_STATE, _OTHER = "state_", "other_"
+
+_log = logging.getLogger("transbeam.serve")
+
+Run = Callable[[str, Arrays], dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A token of each of some texts, for the metrics.
+
+    Attributes:
+        tokens: As many as texts.
+        ran: Seconds.
+        waited: Seconds that each text waited for it, if it is its first.
+    """
+
+    tokens: int
+    ran: float
+    waited: Sequence[float] = ()
+
+
+@dataclass(eq=False)
+class Stream:
+    """A text that is being written, or waits to be.
+
+    Attributes:
+        request: What is asked.
+        deliver: Is given each part, then the whole or a failure; from another thread.
+    """
+
+    request: StreamRequest
+    deliver: Callable[[Part | Whole | Failure], None]
+    telling: Telling = field(init=False)
+    since: float = field(default_factory=time.monotonic)
+    is_over: bool = False
+    truncated: bool = False
+
+    def __post_init__(self) -> None:
+        self.telling = Telling(self.request.stops)
+
+    def cancel(self) -> None:
+        """Nobody listens anymore."""
+        self.is_over = True
+
+    def tell(self, told: Arrays, row: int) -> None:
+        """Delivers what a row of the outputs says."""
+        ended, count = bool(told["ended"][row]), int(told["num_tokens"][row])
+        new = self.telling.tell(told["generated_text"][row], ended=ended)
+        if count:  # no token was wanted, otherwise
+            self._deliver(Part(new, int(told["token_id"][row])))
+        if ended or self.telling.is_stopped:
+            finished = bool(told["finished"][row]) or self.telling.is_stopped
+            self._deliver(Whole(self.telling.text, count, finished, self.truncated))
+            self.is_over = True
+
+    def fail(self, failure: Failure) -> None:
+        """Delivers that there will be no more."""
+        self._deliver(failure)
+        self.is_over = True
+
+    def _deliver(self, item: Part | Whole | Failure) -> None:
+        """Whose listener breaks is written no more, and hurts no neighbour."""
+        if self.is_over:
+            return
+        try:
+            self.deliver(item)
+        except Exception:
+            _log.exception("stream")
+            self.is_over = True
+
+
+class ContinuousBatch:
+    """A thread that writes texts as long as there are any.
+
+    Args:
+        run: Runs a signature: its name, and its inputs.
+        most_rows: Texts that are written at once.
+        most_waiting: Texts that may wait for their turn.
+        observe: Is told of each token.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        most_rows: int,
+        most_waiting: int,
+        observe: Callable[[Written], None] = lambda written: None,
+    ):
+        self._run = run
+        self._observe = observe
+        self._most_rows = most_rows
+        self._most_waiting = most_waiting
+        self._changed = threading.Condition()
+        self._waiting: deque[Stream] = deque()
+        self._closed = False
+        # Of the thread alone: the texts, and the state that has a row for each.
+        self._rows: list[Stream] = []
+        self._state: dict[str, np.ndarray] = {}
+        self._thread = threading.Thread(target=self._work, name="stream", daemon=True)
+        self._thread.start()
+
+    def submit(self, stream: Stream) -> None:
+        """Lets a text wait for the next token.
+
+        Raises:
+            Failure: Too many wait already, or the end has come.
+        """
+        with self._changed:
+            if self._closed:
+                raise Failure(StatusCode.UNAVAILABLE, "The server is shutting down")
+            if len(self._waiting) >= self._most_waiting:
+                left = [stream for stream in self._waiting if not stream.is_over]
+                self._waiting = deque(left)
+            if len(self._waiting) >= self._most_waiting:
+                raise Failure(
+                    StatusCode.RESOURCE_EXHAUSTED,
+                    f"{len(self._waiting)} texts wait to be written; expected at most "
+                    f"{self._most_waiting}. Ask again later",
+                )
+            self._waiting.append(stream)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Ends; who still waits for a text gets a failure."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (coming := self._coming()) is not None:
+            if coming:
+                self._try(lambda streams=coming: self._begin(streams), coming)
+            self._try(self._go_on)
+        closed = Failure(StatusCode.UNAVAILABLE, "The version is let go")
+        for stream in [*self._rows, *self._waiting]:
+            stream.fail(closed)
+
+    def _coming(self) -> list[Stream] | None:
+        """Who can begin now; nothing when the end has come."""
+        with self._changed:
+            while not (self._rows or self._waiting or self._closed):
+                self._changed.wait()
+            if self._closed:
+                return None
+            found: list[Stream] = []
+            while self._waiting and len(self._rows) + len(found) < self._most_rows:
+                if not (stream := self._waiting.popleft()).is_over:
+                    found.append(stream)
+            return found
+
+    def _try(self, work: Callable[[], None], coming: Sequence[Stream] = ()) -> None:
+        """Does some work; if it fails, nobody is left waiting for what comes of it."""
+        try:
+            work()
+        except Exception as error:
+            failure = _failure(error)
+            for stream in [*self._rows, *coming]:
+                stream.fail(failure)
+            self._rows, self._state = [], {}
+
+    def _go_on(self) -> None:
+        """Writes one more token of each text."""
+        self._leave()
+        if not self._rows:
+            return
+        began = time.monotonic()
+        told = self._run(STEP, self._state)
+        self._observe(Written(len(self._rows), time.monotonic() - began))
+        self._state = state_of(told)
+        for row, stream in enumerate(self._rows):
+            if not stream.is_over:
+                stream.tell(told, row)
+        self._leave()
+
+    def _begin(self, coming: Sequence[Stream]) -> None:
+        """Reads the prompts of some texts, which join the others."""
+        names = coming[0].request.inputs
+        inputs = {
+            name: np.concatenate([stream.request.inputs[name] for stream in coming])
+            for name in names
+        }
+        began = time.monotonic()
+        try:
+            told = self._run(BEGIN, inputs)
+        except Exception as error:
+            if len(coming) == 1:
+                coming[0].fail(_failure(error))
+            else:  # one that asks for what cannot be is no reason to refuse the others
+                for stream in coming:
+                    self._begin([stream])
+            return
+        state = state_of(told)
+        if self._rows:
+            others = {_OTHER + name: values for name, values in state.items()}
+            state = self._run(JOIN, {**self._state, **others})
+        self._rows += coming
+        self._state = state
+        now = time.monotonic()
+        waited = [now - stream.since for stream in coming]
+        self._observe(Written(len(coming), now - began, waited))
+        for row, stream in enumerate(coming):
+            stream.truncated = bool(told["truncated"][row])
+            stream.tell(told, row)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Lets go of the rows of texts that are over."""
+        left = [row for row, stream in enumerate(self._rows) if not stream.is_over]
+        if len(left) == len(self._rows):
+            return
+        self._rows = [self._rows[row] for row in left]
+        if left:
+            rows = np.array(left, np.int32)
+            self._state = self._run(KEEP, {**self._state, "rows": rows})
+        else:
+            self._state = {}
+
+
+def state_of(told: Arrays) -> dict[str, np.ndarray]:
+    """What of the outputs goes into the next call."""
+    return {name: value for name, value in told.items() if name.startswith(_STATE)}
+
+
+def go_round(run: Run, told: Arrays) -> None:
+    """Runs each signature once, so that they are prepared when somebody comes.
+
+    Args:
+        run: Runs a signature.
+        told: What `stream_begin` gave.
+    """
+    state = state_of(run(STEP, state_of(told)))
+    others = {_OTHER + name: values for name, values in state.items()}
+    both = run(JOIN, {**state, **others})
+    run(KEEP, {**both, "rows": np.zeros(1, np.int32)})
+
+
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, Failure):
+        return error
+    return Failure(StatusCode.INTERNAL, f"{type(error).__name__}: {error}")

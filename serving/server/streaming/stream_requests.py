@@ -1,0 +1,135 @@
+"""What a client asks who wants a text while it is written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from grpc import StatusCode
+
+from transbeam.serving.server.base.batched_arrays import Arrays
+from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.protocol.json_tensors import Column
+from transbeam.serving.server.protocol.json_text import parse_object, text_bytes
+from transbeam.serving.server.protocol.stop_lists import STOP
+
+BEGIN, STEP = "stream_begin", "stream_step"
+JOIN, KEEP = "stream_join", "stream_keep"
+STREAMED = frozenset({BEGIN, STEP, JOIN, KEEP})
+# What exports mean by a wish that is left out whose signatures have no defaults.
+_OLD_DEFAULTS: Mapping[str, Any] = {
+    "max_new_tokens": 0,
+    "temperature": 0.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "seed": 0,
+}
+
+
+@dataclass(frozen=True)
+class StreamRequest:
+    """One text to write.
+
+    Attributes:
+        inputs: Of `stream_begin`, one row each.
+        stops: Strings at which the text ends.
+    """
+
+    inputs: Arrays
+    stops: tuple[bytes, ...] = ()
+
+
+def can_stream(signatures: Mapping[str, Signature]) -> bool:
+    """Whether a model can be asked for one token at a time."""
+    return signatures.keys() >= STREAMED
+
+
+def begin_signature(signatures: Mapping[str, Signature]) -> Signature:
+    """The signature that texts begin with.
+
+    Raises:
+        Failure: The model writes no texts, or cannot be stopped after each token.
+    """
+    if not can_stream(signatures):
+        raise Failure(
+            StatusCode.FAILED_PRECONDITION,
+            f"the model cannot be streamed: it has no signature {BEGIN!r}. Models that "
+            "write have it when `transbeam export` made them",
+        )
+    return signatures[BEGIN]
+
+
+def read_stream(body: bytes, signature: Signature) -> StreamRequest:
+    """From JSON: an object with the model's texts, and wishes if there are any.
+
+    Args:
+        body: Such as `{"text": "The", "max_new_tokens": 20, "stop": ["."]}`.
+        signature: `stream_begin`.
+
+    Raises:
+        Failure: Something is missing, unknown, or of another type.
+    """
+    document = parse_object(body)
+    stops = document.pop(STOP, [])
+    stops = [stops] if isinstance(stops, str) else stops
+    if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
+        raise invalid(f"{STOP}: expected a text, or a list of texts")
+    found, forms = {}, signature.forms
+    for name, value in document.items():
+        if name in signature.dtypes:
+            column = Column(signature.dtypes[name])
+            try:
+                column.add(forms[name](value) if name in forms else value)
+            except Failure as failure:
+                raise invalid(f"{name}: {failure.message}") from None
+            found[name] = column.array()
+    _check_known(document, signature)
+    return StreamRequest(_completed(found, signature), tuple(map(text_bytes, stops)))
+
+
+def stream_request(given: Arrays, signature: Signature) -> StreamRequest:
+    """From arrays of one value each.
+
+    Args:
+        given: The model's texts, and wishes if there are any; `stop` may have several.
+        signature: `stream_begin`.
+
+    Raises:
+        Failure: As `read_stream`.
+    """
+    given = dict(given)
+    stops = np.atleast_1d(given.pop(STOP, np.array([], object)))
+    if stops.size and stops.dtype.kind != "O":
+        raise invalid(f"{STOP}: expected texts")
+    _check_known(given, signature)
+    rows = {name: np.atleast_1d(values) for name, values in given.items()}
+    return StreamRequest(_completed(rows, signature), tuple(stops.ravel().tolist()))
+
+
+def _check_known(given: Mapping[str, Any], signature: Signature) -> None:
+    if unknown := sorted(given.keys() - signature.dtypes.keys()):
+        known = ", ".join([*signature.dtypes, STOP])
+        raise invalid(f"there is no input {unknown[0]!r}; expected some of {known}")
+
+
+def defaults_of(begin: Signature) -> Arrays:
+    """Values of inputs that are left out: an array of one value for each."""
+    if begin.defaults:
+        return begin.defaults
+    return {
+        name: np.array([_OLD_DEFAULTS[name]], tf.as_dtype(dtype).as_numpy_dtype)
+        for name, dtype in begin.dtypes.items()
+        if name in _OLD_DEFAULTS
+    }
+
+
+def _completed(given: Arrays, signature: Signature) -> Arrays:
+    inputs = {**defaults_of(signature), **given}
+    signature.check_inputs(inputs)
+    signature.check_shapes(inputs)
+    for name, values in inputs.items():
+        if len(values) != 1:
+            raise invalid(f"{name}: expected one value, found {len(values)}")
+    return inputs

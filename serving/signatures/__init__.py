@@ -1,0 +1,1 @@
+"""Signatures of exported models, one module a kind of objective."""

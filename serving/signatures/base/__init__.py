@@ -1,0 +1,1 @@
+"""Endpoints, checks of ids and attention maps, for all kinds of signatures."""

@@ -1,0 +1,124 @@
+"""Who looks at whom: the signature that pages and notebooks draw a model's heads from.
+
+Other signatures never make these numbers: attention is fused where nobody looks. Here
+somebody does while the signature is traced, so its graph makes them.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from transbeam.configs.schema.attention import FullAttention
+from transbeam.model.inspect.attention_maps import attention_probabilities
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.signatures.base.interface import Endpoint
+from transbeam.serving.text_ops.mask_tokens import answer_pieces
+
+# Tokens of a row that is looked at: a text of 512 has sixteen times the numbers of one
+# of 128, 150 MB of a BERT-base's.
+LONGEST = 128
+
+
+class Maps(NamedTuple):
+    """Which of a model's maps belong together.
+
+    Attributes:
+        path: A pattern of their layers' paths, with the layer's number.
+        asking: Whose tokens look: what the names of their inputs begin with.
+        asked: Whose tokens are looked at.
+    """
+
+    path: str
+    asking: str
+    asked: str
+
+
+_ENCODER, _DECODER = "encoder_", "decoder_"
+_OF_ONE = {"attention": Maps(r"\w+_layer_(\d+)/self_attention", "", "")}
+_OF_TWO = {
+    "encoder_attention": Maps(r"encoder_layer_(\d+)/self_attention", *[_ENCODER] * 2),
+    "decoder_attention": Maps(r"decoder_layer_(\d+)/self_attention", *[_DECODER] * 2),
+    "cross_attention": Maps(r"decoder_layer_(\d+)/cross_attention", _DECODER, _ENCODER),
+}
+
+Read = Callable[..., tuple[Mapping[str, tf.Tensor], tf.Tensor]]
+
+
+def attention_endpoint(
+    trained: Trained, model: keras.Model, texts: Sequence[tf.TensorSpec], read: Read
+) -> dict[str, Endpoint]:
+    """The signature `attention`; none if not every token may look at every other.
+
+    Shapes: `B` texts, `L` layers, `H` heads, `T` tokens of the longest text, at most
+    `LONGEST`.
+
+    Its inputs are texts. Its outputs are `tokens` string (B, T), the pieces as people
+    read them, `""` for padding; `token_ids` int32 (B, T); `length` int32 (B,);
+    `truncated` bool (B,), whether not all of the texts is looked at; and `attention`
+    float32 (B, L, H, T, T): how much of its look each token, by rows, gives to each, by
+    columns. A row adds up to 1, that of padding to 0. Of pairs there is `segment_ids`
+    int32 (B, T), too: 1 for the second text.
+
+    Of a sequence-to-sequence model there are `encoder_tokens` and `decoder_tokens`,
+    ids and lengths likewise, and `encoder_attention`, `decoder_attention` and, from the
+    decoder's tokens to the encoder's, `cross_attention`.
+
+    Args:
+        trained: Has the tokenizer.
+        model: Reads what `read` gives.
+        texts: The inputs.
+        read: From texts to the model's inputs, `LONGEST` tokens at most, and which of
+            the texts are cut.
+    """
+    if not isinstance(trained.config.model.attention, FullAttention):
+        return {}
+
+    def attention(*columns: tf.Tensor) -> dict[str, tf.Tensor]:
+        inputs, truncated = read(*columns)
+        with tf.init_scope():  # while it is traced there are no values to read
+            pieces = answer_pieces(trained.tokenizer)
+        found = {"truncated": truncated}
+        for prefix in ("",) if "token_ids" in inputs else (_ENCODER, _DECODER):
+            ids = inputs[f"{prefix}token_ids"]
+            mask = inputs[f"{prefix}padding_mask"]
+            found[f"{prefix}tokens"] = tf.where(
+                mask > 0, tf.gather(tf.constant(pieces), ids), ""
+            )
+            found[f"{prefix}token_ids"] = ids
+            found[f"{prefix}length"] = tf.reduce_sum(mask, axis=1)
+        if "segment_ids" in inputs:
+            found["segment_ids"] = inputs["segment_ids"]
+        return found | attention_maps(model, inputs)
+
+    return {"attention": Endpoint(attention, list(texts))}
+
+
+def attention_maps(
+    model: keras.Model, inputs: Mapping[str, Any]
+) -> dict[str, tf.Tensor]:
+    """The layers' maps above each other, by the names of `attention_endpoint`.
+
+    Args:
+        model: With full attention.
+        inputs: Its inputs by name; padding masks among them.
+
+    Returns:
+        float32 (B, L, H, T, S) each, 0 where a token is padding.
+    """
+    seen = attention_probabilities(model, dict(inputs))
+    found = {}
+    for name, maps in (_OF_ONE if "token_ids" in inputs else _OF_TWO).items():
+        layers = {
+            int(match[1]): probabilities
+            for path, probabilities in seen.items()
+            if (match := re.fullmatch(maps.path, path))
+        }
+        whole = tf.stack([layers[number] for number in sorted(layers)], axis=1)
+        masks = (inputs[f"{side}padding_mask"] for side in maps[1:])
+        asking, asked = (tf.cast(mask, whole.dtype) for mask in masks)
+        real = asking[:, :, tf.newaxis] * asked[:, tf.newaxis]  # (B, T, S)
+        found[name] = whole * real[:, tf.newaxis, tf.newaxis]
+    return found

@@ -1,0 +1,169 @@
+"""How a text goes on: the signatures of a causal language model."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.keras_decode_functions import decoder_steps
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    first_in_rows,
+    with_piece_behind,
+)
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
+from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.signatures.generation.generate_signatures import (
+    Generating,
+    Given,
+)
+from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
+from transbeam.serving.signatures.generation.text_generation import Writer
+from transbeam.serving.signatures.generation.tflite_signatures import (
+    decoder_endpoints,
+    phone_calls,
+)
+from transbeam.serving.text_ops.prompts import Prompts, beginnings
+from transbeam.serving.text_ops.text_encoder import right_padded
+
+_Ragged: Any = tf.RaggedTensor
+_MOST = 64  # new tokens, where nothing is said
+_INPUTS = ("token_ids", "padding_mask")
+_IDS = [ids_spec("token_ids"), ids_spec("length", None)]
+
+
+class Continuation(Generating):
+    """The signatures of a causal language model.
+
+    A prompt is read whole, and as many new tokens are written as it leaves room for, if
+    so many are wanted. One that leaves no room is refused.
+
+    Shapes: `B` texts, `T` tokens of the longest, `N` new tokens of the longest.
+
+    - `serving_default`: `text`, string (B,) → `generated_text` string (B,), how it goes
+      on, by the run's `evaluation.method`; `token_ids` int32 (B, N) and `length` int32
+      (B,), the new tokens; `finished` bool (B,), whether it came to an end by itself;
+      `truncated` bool (B,), whether the beginning of the prompt was not read: no
+      token was wanted, and it is longer than what the model reads.
+    - `generate`: `text`, `max_new_tokens` (-1 for the default), `temperature` (0 for
+      the likeliest token), `top_k` (0 for all), `top_p`, `seed`, `min_p`,
+      `repetition_penalty` (1 for none), `no_repeat_ngram_size` (0 for none),
+      `logit_bias` (such as `"11:2.5,50256:-100"`) and `stop`, (B,) each, or one value
+      for all texts → the same. `stop` is a string that ends a text and is not part of
+      it; several have `stops.SEPARATOR` between them.
+    - `search`: `text`, `max_new_tokens`, `num_beams` and `length_penalty`, (B,) each →
+      the same, the likeliest text that a beam search finds, and `score` float32 (B,):
+      its log-probability divided by its length to the power `length_penalty`.
+    - `generate_ids`: `token_ids` int32 (B, T), `length` int32 (B,) and what `generate`
+      takes but for `stop` → `token_ids`, `length`, `finished`. `search_ids` likewise.
+    - `score`: `text` → `log_likelihood` float32 (B,), in nats, of the text as a whole
+      document; `num_tokens` int32 (B,), of how many tokens it is the sum; `truncated`.
+    - `score_ids`: `token_ids`, `length` → `log_likelihood`, `num_tokens`.
+    - `logits_ids`: `token_ids` and `padding_mask` int32 (B, T) → `logits` float32
+      (B, T, V), of what comes after each token.
+    - `tokenize`: `text` → `token_ids`, `length`, the beginning of a document.
+    - `attention`: `text` → who looks at whom; see `attention_endpoint`.
+    - `stream_…`: see `Streaming`.
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    methods = {}
+
+    def __init__(self, trained: Trained):
+        config = trained.config
+        self.trained = trained
+        self.model = trained.model
+        self.tokenizer = trained.tokenizer
+        self.max_length = config.model.max_sequence_length
+        most = self.max_length - 1  # a prompt has one token at least
+        wanted = config.evaluation.max_new_tokens or _MOST
+        evaluation, seed = config.evaluation, config.seed
+        writer = Writer(trained.tokenizer, evaluation, min(wanted, most), seed)
+        super().__init__(writer, most)
+
+    @property
+    def texts(self) -> list[tf.TensorSpec]:
+        return [TEXT]
+
+    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> Steps:
+        assert not source
+        return decoder_steps(self.model, keep_hidden=keep_hidden)
+
+    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
+        return self._prompts(self._beginnings(*texts))
+
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
+        return self._prompts(first_in_rows(token_ids, length))[0]
+
+    def example(self, rows: int, width: int) -> Given:
+        ids = tf.ones([rows, width], tf.int32)
+        room = tf.fill([rows], self.most)
+        return Given(ids, ids, _Ragged.from_tensor(ids), room)
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        return {
+            **self.writing_endpoints(),
+            "score": Endpoint(self.score, [TEXT]),
+            "score_ids": Endpoint(self.score_ids, _IDS),
+            "logits_ids": Endpoint(self.logits_ids, [ids_spec(n) for n in _INPUTS]),
+            "tokenize": Endpoint(self.tokenize, [TEXT]),
+            **attention_endpoint(self.trained, self.model, [TEXT], self._looked_at),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        return decoder_endpoints(*phone_calls(self.trained))
+
+    def score(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `score`."""
+        end = self.tokenizer.special.end
+        whole = with_piece_behind(self._beginnings(text), end)
+        token_ids, length, truncated = right_padded(
+            whole, self.max_length, self.tokenizer.special.pad
+        )
+        return {**self.score_ids(token_ids, length), "truncated": truncated}
+
+    def score_ids(
+        self, token_ids: tf.Tensor, length: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `score_ids`."""
+        mask = tf.sequence_mask(length, tf.shape(token_ids)[1], dtype=tf.int32)
+        logits = self.logits_ids(token_ids, mask)["logits"]
+        return log_likelihood(logits[:, :-1], token_ids[:, 1:], mask[:, 1:])
+
+    def logits_ids(
+        self, token_ids: tf.Tensor, padding_mask: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `logits_ids`."""
+        inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+        return {"logits": self.model(inputs, training=False)["logits"]}
+
+    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `tokenize`."""
+        tokens = self._beginnings(text)
+        return {
+            "token_ids": tokens.to_tensor(self.tokenizer.special.pad),
+            "length": tf.cast(tokens.row_lengths(), tf.int32),
+        }
+
+    def _looked_at(self, text: tf.Tensor) -> Any:
+        token_ids, length, truncated = right_padded(
+            self._beginnings(text),
+            min(self.max_length, LONGEST),
+            self.tokenizer.special.pad,
+        )
+        mask = tf.sequence_mask(length, tf.shape(token_ids)[1], dtype=tf.int32)
+        return {"token_ids": token_ids, "padding_mask": mask}, truncated
+
+    def _beginnings(self, text: tf.Tensor) -> tf.RaggedTensor:
+        return beginnings(self.tokenizer.tokenize(text), self.tokenizer)
+
+    def _prompts(self, tokens: tf.RaggedTensor) -> tuple[Given, tf.Tensor]:
+        lengths = tf.cast(tokens.row_lengths(), tf.int32)
+        most = tf.fill(tf.shape(lengths), self.max_length)
+        pad = self.tokenizer.special.pad
+        prompts = Prompts.of(tokens, most, self.max_length, pad)
+        room = self.max_length - lengths
+        given = Given(prompts.token_ids, prompts.padding_mask, prompts.tokens, room)
+        return given, prompts.truncated

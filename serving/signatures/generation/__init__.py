@@ -1,0 +1,1 @@
+"""Signatures of models that generate text, and their request parameters."""

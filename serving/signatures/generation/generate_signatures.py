@@ -1,0 +1,210 @@
+"""From a text, or from ids, to a text: the signatures that all tasks that write have.
+
+A loop with its cache is most of a SavedModel's graph, and a server improves all of it
+for each signature that it gets ready. So there is one function for what is drawn and
+one for what is searched, traced once, and the signatures call them.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import tensorflow as tf
+
+from transbeam.configs.schema.generation import GreedyConfig
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.kernels.dispatch import is_plain
+from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
+from transbeam.serving.signatures.generation.beam_params import SEARCH_SPECS, Search
+from transbeam.serving.signatures.generation.sampling_params import (
+    SPECS,
+    STOP,
+    Wishes,
+    after,
+    limits,
+)
+from transbeam.serving.signatures.generation.streaming_signatures import (
+    Prepared,
+    Streaming,
+)
+from transbeam.serving.signatures.generation.text_generation import Texts, Writer
+
+_IDS = [ids_spec("token_ids"), ids_spec("length", None)]
+_Wanted = TypeVar("_Wanted", Wishes, Search)
+
+
+class Given(NamedTuple):
+    """What is written on from; see `Prompted`.
+
+    Attributes:
+        token_ids: int32 (B, P), padded on the left.
+        padding_mask: int32 (B, P), 0 for padding.
+        tokens: int32 (B, None), what the new text is read together with.
+        room: int32 (B,), new tokens for which each leaves room; of one that is too long
+            0 or less.
+        source: What else the model reads, such as an encoder's ids and their lengths.
+    """
+
+    token_ids: tf.Tensor
+    padding_mask: tf.Tensor
+    tokens: tf.RaggedTensor
+    room: tf.Tensor
+    source: tuple[tf.Tensor, ...] = ()
+
+
+class Generating:
+    """`serving_default`, `generate`, `search`, both from ids, and `stream_…`.
+
+    A subclass says how texts and ids are read, and what model writes.
+
+    Args:
+        writer: Writes, and knows what a client who says nothing gets.
+        most: New tokens of a text at most.
+    """
+
+    def __init__(self, writer: Writer, most: int):
+        self.writer = writer
+        self.most = most
+        self._traced: dict[tuple[str, bool], Callable[..., Any]] = {}
+
+    @property
+    def texts(self) -> list[tf.TensorSpec]:
+        """The inputs that are text, in their order."""
+        raise NotImplementedError
+
+    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> Steps:
+        """The model, for what is given beside the prompts."""
+        raise NotImplementedError
+
+    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
+        """What is written on from, and which texts are cut: bool (B,).
+
+        Args:
+            texts: Columns (B,), as `texts` names them.
+        """
+        raise NotImplementedError
+
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
+        """The same of ids (B, T) and their lengths (B,)."""
+        raise NotImplementedError
+
+    def example(self, rows: int, width: int) -> Given:
+        """Any so many prompts of so many tokens, for their shapes."""
+        raise NotImplementedError
+
+    @cached_property
+    def streaming(self) -> Streaming:
+        """Writes a token at a time."""
+
+        def prepare(texts: Any, wanted: Wishes) -> Prepared:
+            given, truncated = self.from_texts(after(wanted, *texts))
+            given, wanted = self._limited(given, wanted)
+            steps = self.steps(*given.source)
+            return Prepared(steps, given, truncated, wanted.requests)
+
+        def example(rows: int, width: int) -> Prepared:
+            given = self.example(rows, width)
+            truncated = tf.fill([rows], False)
+            requests = Wishes.none(rows).requests
+            return Prepared(self.steps(*given.source), given, truncated, requests)
+
+        def read(wishes: Any, texts: tf.Tensor) -> Wishes:
+            return self._wishes((*wishes, tf.fill(tf.shape(texts), "")), texts)
+
+        return Streaming(self.writer, self.texts, read, prepare, example)
+
+    def writing_endpoints(self) -> dict[str, Endpoint]:
+        """The signatures that write."""
+        texts = self.texts
+        return {
+            **self.streaming.endpoints(),
+            "serving_default": Endpoint(self.answer, texts),
+            "generate": Endpoint(self.generate, [*texts, *SPECS, STOP]),
+            "generate_ids": Endpoint(self.generate_ids, [*_IDS, *SPECS]),
+            "search": Endpoint(self.search, [*texts, *SEARCH_SPECS]),
+            "search_ids": Endpoint(self.search_ids, [*_IDS, *SEARCH_SPECS]),
+        }
+
+    def answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `serving_default`."""
+        given, truncated = self.from_texts(texts)
+        given, wanted = self._limited(given, Wishes.none(tf.size(texts[0])))
+        if isinstance(self.writer.config.method, GreedyConfig):
+            found = self._written(given, wanted)
+        else:
+            steps = self.steps(*given.source, keep_hidden=self.writer.keeps_hidden)
+            found = self.writer.write(steps, given, wanted.requests.max_new_tokens)
+        return {**found._asdict(), "truncated": truncated}
+
+    def generate(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `generate`."""
+        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        wanted = self._wishes(wishes, texts[0])
+        given, truncated = self.from_texts(after(wanted, *texts))
+        found = self._written(*self._limited(given, wanted))
+        return {**found._asdict(), "truncated": truncated}
+
+    def generate_ids(
+        self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `generate_ids`."""
+        none = tf.fill(tf.shape(length), "")
+        wanted = self._wishes((*wishes, none), length)
+        given = self.from_ids(*after(wanted, token_ids, length))
+        return self._written(*self._limited(given, wanted)).ids()
+
+    def search(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `search`."""
+        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        wanted = Search.of(wishes, tf.size(texts[0]))
+        given, truncated = self.from_texts(after(wanted, *texts))
+        found, score = self._searched(*self._limited(given, wanted))
+        return {**found._asdict(), "score": score, "truncated": truncated}
+
+    def search_ids(
+        self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `search_ids`."""
+        wanted = Search.of(wishes, tf.size(length))
+        given = self.from_ids(*after(wanted, token_ids, length))
+        found, score = self._searched(*self._limited(given, wanted))
+        return {**found.ids(), "score": score}
+
+    def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> Wishes:
+        """Reads the inputs that clients send, of texts as many as some rows."""
+
+        def read(wishes: tuple[tf.Tensor, ...], number: tf.Tensor) -> Wishes:
+            return Wishes.of(wishes, number, self.writer.tokenizer.vocabulary_size)
+
+        return self._once("wishes", read)(wishes, tf.size(rows))
+
+    def _limited(self, given: Given, wanted: _Wanted) -> tuple[Given, _Wanted]:
+        """Both, with no more new tokens than each prompt leaves room for."""
+        number = limits(
+            wanted[0].max_new_tokens,
+            given.room,
+            self.most,
+            self.writer.config.max_new_tokens,
+        )
+        (token_ids,) = after(number, given.token_ids)
+        return given._replace(token_ids=token_ids), wanted.at_most(number)
+
+    def _written(self, given: Given, wanted: Wishes) -> Texts:
+        def write(given: Given, wanted: Wishes) -> Texts:
+            steps = self.steps(*given.source)
+            return self.writer.write_requests(steps, given, wanted)
+
+        return self._once("write", write)(given, wanted)
+
+    def _searched(self, given: Given, wanted: Search) -> tuple[Texts, tf.Tensor]:
+        def search(given: Given, wanted: Search) -> tuple[Texts, tf.Tensor]:
+            return self.writer.search(self.steps(*given.source), given, wanted)
+
+        return self._once("search", search)(given, wanted)
+
+    def _once(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that is traced once, and once more for an export."""
+        key = name, is_plain()
+        if key not in self._traced:
+            self._traced[key] = tf.function(function, autograph=False)
+        return self._traced[key]

@@ -1,0 +1,191 @@
+"""What a client may ask of a text that is to be written: the inputs of `generate`.
+
+There is one number for each text and not one for all, because a server that batches
+requests puts inputs together row by row, and the requests are of different clients.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from transbeam.configs.schema.generation import BeamConfig
+from transbeam.model.generation.request_batch import Requests
+from transbeam.model.generation.row_logits_processors import Adjustments
+from transbeam.serving.signatures.generation.logit_bias import MOST as MOST_BIASES
+from transbeam.serving.signatures.generation.logit_bias import parse_biases
+from transbeam.serving.text_ops.stop_strings import Stops
+
+# A `max_new_tokens` that says nothing.
+LEFT_OUT = -1
+MAX_NEW_TOKENS = tf.TensorSpec([None], tf.int32, name="max_new_tokens")
+SPECS = [
+    MAX_NEW_TOKENS,
+    tf.TensorSpec([None], tf.float32, name="temperature"),
+    tf.TensorSpec([None], tf.int32, name="top_k"),
+    tf.TensorSpec([None], tf.float32, name="top_p"),
+    tf.TensorSpec([None], tf.int32, name="seed"),
+    tf.TensorSpec([None], tf.float32, name="min_p"),
+    tf.TensorSpec([None], tf.float32, name="repetition_penalty"),
+    tf.TensorSpec([None], tf.int32, name="no_repeat_ngram_size"),
+    tf.TensorSpec([None], tf.string, name="logit_bias"),
+]
+STOP = tf.TensorSpec([None], tf.string, name="stop")
+# Those of inputs that a client may leave out, where the server reads them.
+DEFAULTS = {
+    "max_new_tokens": LEFT_OUT,
+    "temperature": 0.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "seed": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "logit_bias": "",
+    "stop": "",
+    "num_beams": BeamConfig().num_beams,
+    "length_penalty": BeamConfig().length_penalty,
+}
+
+
+_RANGES = {
+    "max_new_tokens": (LEFT_OUT, tf.int32.max),
+    "temperature": (0, 1e4),
+    "top_k": (0, tf.int32.max),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "repetition_penalty": (0.01, 100),
+    "no_repeat_ngram_size": (0, tf.int32.max),
+}
+
+
+class Wishes(NamedTuple):
+    """Of each of `B` texts; see `SPECS` and `STOP`.
+
+    Attributes:
+        requests: Checked.
+        stops: The strings that end it.
+    """
+
+    requests: Requests
+    stops: Stops
+
+    @classmethod
+    def of(
+        cls, wishes: tuple[Any, ...], rows: tf.Tensor, vocabulary_size: int
+    ) -> "Wishes":
+        """From the inputs of a signature, in the order of `SPECS`, `STOP` the last.
+
+        Fails in the graph with `InvalidArgument` where a number cannot be meant.
+
+        Args:
+            wishes: The inputs.
+            rows: int32 scalar, `B`; one number may be for all texts.
+            vocabulary_size: Of the model.
+        """
+        wishes = of_rows(wishes, rows)
+        names = [str(spec.name) for spec in SPECS]
+        named = dict(zip(names, wishes[: len(SPECS)], strict=True))
+        checks = [check(name, named[name], *_RANGES[name]) for name in _RANGES]
+        with tf.control_dependencies(checks):
+            named = {name: tf.identity(value) for name, value in named.items()}
+        adjustments = Adjustments(
+            named.pop("repetition_penalty"),
+            named.pop("no_repeat_ngram_size"),
+            *parse_biases(named.pop("logit_bias"), vocabulary_size),
+        )
+        requests = Requests(seeds=named.pop("seed"), adjustments=adjustments, **named)
+        return cls(requests, Stops.of(wishes[-1]))
+
+    @classmethod
+    def none(cls, rows: Any) -> "Wishes":
+        """Those of clients that say nothing: the likeliest tokens."""
+
+        def column(name: str) -> tf.Tensor:
+            return tf.fill([rows], tf.constant(DEFAULTS[name]))
+
+        biases = tf.zeros([rows, MOST_BIASES])
+        adjustments = Adjustments(
+            column("repetition_penalty"),
+            column("no_repeat_ngram_size"),
+            tf.cast(biases, tf.int32),
+            biases,
+        )
+        names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p")
+        numbers = {name: column(name) for name in names}
+        requests = Requests(seeds=column("seed"), adjustments=adjustments, **numbers)
+        return cls(requests, Stops.of(tf.fill([rows], "")))
+
+    @property
+    def room(self) -> tf.Tensor:
+        """Tokens of the longest text there may be: int32 scalar, at least 1."""
+        return largest(self.requests.max_new_tokens)
+
+    def at_most(self, number: tf.Tensor) -> "Wishes":
+        """With so many new tokens, int32 (B,)."""
+        return self._replace(requests=self.requests._replace(max_new_tokens=number))
+
+
+def of_rows(wishes: Sequence[Any], rows: tf.Tensor) -> tuple[Any, ...]:
+    """Columns (B,), also of those that have one value for all texts."""
+    return tuple(tf.broadcast_to(column, [rows]) for column in wishes)
+
+
+def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Tensor:
+    """New tokens that each text may get: as many as wanted, if there is room for them.
+
+    Fails in the graph with `InvalidArgument` where a prompt leaves no room.
+
+    Args:
+        wanted: int32 (B,), `LEFT_OUT` for the default.
+        room: int32 (B,), the tokens for which each prompt leaves room.
+        most: Those of the shortest prompt, of one token.
+        default: Where nothing is said.
+
+    Example:
+    >>> limits(tf.constant([LEFT_OUT, 9, 0]), tf.constant([5, 5, 0]), 7, 64).numpy()
+    array([5, 5, 0], dtype=int32)
+    """
+    fits: Any = (room > 0) | (wanted == 0)
+    longest = most + 1 - tf.reduce_min(tf.pad(room, [[0, 1]], constant_values=most))
+    said = tf.strings.format(
+        f"the prompt has {{}} tokens and leaves no room for new ones: the model reads "
+        f"{most + 1}. Shorten it to {most} tokens or fewer",
+        longest,
+    )
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), [said])]):
+        number = tf.where(wanted == LEFT_OUT, default, wanted)
+        return tf.minimum(number, tf.maximum(room, 0))
+
+
+def after(checked: Any, *tensors: Any) -> Any:
+    """Tensors that are there only when some others are, whose checks have passed.
+
+    What else has begun when a check fails is cancelled, and TensorFlow tells now of the
+    one and now of the other.
+    """
+    with tf.control_dependencies(keras.tree.flatten(checked)):
+        return tuple(tf.identity(tensor) for tensor in tensors)
+
+
+def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
+    """Fails in the graph with `InvalidArgument` if numbers are out of a range."""
+    # Not a number is not in order with anything.
+    fine = (numbers >= lowest) & (numbers <= highest)
+    said = tf.strings.format(
+        f"{name}: found {{}}; expected numbers from {lowest} to {highest}",
+        first_of(numbers, ~fine, tf.constant([lowest], numbers.dtype)),
+    )
+    return tf.debugging.Assert(tf.reduce_all(fine), [said])
+
+
+def first_of(values: Any, where: Any, otherwise: Any) -> Any:
+    """The first value of a column at which something is, or another one, `(1,)`."""
+    places = tf.cast(tf.concat([where, [True]], axis=0), tf.int32)
+    return tf.gather(tf.concat([values, otherwise], axis=0), tf.argmax(places))
+
+
+def largest(numbers: Any) -> tf.Tensor:
+    """The largest of some, at least 1, also where there are none."""
+    return tf.reduce_max(tf.pad(numbers, [[0, 1]], constant_values=1))

@@ -1,0 +1,243 @@
+"""What tasks that write have in common: requests, ends, and the text that comes out."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import tensorflow as tf
+
+from transbeam.configs.schema.evaluation import EvaluationConfig
+from transbeam.configs.schema.generation import (
+    BeamConfig,
+    ContrastiveConfig,
+    GenerationConfig,
+)
+from transbeam.model.generation.beam import Searches, search
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.request_batch import write_requests
+from transbeam.model.generation.token_buffer import History
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    first_in_rows,
+    rows_of,
+    side_by_side,
+)
+from transbeam.serving.signatures.generation.beam_params import Search
+from transbeam.serving.signatures.generation.sampling_params import Wishes
+from transbeam.serving.text_ops.prompts import as_utf8, without_special, written_text
+from transbeam.serving.text_ops.stop_strings import Stops
+
+# Pieces before new ones that decide how these are read; a character has four bytes.
+_CONTEXT = 4
+# Bytes that a piece may bring or change beside its own: the space before a word, and
+# what stood for the first bytes of a character.
+_BESIDE = 16
+
+
+class Prompted(Protocol):
+    """Rows that are written on from."""
+
+    @property
+    def token_ids(self) -> tf.Tensor:
+        """int32 (B, P), padded on the left."""
+        ...
+
+    @property
+    def padding_mask(self) -> tf.Tensor:
+        """int32 (B, P), 0 for padding."""
+        ...
+
+    @property
+    def tokens(self) -> tf.RaggedTensor:
+        """int32 (B, None), what the new text is read together with."""
+        ...
+
+
+class Texts(NamedTuple):
+    """What was written.
+
+    Attributes:
+        generated_text: string (B,), UTF-8; put behind the prompt it reads on.
+        token_ids: int32 (B, N), with the piece that ended a text, then padding.
+        length: int32 (B,).
+        finished: bool (B,), whether it ended by itself.
+    """
+
+    generated_text: tf.Tensor
+    token_ids: tf.Tensor
+    length: tf.Tensor
+    finished: tf.Tensor
+
+    def ids(self) -> dict[str, tf.Tensor]:
+        """What is told to who asked with ids."""
+        found = self._asdict()
+        del found["generated_text"]
+        return found
+
+
+class Writer:
+    """Writes on from prompts with the whole loop, and its cache, in the graph.
+
+    Args:
+        tokenizer: The run's.
+        evaluation: How `write` writes: as answers are written that are judged.
+        max_new_tokens: Tokens of a text at most, where the client says nothing.
+        seed: Where `write` draws.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        evaluation: EvaluationConfig,
+        max_new_tokens: int,
+        seed: int,
+    ):
+        self.tokenizer = tokenizer
+        self.seed = seed
+        self.stop_ids = tokenizer.special.ends
+        self.pad = tokenizer.special.pad
+        self.config = GenerationConfig(
+            method=evaluation.method,
+            max_new_tokens=max_new_tokens,
+            stop_token_ids=self.stop_ids,
+            pad_token_id=self.pad,
+        )
+
+    @property
+    def keeps_hidden(self) -> bool:
+        """Whether `write` wants steps that keep hidden states."""
+        return isinstance(self.config.method, ContrastiveConfig)
+
+    def write(self, steps: Steps, prompts: Prompted, most: tf.Tensor) -> Texts:
+        """Texts as the run's `evaluation` writes them.
+
+        Args:
+            steps: The model.
+            prompts: What is written on from.
+            most: int32 (B,), new tokens of each at most.
+        """
+        method = self.config.method
+        if isinstance(method, BeamConfig):
+            beams = tf.fill(tf.shape(most), method.num_beams)
+            penalty = tf.fill(tf.shape(most), method.length_penalty)
+            wanted = Search(Searches(most, beams, penalty))
+            return self.search(steps, prompts, wanted, method.early_stopping)[0]
+        batch = tf.shape(prompts.token_ids)[0]
+        found = generate(
+            steps,
+            prompts.token_ids,
+            prompts.padding_mask,
+            config=self.config,
+            seeds=tf.fill([batch], self.seed),
+        )
+        ids, lengths = found["token_ids"], found["lengths"]
+        if len(ids.shape) == 3:  # several of each, the best first
+            ids, lengths = ids[:, 0], lengths[:, 0]
+        # All are written to one length; no token depends on those after it.
+        lengths = tf.minimum(lengths, most)
+        ids = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), ids, self.pad)
+        return self._told(prompts, ids, lengths, self._ended(ids, lengths), None)
+
+    def write_requests(self, steps: Steps, prompts: Prompted, wishes: Wishes) -> Texts:
+        """Texts as their clients wish."""
+        found = write_requests(
+            steps,
+            prompts.token_ids,
+            prompts.padding_mask,
+            wishes.requests,
+            room=wishes.room,
+            stop_token_ids=self.stop_ids,
+            pad_token_id=self.pad,
+            ends=self._ends(prompts, wishes.stops),
+        )
+        return self._told(prompts, *found, wishes.stops)
+
+    def search(
+        self,
+        steps: Steps,
+        prompts: Prompted,
+        wanted: Search,
+        early_stopping: bool = BeamConfig().early_stopping,
+    ) -> tuple[Texts, tf.Tensor]:
+        """The likeliest texts, and what is said for each: float32 (B,)."""
+        found = search(
+            steps.begin() if steps.begin else steps,
+            (prompts.token_ids, prompts.padding_mask),
+            wanted.searches,
+            self.config,
+            room=wanted.room,
+            width=wanted.width,
+            early_stopping=early_stopping,
+        )
+        ids, lengths, scores = (part[:, 0] for part in found.first(1, self.pad))
+        ended = self._ended(ids, lengths)
+        return self._told(prompts, ids, lengths, ended, None), scores
+
+    def _ended(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Which rows end with the piece that ends a text: bool (B,)."""
+        last = tf.gather(ids, tf.maximum(lengths - 1, 0), axis=1, batch_dims=1)
+        ended = tf.reduce_any(last[:, None] == [*self.stop_ids, -1], axis=1)
+        return ended & (lengths > 0)
+
+    def _ends(self, prompts: Prompted, stops: Stops) -> Callable[[History], tf.Tensor]:
+        """Whether the last token has brought texts to one of their strings."""
+        longest = stops.longest
+
+        def look(history: History) -> tf.Tensor:
+            # A token has a byte at least: no string that ends in the last one begins
+            # before these.
+            first = tf.maximum(history.num_new - longest - 1, 0)
+            start = history.prompt_length + first
+            new = history.token_ids[:, start : history.length]
+            lengths = tf.fill(tf.shape(new)[:1], history.length - start)
+            text = self.text(prompts.tokens, first_in_rows(new, lengths))
+            place = stops.find(text, self._before_last(text, new[:, -1]))
+            return place < tf.strings.length(text)
+
+        def ends(history: History) -> tf.Tensor:
+            nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
+            ended = tf.cond(longest > 0, lambda: look(history), lambda: nothing)
+            # Of branches that know unequally much of their shape, not even the rank.
+            ended.set_shape(nothing.shape)
+            return ended
+
+        return ends
+
+    def _before_last(self, text: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+        """Bytes of texts that their last tokens, int32 (B,), have not changed.
+
+        Only a string that ends behind them has not been looked for yet.
+        """
+        pieces = written_text(rows_of(last, tf.ones_like(last)), self.tokenizer)
+        alone = tf.strings.length(self.tokenizer.detokenize(pieces))
+        return tf.strings.length(text) - alone - _BESIDE
+
+    def text(self, before: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
+        """What new tokens add to the text of those before them: string (B,).
+
+        A piece may stand for other bytes at the beginning of a text than inside it,
+        so they are read together with the last ones before them.
+        """
+        before = without_special(before, self.tokenizer)[:, -_CONTEXT:]
+        new = written_text(new, self.tokenizer)
+        whole = self.tokenizer.detokenize(side_by_side(before, new))
+        beginning = tf.strings.length(self.tokenizer.detokenize(before))
+        # Of a character that was not whole yet the beginning may have had more bytes.
+        beginning = tf.minimum(beginning, tf.strings.length(whole))
+        rest = tf.strings.length(whole) - beginning
+        return tf.strings.substr(whole, beginning, rest)
+
+    def _told(
+        self,
+        prompts: Prompted,
+        ids: tf.Tensor,
+        lengths: tf.Tensor,
+        finished: tf.Tensor,
+        stops: Stops | None,
+    ) -> Texts:
+        text = self.text(prompts.tokens, first_in_rows(ids, lengths))
+        if stops is not None:
+            last = tf.gather(ids, tf.maximum(lengths - 1, 0), axis=1, batch_dims=1)
+            place = stops.find(text, self._before_last(text, last))
+            text = tf.strings.substr(text, tf.zeros_like(place), place)
+        return Texts(as_utf8(text), ids, lengths, finished)

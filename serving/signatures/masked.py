@@ -1,0 +1,139 @@
+"""What stands behind each `[MASK]` of a text, and the vector of a text."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
+from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.signatures.embedding import SEQUENCE, Embedder, tokenized
+from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
+from transbeam.serving.text_ops.text_encoder import TextEncoder
+
+
+class FillMask:
+    """The signatures of a masked language model.
+
+    From `text`: `serving_default`, `embed`, `tokenize` and `attention` (see
+    `attention_endpoint`). From ids: `fill_mask`, for who judges a model, has records of
+    ids and wants all scores, and for phones. There is no embedding of ids but on
+    phones.
+
+    Shapes: `B` texts, `T` tokens of the longest, `M` masks of the text that has most,
+    `K` guesses, `D` hidden width, `V` vocabulary.
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    methods = {}
+
+    def __init__(self, trained: Trained):
+        self.trained = trained
+        self.tokenizer = trained.tokenizer
+        self.model = trained.model
+        self.embedder = Embedder(trained)
+        self.max_length = trained.config.model.max_sequence_length
+        self.encoder = TextEncoder(self.tokenizer, self.max_length)
+        export = trained.config.export
+        self.top_k = min(export.top_k, self.tokenizer.vocabulary_size)
+        self.pieces = answer_pieces(self.tokenizer)
+        self.phone_masks = export.tflite_masks
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        ids = [ids_spec(name) for name in (*SEQUENCE, "masked_positions")]
+        return {
+            "serving_default": Endpoint(self.fill_masks, [TEXT]),
+            "embed": Endpoint(self.embedder.embed, [TEXT]),
+            "tokenize": Endpoint(self.tokenize, [TEXT]),
+            "fill_mask": Endpoint(self.fill_mask, ids),
+            **attention_endpoint(
+                self.trained, self.embedder.body, [TEXT], self._looked_at
+            ),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        sequence = [ids_spec(name, 1, None) for name in SEQUENCE]
+        masks = ids_spec("masked_positions", 1, self.phone_masks)
+        return {
+            "fill_mask": Endpoint(self.fill_mask, [*sequence, masks]),
+            "embed": self.embedder.phone_endpoint(),
+        }
+
+    def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The most probable pieces for each `[MASK]`, in the order of the text.
+
+        Here, and only here, a literal `[MASK]` is the special piece.
+
+        Args:
+            text: string (B,), any bytes.
+
+        Returns:
+            `fills`: string (B, M, K), the best first; a piece that continues a word
+            begins with `##`. `scores`: float32 (B, M, K), their probabilities over
+            the whole vocabulary. `truncated`: bool (B,); a `[MASK]` that was cut off
+            has no place in M. Texts with fewer than M masks have `""` and 0 in the
+            places left over.
+        """
+        tokens = tokenize_with_masks(self.tokenizer, text)
+        encoded = self.encoder.text(tokens)
+        positions = _positions(encoded.token_ids == self.tokenizer.special.mask)
+        logits = self.fill_mask(
+            encoded.token_ids, encoded.padding_mask, positions.to_tensor()
+        )["logits"]  # (B, M, V)
+        scores, ids = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
+        real = tf.expand_dims(
+            tf.sequence_mask(positions.row_lengths(), tf.shape(logits)[1]), axis=2
+        )
+        fills = tf.gather(tf.constant(self.pieces), ids)
+        return {
+            "fills": tf.where(real, fills, ""),
+            "scores": tf.where(real, scores, 0.0),
+            "truncated": encoded.truncated,
+        }
+
+    def fill_mask(
+        self, token_ids: tf.Tensor, padding_mask: tf.Tensor, masked_positions: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The scores of all pieces at some places of texts that are ids already.
+
+        Args:
+            token_ids: int32 (B, T), a text each, with the pieces that frame it.
+            padding_mask: int32 (B, T), 1 for a real token.
+            masked_positions: int32 (B, P).
+
+        Returns:
+            `logits`: float32 (B, P, V).
+        """
+        inputs = {
+            "token_ids": token_ids,
+            "padding_mask": padding_mask,
+            "masked_positions": masked_positions,
+        }
+        return {"logits": self.model(inputs, training=False)["logits"]}
+
+    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The ids the model reads for a text: what a phone has to reproduce.
+
+        Args:
+            text: string (B,), any bytes.
+
+        Returns:
+            `token_ids`: int32 (B, T), padded with the id of `[PAD]`. `length`: int32
+            (B,), the real ones of each row. `truncated`: bool (B,).
+        """
+        return tokenized(self.encoder, text)
+
+    def _looked_at(self, text: tf.Tensor) -> Any:
+        tokens = tokenize_with_masks(self.tokenizer, text)
+        encoded = self.encoder.shorter(LONGEST).text(tokens)
+        inputs = {name: getattr(encoded, name) for name in SEQUENCE}
+        return inputs, encoded.truncated
+
+
+def _positions(chosen: tf.Tensor) -> tf.RaggedTensor:
+    """Where each row of a boolean (B, T) is true, int32 (B, None)."""
+    shape = tf.shape(chosen)
+    return chosen_in_rows(tf.broadcast_to(tf.range(shape[1]), shape), chosen)

@@ -1,0 +1,96 @@
+"""What tasks with one answer for a text, or for a pair of texts, have in common."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.configs.schema.export import asked_texts
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
+from transbeam.serving.signatures.base.interface import (
+    EXAMPLES,
+    SECOND_TEXT,
+    TEXT,
+    Endpoint,
+    ids_spec,
+)
+from transbeam.serving.text_ops.text_encoder import Encoded, TextEncoder
+
+
+class PooledTask:
+    """Asks a model about texts, pairs, serialized examples or ids.
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    def __init__(self, trained: Trained):
+        self.trained = trained
+        self.model = trained.model
+        self.max_length = trained.config.model.max_sequence_length
+        self.encoder = TextEncoder(trained.tokenizer, self.max_length)
+        self.is_pair = len(asked_texts(trained.config.objective)) == 2
+        self.id_inputs = [
+            name
+            for name in ("token_ids", "padding_mask", "segment_ids")
+            if name in self.model.input
+        ]
+
+    @property
+    def text_inputs(self) -> list[tf.TensorSpec]:
+        """One text, or the two of a pair."""
+        return [TEXT, SECOND_TEXT] if self.is_pair else [TEXT]
+
+    def tokenize_endpoint(self) -> Endpoint:
+        """The ids the model reads for a text: what a phone has to reproduce."""
+
+        def tokenize(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+            encoded = self.encode(*texts)
+            found = {"token_ids": encoded.token_ids, "length": encoded.lengths}
+            if "segment_ids" in self.id_inputs:
+                found["segment_ids"] = encoded.segment_ids
+            return {**found, "truncated": encoded.truncated}
+
+        return Endpoint(tokenize, self.text_inputs)
+
+    def attention_endpoint(self) -> dict[str, Endpoint]:
+        """See `transbeam.serving.signatures.base.attention_maps`."""
+        encoder = self.encoder.shorter(LONGEST)
+
+        def read(*texts: tf.Tensor) -> Any:
+            encoded = self.encode(*texts, encoder=encoder)
+            inputs = {name: getattr(encoded, name) for name in self.id_inputs}
+            return inputs, encoded.truncated
+
+        return attention_endpoint(self.trained, self.model, self.text_inputs, read)
+
+    def id_specs(self, *shape: int | None) -> list[tf.TensorSpec]:
+        """Of the model's inputs."""
+        return [ids_spec(name, *shape) for name in self.id_inputs]
+
+    def encode(self, *texts: tf.Tensor, encoder: TextEncoder | None = None) -> Encoded:
+        """Texts (B,), or the first and the second ones of pairs, as rows of ids."""
+        encoder = encoder or self.encoder
+        tokens = [encoder.tokenizer.tokenize(column) for column in texts]
+        return (encoder.pair if self.is_pair else encoder.text)(*tokens)
+
+    def ask(self, encoded: Encoded) -> dict[str, Any]:
+        """The model's outputs."""
+        inputs = [getattr(encoded, name) for name in self.id_inputs]
+        return self.ask_ids(*inputs)
+
+    def ask_ids(self, *inputs: tf.Tensor) -> dict[str, Any]:
+        """The model's outputs, for inputs in the order of `id_inputs`."""
+        named = dict(zip(self.id_inputs, inputs, strict=True))
+        return self.model(named, training=False)
+
+    def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
+        """The texts in serialized `tf.train.Example`s (B,), by the inputs' names."""
+        names = ["text", "second_text"] if self.is_pair else ["text"]
+        features: Any = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
+        found: Any = tf.io.parse_example(examples, features)
+        return [found[name] for name in names]
+
+    def example_endpoint(self, answer: Any) -> Endpoint:
+        """A signature for TF Serving's own APIs, from one that takes texts."""
+        return Endpoint(lambda inputs: answer(*self.parse(inputs)), [EXAMPLES])

@@ -1,0 +1,113 @@
+"""How a text goes on that is seen both ways: a prefix language model's signatures."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    is_before,
+    kept_of_each,
+    side_by_side,
+    with_piece_behind,
+)
+from transbeam.serving.signatures.base.interface import TARGET, TEXT, Endpoint, ids_spec
+from transbeam.serving.signatures.causal import Continuation
+from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
+from transbeam.serving.signatures.generation.tflite_signatures import (
+    phone_calls,
+    prefix_endpoints,
+)
+from transbeam.serving.text_ops.prompts import Prompts, beginnings
+from transbeam.serving.text_ops.text_encoder import right_padded
+
+_INPUTS = ("token_ids", "padding_mask", "prefix_mask")
+_SCORED = [
+    ids_spec("token_ids"),
+    *(ids_spec(n, None) for n in ("length", "prefix_length")),
+]
+
+
+class PrefixContinuation(Continuation):
+    """The signatures of a prefix language model.
+
+    The prompt is the prefix, whose tokens all see each other. The signatures are those
+    of `Continuation`, but that not a whole text has a probability: its end has, given
+    its beginning.
+
+    - `score`: `text` and `target_text`, string (B,) → `log_likelihood` float32 (B,), in
+      nats, of a document that begins with the one, given that, going on with the other
+      to its end; `num_tokens` int32 (B,), of how many tokens it is the sum;
+      `truncated`. Both are tokenized together, as a document is, and a piece that
+      reaches from the one into the other is not given. Of too long a document the
+      beginning is not read, and the target loses its end if it is too long alone.
+    - `score_ids`: `token_ids` int32 (B, T), `length` and `prefix_length` int32 (B,),
+      how many tokens are given → `log_likelihood`, `num_tokens`.
+    - `logits_ids`: `token_ids`, `padding_mask` and `prefix_mask` int32 (B, T), 1 for
+      the tokens that all of the text sees → `logits` float32 (B, T, V).
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        return {
+            **super().endpoints(),
+            "score": Endpoint(self.score_target, [TEXT, TARGET]),
+            "score_ids": Endpoint(self.score_target_ids, _SCORED),
+            "logits_ids": Endpoint(self.logits_given, [ids_spec(n) for n in _INPUTS]),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        calls, sizes = phone_calls(self.trained)
+        # No prompt that fits may be cut into pieces.
+        return prefix_endpoints(calls, sorted({*sizes, calls.slots}))
+
+    def _looked_at(self, text: tf.Tensor) -> Any:
+        inputs, truncated = super()._looked_at(text)
+        # The text is what comes before, all of it.
+        return {**inputs, "prefix_mask": inputs["padding_mask"]}, truncated
+
+    def score_target(self, text: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `score`."""
+        special = self.tokenizer.special
+        both: Any = self.tokenizer.tokenize(tf.strings.join([text, target]))
+        given = _common(both, self.tokenizer.tokenize(text))
+        is_given = is_before(both, given)
+        before = beginnings(kept_of_each(both, is_given), self.tokenizer)
+        after = with_piece_behind(
+            kept_of_each(both, tf.logical_not(is_given)), special.end
+        )
+        cut = after.row_lengths() > self.most
+        after = after[:, : self.most]
+        room = self.max_length - tf.cast(after.row_lengths(), tf.int32)
+        prompts = Prompts.of(before, room, self.max_length, special.pad)
+        whole = side_by_side(prompts.tokens, after)
+        token_ids, length, _ = right_padded(whole, self.max_length, special.pad)
+        prefix_length = tf.cast(prompts.tokens.row_lengths(), tf.int32)
+        return {
+            **self.score_target_ids(token_ids, length, prefix_length),
+            "truncated": prompts.truncated | cut,
+        }
+
+    def score_target_ids(
+        self, token_ids: tf.Tensor, length: tf.Tensor, prefix_length: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The signature `score_ids`."""
+        size = tf.shape(token_ids)[1]
+        mask = tf.sequence_mask(length, size, dtype=tf.int32)
+        prefix = mask * tf.sequence_mask(prefix_length, size, dtype=tf.int32)
+        logits = self.logits_given(token_ids, mask, prefix)["logits"]
+        return log_likelihood(logits[:, :-1], token_ids[:, 1:], (mask - prefix)[:, 1:])
+
+    def logits_given(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `logits_ids`."""
+        named = dict(zip(_INPUTS, inputs, strict=True))
+        return {"logits": self.model(named, training=False)["logits"]}
+
+
+def _common(whole: tf.RaggedTensor, beginning: tf.RaggedTensor) -> tf.Tensor:
+    """How many tokens rows have in common before the first that differs: int64 (B,)."""
+    of_whole = whole.to_tensor(-1)
+    of_beginning = beginning.to_tensor(-2, shape=tf.shape(of_whole, tf.int64))
+    same: Any = of_whole == of_beginning
+    return tf.reduce_sum(tf.math.cumprod(tf.cast(same, tf.int64), axis=1), axis=1)

@@ -1,0 +1,42 @@
+"""A model of sentence pairs as a classifier of pairs: what is the second to the first?
+
+Its other head, which guesses hidden tokens, was there to learn from, and is left out.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+import keras
+
+from transbeam.configs.schema.objectives.objective import (
+    PairClassificationConfig,
+    SentencePairsConfig,
+)
+from transbeam.serving.base.trained_run import Trained
+
+# In the order of the records' labels 0 and 1.
+LABELS: dict[Literal["next_sentence", "sentence_order"], tuple[str, str]] = {
+    "next_sentence": ("next", "unrelated"),
+    "sentence_order": ("in_order", "swapped"),
+}
+
+
+def as_classifier(trained: Trained) -> Trained:
+    """The same model, for `Classification` and for who judges it.
+
+    Args:
+        trained: Trained for `sentence_pairs`.
+    """
+    objective = trained.config.objective
+    assert isinstance(objective, SentencePairsConfig)
+    inputs = dict(trained.model.input)
+    del inputs["masked_positions"]
+    pooled = {"logits": trained.model.output["pair_logits"]}
+    return replace(
+        trained,
+        config=replace(
+            trained.config,
+            objective=PairClassificationConfig(labels=LABELS[objective.task]),
+        ),
+        model=keras.Model(inputs, pooled, name="pair_classifier"),
+    )

@@ -1,0 +1,229 @@
+"""What a sequence-to-sequence model writes in answer to a text."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.configs.base.templates import template_parts
+from transbeam.configs.loader.compatibility import decoder_length
+from transbeam.configs.schema.export import asked_texts
+from transbeam.configs.schema.objectives.objective import TextToTextConfig
+from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.keras_decode_functions import seq2seq_steps
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    with_piece_before,
+    with_piece_behind,
+)
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
+from transbeam.serving.signatures.base.interface import (
+    SECOND_TEXT,
+    TARGET,
+    TEXT,
+    Endpoint,
+    ids_spec,
+)
+from transbeam.serving.signatures.generation.generate_signatures import (
+    Generating,
+    Given,
+)
+from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
+from transbeam.serving.signatures.generation.text_generation import Writer
+from transbeam.serving.signatures.generation.tflite_signatures import (
+    phone_calls,
+    seq2seq_endpoints,
+)
+from transbeam.serving.text_ops.text_encoder import right_padded
+
+_Ragged: Any = tf.RaggedTensor
+_FIELDS = {"text": TEXT, "second_text": SECOND_TEXT}
+_INPUTS = (
+    "encoder_token_ids",
+    "encoder_padding_mask",
+    "decoder_token_ids",
+    "decoder_padding_mask",
+)
+
+
+class Translation(Generating):
+    """The signatures of a model that answers a text with a text.
+
+    A text that is longer than a record of the training's loses its end.
+
+    Shapes: `B` texts, `S` tokens of the longest, `N` tokens of the longest answer.
+
+    - `serving_default`: `text`, and `second_text` where the template of `text_to_text`
+      has it, string (B,) → `generated_text` string (B,), by the run's
+      `evaluation.method`; `token_ids` int32 (B, N) and `length` int32 (B,);
+      `finished` bool (B,), whether the answer came to an end by itself; `truncated`
+      bool (B,), whether not all of the text was read.
+    - `generate`: the same and, (B,) each or one value for all texts, `max_new_tokens`
+      (-1 for the default), `temperature` (0 for the likeliest token), `top_k` (0 for
+      all), `top_p`, `seed`, `min_p`, `repetition_penalty` (1 for none),
+      `no_repeat_ngram_size` (0 for none), `logit_bias` (such as `"11:2.5,50256:-100"`)
+      and `stop`, a string that ends an answer (several with `stops.SEPARATOR` between
+      them) → the same.
+    - `search`: a text as above, `max_new_tokens`, `num_beams` and `length_penalty`,
+      (B,) each → the same, the likeliest answer that a beam search finds, and `score`
+      float32 (B,): its log-probability divided by its length to the power
+      `length_penalty`.
+    - `generate_ids`: `token_ids` int32 (B, S), `length` int32 (B,), and what `generate`
+      takes but for `stop` → `token_ids`, `length`, `finished`. `search_ids` likewise.
+    - `score`: a text as above and `target_text` → `log_likelihood` float32 (B,), in
+      nats, of that answer; `num_tokens` int32 (B,), of how many tokens it is the sum;
+      `truncated`.
+    - `logits_ids`: `encoder_token_ids` and `encoder_padding_mask` int32 (B, S),
+      `decoder_token_ids` and `decoder_padding_mask` int32 (B, T) → `logits` float32
+      (B, T, V), of what comes after each token of the decoder's.
+    - `tokenize`: a text as above → `token_ids` int32 (B, S), `length`, `truncated`.
+    - `attention`: a text as above and `target_text` → who looks at whom; see
+      `attention_endpoint`.
+    - `stream_…`: see `Streaming`.
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    methods = {}
+
+    def __init__(self, trained: Trained):
+        config, objective = trained.config, trained.config.objective
+        self.objective = objective
+        self.trained = trained
+        self.model = trained.model
+        self.tokenizer = trained.tokenizer
+        template = "{text}"
+        if isinstance(objective, TextToTextConfig):
+            template = objective.source
+        self.template = template_parts(template)
+        self.max_length = config.data.sequence_length
+        of_records = decoder_length(config)
+        self.decoder_length = min(of_records, config.model.max_sequence_length)
+        # The first token of the decoder's rows is no answer.
+        most = config.model.max_sequence_length - 1
+        wanted = config.evaluation.max_new_tokens or of_records
+        evaluation, seed = config.evaluation, config.seed
+        writer = Writer(trained.tokenizer, evaluation, min(wanted, most), seed)
+        super().__init__(writer, most)
+
+    @property
+    def texts(self) -> list[tf.TensorSpec]:
+        return [_FIELDS[name] for name in asked_texts(self.objective)]
+
+    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> Steps:
+        inputs = self._encoder_inputs(*source).values()
+        return seq2seq_steps(self.model, *inputs, keep_hidden=keep_hidden)
+
+    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
+        ids, length, truncated = self._sources(texts)
+        return self.from_ids(ids, length), truncated
+
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
+        rows = tf.shape(token_ids)[0]
+        first = tf.fill([rows, 1], self._first)
+        nothing = _Ragged.from_row_lengths(
+            tf.zeros([0], tf.int32), tf.zeros([rows], tf.int64)
+        )
+        room = tf.fill([rows], self.most)
+        return Given(first, tf.ones_like(first), nothing, room, (token_ids, length))
+
+    def example(self, rows: int, width: int) -> Given:
+        lengths = tf.fill([rows], width)
+        return self.from_ids(tf.ones([rows, width], tf.int32), lengths)
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        return {
+            **self.writing_endpoints(),
+            "score": Endpoint(self.score, [*self.texts, TARGET]),
+            "logits_ids": Endpoint(self.logits_ids, [ids_spec(n) for n in _INPUTS]),
+            "tokenize": Endpoint(self.tokenize, self.texts),
+            **attention_endpoint(
+                self.trained, self.model, [*self.texts, TARGET], self._looked_at
+            ),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        return seq2seq_endpoints(*phone_calls(self.trained), self.max_length)
+
+    def score(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `score`."""
+        *texts, target = inputs
+        ids, length, truncated = self._sources(texts)
+        written, written_length, cut = self._targets(target, self.decoder_length)
+        size = tf.shape(written)[1]
+        weights = tf.sequence_mask(written_length - 1, size - 1, dtype=tf.int32)
+        read = self._encoder_inputs(ids, length).values()
+        logits = self.logits_ids(*read, written[:, :-1], weights)["logits"]
+        return {
+            **log_likelihood(logits, written[:, 1:], weights),
+            "truncated": truncated | cut,
+        }
+
+    def logits_ids(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `logits_ids`."""
+        named = dict(zip(_INPUTS, inputs, strict=True))
+        return {"logits": self.model(named, training=False)["logits"]}
+
+    def tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `tokenize`."""
+        names = ("token_ids", "length", "truncated")
+        return dict(zip(names, self._sources(texts), strict=True))
+
+    def read(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The tokens of texts, and of answers to them: int32 (B, None)."""
+        return self.tokenizer.tokenize(texts)
+
+    def _looked_at(self, *inputs: tf.Tensor) -> Any:
+        *texts, target = inputs
+        ids, length, truncated = self._sources(texts, min(self.max_length, LONGEST))
+        longest = min(self.decoder_length, LONGEST - 1)
+        written, written_length, cut = self._targets(target, longest)
+        mask = tf.sequence_mask(written_length, tf.shape(written)[1], dtype=tf.int32)
+        # The piece that ends an answer is written, and never read.
+        read = {
+            "decoder_token_ids": written[:, :-1],
+            "decoder_padding_mask": mask[:, 1:],
+        }
+        return {**self._encoder_inputs(ids, length), **read}, truncated | cut
+
+    def _targets(self, target: tf.Tensor, longest: int) -> Any:
+        """Answers from the piece that begins them to the one that ends them.
+
+        Args:
+            target: string (B,).
+            longest: Tokens of an answer, the one that ends it among them.
+
+        Returns:
+            As `_sources`, with one token more.
+        """
+        special = self.tokenizer.special
+        answers = self.read(target)
+        begun = with_piece_before(answers[:, : longest - 1], self._first)
+        rows = with_piece_behind(begun, special.end)
+        ids, length, _ = right_padded(rows, longest + 1, special.pad)
+        return ids, length, answers.row_lengths() > longest - 1
+
+    def _sources(
+        self, texts: Any, longest: int | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """What is read: ids (B, S), lengths (B,), and whether texts are cut (B,)."""
+        longest = longest or self.max_length
+        named = dict(zip((spec.name for spec in self.texts), texts, strict=True))
+        parts: list[Any] = []
+        for plain, field in self.template:
+            parts += [plain] if field is None else [plain, named[field]]
+        tokens = self.read(tf.strings.join(parts))
+        special, room = self.tokenizer.special, longest - 1
+        framed = with_piece_behind(tokens[:, :room], special.end)
+        ids, length, _ = right_padded(framed, longest, special.pad)
+        return ids, length, tokens.row_lengths() > room
+
+    def _encoder_inputs(self, ids: tf.Tensor, length: tf.Tensor) -> dict[str, Any]:
+        mask = tf.sequence_mask(length, tf.shape(ids)[1], dtype=tf.int32)
+        return {"encoder_token_ids": ids, "encoder_padding_mask": mask}
+
+    @property
+    def _first(self) -> int:
+        """The piece that answers begin with."""
+        special = self.tokenizer.special
+        return special.pad if special.begin is None else special.begin

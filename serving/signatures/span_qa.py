@@ -1,0 +1,227 @@
+"""Where in a text the answer to a question stands."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from transbeam.configs.schema.objectives.objective import SpanQAConfig
+from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
+from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
+from transbeam.serving.text_ops.char_offsets import Stretch, character_spans
+from transbeam.serving.text_ops.doc_stride import Windows
+from transbeam.serving.text_ops.row_blocks import in_blocks
+from transbeam.serving.text_ops.text_encoder import TextEncoder
+
+QUESTION = tf.TensorSpec([None], tf.string, name="question")
+CONTEXT = tf.TensorSpec([None], tf.string, name="context")
+
+# The score of what cannot be, such as an answer in an empty text.
+NEVER = -1e30
+
+
+class Spans(NamedTuple):
+    """The best span of each row.
+
+    Attributes:
+        first: int32 (R,), its first place.
+        last: int32 (R,), its last place.
+        score: float32 (R,), what speaks for the two, added.
+    """
+
+    first: tf.Tensor
+    last: tf.Tensor
+    score: tf.Tensor
+
+
+class Found(NamedTuple):
+    """The best answers of R windows.
+
+    Attributes:
+        first: int32 (R,), the first token in the text.
+        last: int32 (R,), the last one.
+        score: float32 (R,), what speaks for the two, added.
+        none: float32 (R,), what speaks for there being no answer.
+    """
+
+    first: tf.Tensor
+    last: tf.Tensor
+    score: tf.Tensor
+    none: tf.Tensor
+
+
+class Answering:
+    """The signatures of a model that finds answers in texts.
+
+    A text that is too long for the model is read in windows that overlap, as the
+    training's records are; the best window has the answer.
+
+    Shapes: `B` questions, `T` tokens of the longest row.
+
+    - `serving_default`: `question` and `context`, string (B,) → `answer` string (B,),
+      the best stretch of the context; `start` and `end` int32 (B,), its places in code
+      points; `score` float32 (B,), the logits of its first and its last token, added;
+      `no_answer_score` float32 (B,), what speaks for there being none, in the window
+      where that is least: a model that was taught questions without an answer says by
+      a higher one that there is none. `truncated` bool (B,), whether the question was
+      cut. In an empty context the answer is `""`, its score -1e30.
+    - `read_ids`: ids, a window a row → `start_logits` and `end_logits` float32 (B, T).
+    - `tokenize`: `question` and `context` → `token_ids` int32 (B, T) and `length` (B,),
+      of the context alone; `question_ids`, `question_length`.
+    - `attention`: `question` and `context`, one window of them → who looks at whom; see
+      `attention_endpoint`.
+
+    Args:
+        trained: The tokenizer and the model.
+    """
+
+    methods = {}
+
+    def __init__(self, trained: Trained):
+        objective = trained.config.objective
+        assert isinstance(objective, SpanQAConfig)
+        self.objective = objective
+        self.trained = trained
+        self.tokenizer = trained.tokenizer
+        self.model = trained.model
+        self.max_length = min(
+            trained.config.data.sequence_length,
+            trained.config.model.max_sequence_length,
+        )
+        self.longest_answer = trained.config.evaluation.max_answer_length
+        self.id_inputs = [
+            name
+            for name in ("token_ids", "padding_mask", "segment_ids")
+            if name in trained.model.input
+        ]
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        ids = [ids_spec(name) for name in self.id_inputs]
+        return {
+            "serving_default": Endpoint(self.answer, [QUESTION, CONTEXT]),
+            "read_ids": Endpoint(self.read_ids, ids),
+            "tokenize": Endpoint(self.tokenize, [QUESTION, CONTEXT]),
+            **attention_endpoint(
+                self.trained, self.model, [QUESTION, CONTEXT], self._looked_at
+            ),
+        }
+
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        ids = [ids_spec(name, 1, None) for name in self.id_inputs]
+        return {"read_ids": Endpoint(self.read_ids, ids)}
+
+    def answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `serving_default`."""
+        # So that places are of whole characters.
+        context = tf.strings.unicode_transcode(context, "UTF-8", "UTF-8")
+        questions, texts = (
+            self.tokenizer.tokenize(question),
+            self.tokenizer.tokenize(context),
+        )
+        batch = tf.shape(context)[0]
+        found, text = self._best_in_windows(self._windows(questions, texts))
+        # The least that speaks for there being no answer, and of equally good windows
+        # the first.
+        none = tf.math.unsorted_segment_min(found.none, text, batch)
+        score = tf.math.unsorted_segment_max(found.score, text, batch)
+        rows = tf.range(tf.size(found.score))
+        is_best = found.score >= tf.gather(score, text)
+        best = tf.math.unsorted_segment_min(
+            tf.where(is_best, rows, tf.size(rows)), text, batch
+        )
+        stretch = Stretch(tf.gather(found.first, best), tf.gather(found.last, best) + 1)
+        some = score > NEVER / 2
+        nothing = tf.zeros([batch], tf.int32)
+        stretch = Stretch(*(tf.where(some, edge, nothing) for edge in stretch))
+        places = character_spans(context, texts, stretch, self.tokenizer)
+        places = Stretch(*(tf.where(some, edge, nothing) for edge in places))
+        said = tf.strings.substr(
+            context, places.begin, places.end - places.begin, unit="UTF8_CHAR"
+        )
+        return {
+            "answer": said,
+            "start": places.begin,
+            "end": places.end,
+            "score": tf.where(some, score, NEVER),
+            "no_answer_score": none,
+            "truncated": questions.row_lengths() > self.objective.max_question_length,
+        }
+
+    def read_ids(self, *inputs: tf.Tensor) -> dict[str, Any]:
+        """The signature `read_ids`."""
+        named = dict(zip(self.id_inputs, inputs, strict=True))
+        return self.model(named, training=False)
+
+    def tokenize(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `tokenize`."""
+        pad = self.tokenizer.special.pad
+        found = {}
+        for name, column in (("token", context), ("question", question)):
+            tokens = self.tokenizer.tokenize(column)
+            length = "length" if name == "token" else "question_length"
+            found[f"{name}_ids"] = tokens.to_tensor(pad)
+            found[length] = tf.cast(tokens.row_lengths(), tf.int32)
+        return found
+
+    def _looked_at(self, question: tf.Tensor, context: tf.Tensor) -> Any:
+        encoder = TextEncoder(self.tokenizer, self.max_length).shorter(LONGEST)
+        encoded = encoder.pair(*map(self.tokenizer.tokenize, (question, context)))
+        inputs = {name: getattr(encoded, name) for name in self.id_inputs}
+        return inputs, encoded.truncated
+
+    def _best_in_windows(self, windows: Windows) -> tuple[Found, tf.Tensor]:
+        """The best answer in each window, and the text that the window is of."""
+
+        def read(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
+            rows = windows.rows(begin, end)
+            logits = self.read_ids(*(getattr(rows, name) for name in self.id_inputs))
+            start, end = logits["start_logits"], logits["end_logits"]
+            best = best_spans(start, end, rows.inside, self.longest_answer)
+            edges = best.first + rows.to_text, best.last + rows.to_text
+            return [*edges, best.score, start[:, 0] + end[:, 0]]
+
+        count = tf.size(windows.text)
+        dtypes = [tf.int32, tf.int32, tf.float32, tf.float32]
+        found = in_blocks(count, windows.longest, read, dtypes)
+        return Found(*found), windows.text
+
+    def _windows(self, questions: tf.RaggedTensor, texts: tf.RaggedTensor) -> Windows:
+        return Windows.of(
+            questions,
+            texts,
+            self.tokenizer.special,
+            length=self.max_length,
+            stride=self.objective.stride,
+            longest_question=self.objective.max_question_length,
+        )
+
+
+def best_spans(
+    start: tf.Tensor, end: tf.Tensor, inside: tf.Tensor, longest: int
+) -> Spans:
+    """The best span of each row that lies inside and is not too long.
+
+    Of equally good ones the shortest, of these the first.
+
+    Args:
+        start: float32 (R, T). What speaks for a place as the first one.
+        end: float32 (R, T). As the last one.
+        inside: bool (R, T). Where a span may lie: one stretch.
+        longest: Places of a span at most.
+
+    Example:
+    >>> start, end = tf.constant([[9.0, 0, 1, 0]]), tf.constant([[9.0, 5, 0, 2]])
+    >>> inside = tf.constant([[False, True, True, True]])
+    >>> [int(part[0]) for part in best_spans(start, end, inside, 1)]
+    [1, 1, 5]
+    """
+    start = tf.where(inside, start, NEVER)
+    end = tf.where(inside, end, NEVER)
+    length = tf.shape(start)[1]
+    padded = tf.pad(end, [[0, 0], [0, longest - 1]], constant_values=NEVER)
+    places = tf.range(longest)[:, None] + tf.range(length)[None]  # (N, T)
+    total = start[:, None] + tf.gather(padded, places, axis=1)  # (R, N, T)
+    flat = tf.reshape(total, [tf.shape(start)[0], longest * length])
+    best: Any = tf.argmax(flat, axis=1, output_type=tf.int32)
+    first = best % length
+    return Spans(first, first + best // length, tf.reduce_max(flat, axis=1))

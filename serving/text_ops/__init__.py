@@ -1,0 +1,1 @@
+"""Text and token operations inside the exported graph."""

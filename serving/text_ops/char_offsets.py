@@ -1,0 +1,240 @@
+"""Which characters of texts stretches of their tokens stand for, in the graph.
+
+Tokens know nothing of the characters they were made from. Where tokens are bytes of the
+text, these are counted. Elsewhere words are tokenized one by one: a stretch begins in
+one of them and ends in another, and an edge inside a word is where the word's beginning
+alone gives just the tokens before it. An edge that is not there moves outwards to the
+next one that is. Where words give other tokens than their text, a stretch is all of it.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from transbeam.pipeline.tokenizers.analysis.bytes_per_piece import piece_bytes
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    kept_of_each,
+    place_of_each,
+    row_of_each,
+    rows_in_one,
+)
+
+_Ragged: Any = tf.RaggedTensor
+# What Python calls white space.
+_SPACE = r"[\s\x{b}\x{1c}-\x{1f}\x{85}\p{Z}]"
+_WORD = r"[^\s\x{b}\x{1c}-\x{1f}\x{85}\p{Z}]+"
+_LONGEST = 64  # characters of a word among which edges are looked for
+_NOTHING = -1
+
+
+class Stretch(NamedTuple):
+    """Stretches of texts, one each.
+
+    Attributes:
+        begin: int32 (B,), what stands before it.
+        end: int32 (B,), what stands before its end.
+    """
+
+    begin: tf.Tensor
+    end: tf.Tensor
+
+
+def character_spans(
+    texts: tf.Tensor,
+    tokens: tf.RaggedTensor,
+    of_tokens: Stretch,
+    tokenizer: Tokenizer,
+) -> Stretch:
+    """The characters of stretches of tokens, without white space at their ends.
+
+    Args:
+        texts: string (B,), UTF-8.
+        tokens: int32 (B, None), what the tokenizer makes of them.
+        of_tokens: Of each text, in tokens; not empty.
+        tokenizer: Made the tokens.
+
+    Returns:
+        The stretches, in code points.
+    """
+    found = _by_words(texts, tokens, of_tokens, tokenizer)
+    table = piece_bytes(tokenizer)
+    if table is not None:
+        sizes = tf.gather(tf.constant(table, tf.int32), tokens.values)
+        counted, exact = _by_bytes(texts, tokens, of_tokens, sizes, tokenizer)
+        found = Stretch(
+            tf.where(exact, counted.begin, found.begin),
+            tf.where(exact, counted.end, found.end),
+        )
+    return _stripped(texts, _in_characters(texts, found))
+
+
+def _by_bytes(
+    texts: tf.Tensor,
+    tokens: tf.RaggedTensor,
+    of_tokens: Stretch,
+    sizes: tf.Tensor,
+    tokenizer: Tokenizer,
+) -> tuple[Stretch, tf.Tensor]:
+    """In bytes, and of which texts that is so: bool (B,)."""
+    ends = tf.cumsum(tokens.with_values(sizes), axis=1)
+    length = tf.strings.length(texts)
+    # A space that the tokenizer put before the text is none of it.
+    added = tf.reduce_sum(tokens.with_values(sizes), axis=1) - length
+    told = tokenizer.detokenize(tokens)
+    same = _without_leading_spaces(told) == _without_leading_spaces(texts)
+    begin = tf.maximum(_at(ends, of_tokens.begin - 1) - added, 0)
+    end = tf.maximum(_at(ends, of_tokens.end - 1) - added, 0)
+    return Stretch(begin, end), same & (added >= 0)
+
+
+def _by_words(
+    texts: tf.Tensor, tokens: tf.RaggedTensor, of_tokens: Stretch, tokenizer: Tokenizer
+) -> Stretch:
+    """In bytes."""
+    # The splitter takes a zero byte for the end of the text.
+    words, begins, ends = tf_text.regex_split_with_offsets(
+        tf.strings.regex_replace(texts, r"\x00", "\x01"),
+        f"{_WORD}|{_SPACE}+",
+        _WORD,
+    )
+    begins, ends = (tf.cast(each, tf.int32) for each in (begins, ends))
+    alone = tokenizer.tokenize(_inside_texts(words, tokenizer))  # (N, None)
+    per_word = words.with_values(tf.cast(alone.row_lengths(), tf.int32))
+    behind = tf.cumsum(per_word, axis=1)  # tokens up to each word's end
+    whole = rows_in_one(words.with_values(alone))
+
+    def edge(token: tf.Tensor, *, is_end: bool) -> tf.Tensor:
+        number = tf.reduce_sum(tf.cast(behind <= token[:, None], tf.int32), axis=1)
+        word, ids = _at(words, number), _row(words.with_values(alone), number)
+        before = token - (_at(behind, number) - _at(per_word, number))
+        inside = _edge(word, ids, before + is_end, tokenizer, is_end=is_end)
+        return _at(begins, number) + inside
+
+    same = _equal_rows(whole, tokens)
+    begin = edge(of_tokens.begin, is_end=False)
+    end = edge(of_tokens.end - 1, is_end=True)
+    nothing = tf.zeros_like(begin)
+    return Stretch(
+        tf.where(same, begin, nothing), tf.where(same, end, tf.strings.length(texts))
+    )
+
+
+def _inside_texts(words: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.Tensor:
+    """All words (N,) with what makes each the tokens that it is in its text."""
+    if not tokenizer.word_prefix:
+        return words.values
+    first = place_of_each(words) == 0
+    prefixed = tf.strings.join([tokenizer.word_prefix, words.values])
+    return tf.where(first, words.values, prefixed)
+
+
+def _edge(
+    words: tf.Tensor,
+    ids: tf.RaggedTensor,
+    before: tf.Tensor,
+    tokenizer: Tokenizer,
+    *,
+    is_end: bool,
+) -> tf.Tensor:
+    """Bytes of words before an edge between their tokens: int32 (B,).
+
+    Args:
+        words: string (B,).
+        ids: int32 (B, None), their tokens.
+        before: int32 (B,), how many of these stand before the edge.
+        tokenizer: Made them.
+        is_end: Whether an edge that is not there moves on, and not back.
+    """
+    length = tf.strings.length(words, unit="UTF8_CHAR")
+    size = tf.minimum(tf.reduce_max(tf.pad(length, [[0, 1]])), _LONGEST)
+    cut = tf.broadcast_to(tf.range(1, size + 1), [tf.shape(words)[0], size])
+    beginnings = tf.strings.substr(
+        tf.repeat(words[:, None], size, axis=1), tf.zeros_like(cut), cut, "UTF8_CHAR"
+    )  # (B, C)
+    prefixed = tf.strings.join([tokenizer.word_prefix, beginnings])
+    rows = tokenizer.tokenize(tf.reshape(prefixed, [-1]))  # (B C, None)
+    number = tf.reshape(tf.cast(rows.row_lengths(), tf.int32), tf.shape(cut))
+    width = tf.reduce_max(tf.pad(number, [[0, 0], [0, 1]]))
+    width = tf.maximum(width, 1)
+    shape = tf.stack([-1, tf.cast(width, tf.int64)])
+    found = tf.reshape(
+        rows.to_tensor(_NOTHING, shape=shape), tf.concat([tf.shape(cut), [width]], 0)
+    )
+    expected = ids.to_tensor(_NOTHING, shape=shape)[:, None]
+    same = tf.reduce_all((found == expected) | (found == _NOTHING), axis=2)
+    count = tf.cast(ids.row_lengths(), tf.int32)[:, None]
+    there = same & (cut < length[:, None]) & (number < count) & (count > 1)
+    # Of the edges on the right side the nearest, and of its places the last.
+    rank = (-number if is_end else number) * (size + 1) + cut
+    side = number >= before[:, None] if is_end else number <= before[:, None]
+    lowest = tf.int32.min
+    best: Any = tf.reduce_max(tf.where(there & side, rank, lowest), axis=1)
+    outermost = length if is_end else tf.zeros_like(length)
+    place = tf.where(best == lowest, outermost, best % (size + 1))
+    place = tf.where(is_end & (before >= count[:, 0]), length, place)
+    return tf.strings.length(
+        tf.strings.substr(words, tf.zeros_like(place), place, "UTF8_CHAR")
+    )
+
+
+def _in_characters(texts: tf.Tensor, of_bytes: Stretch) -> Stretch:
+    """Whole characters alone."""
+    begin, end = (
+        tf.strings.length(
+            tf.strings.substr(texts, tf.zeros_like(edge), edge), unit="UTF8_CHAR"
+        )
+        for edge in of_bytes
+    )
+    rest = tf.strings.substr(texts, of_bytes.end, tf.ones_like(of_bytes.end))
+    amid = (tf.strings.length(rest) > 0) & (
+        tf.strings.length(rest, unit="UTF8_CHAR") == 0
+    )
+    return Stretch(begin, tf.maximum(end - tf.cast(amid, tf.int32), begin))
+
+
+def _stripped(texts: tf.Tensor, found: Stretch) -> Stretch:
+    """Without the white space at both ends."""
+    size = found.end - found.begin
+    said = tf.strings.substr(texts, found.begin, size, unit="UTF8_CHAR")
+    late = tf.strings.regex_replace(said, f"^{_SPACE}+", "")
+    early = tf.strings.regex_replace(late, f"{_SPACE}+$", "")
+    late, early = (tf.strings.length(x, unit="UTF8_CHAR") for x in (late, early))
+    begin = found.begin + size - late
+    return Stretch(begin, begin + early)
+
+
+def _without_leading_spaces(texts: tf.Tensor) -> tf.Tensor:
+    return tf.strings.regex_replace(texts, "^ +", "")
+
+
+def _at(rows: tf.RaggedTensor, place: tf.Tensor) -> Any:
+    """One of each row's values, (B,); nothing or 0 where there is none."""
+    inside: Any = (place >= 0) & (place < tf.cast(rows.row_lengths(), place.dtype))
+    at = tf.cast(rows.row_starts(), place.dtype) + place
+    empty = tf.constant("" if rows.dtype == tf.string else 0, rows.dtype)
+    values = tf.concat([rows.values, [empty]], axis=0)
+    return tf.where(inside, tf.gather(values, tf.where(inside, at, 0)), empty)
+
+
+def _row(rows: tf.RaggedTensor, place: tf.Tensor) -> tf.RaggedTensor:
+    """One of each row's rows, (B, None); empty where there is none."""
+    inside: Any = (place >= 0) & (place < tf.cast(rows.row_lengths(), place.dtype))
+    at = tf.cast(rows.row_starts(), place.dtype) + place
+    nothing = _Ragged.from_row_lengths(tf.zeros([0], rows.dtype), [0])
+    values = tf.concat([rows.values, nothing], axis=0)
+    last = values.nrows(tf.int32) - 1
+    return tf.gather(values, tf.where(inside, at, last))
+
+
+def _equal_rows(one: tf.RaggedTensor, other: tf.RaggedTensor) -> tf.Tensor:
+    """Bool (B,)."""
+    alike = one.row_lengths() == other.row_lengths()
+    # Those alone, so that their values stand side by side.
+    left, right = (
+        kept_of_each(x, tf.gather(alike, row_of_each(x))) for x in (one, other)
+    )
+    differs = tf.cast(left.values != right.values, tf.int32)
+    count = tf.math.unsorted_segment_sum(differs, row_of_each(left), left.nrows())
+    return alike & (count == 0)

@@ -1,0 +1,117 @@
+"""Questions beside windows of long texts, in the graph, as the training's records are.
+
+[CLS] question [SEP] window of the text [SEP]
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    place_of_each,
+    rows_of,
+    side_by_side,
+    with_piece_before,
+    with_piece_behind,
+)
+from transbeam.serving.text_ops.text_encoder import right_padded
+
+
+class Rows(NamedTuple):
+    """Windows as the model reads them, R rows.
+
+    Attributes:
+        token_ids: int32 (R, T).
+        padding_mask: int32 (R, T).
+        segment_ids: int32 (R, T), 1 on the window and the piece that ends it.
+        inside: bool (R, T), where an answer may lie.
+        to_text: int32 (R,), what is added to a place here to have it in the text.
+    """
+
+    token_ids: tf.Tensor
+    padding_mask: tf.Tensor
+    segment_ids: tf.Tensor
+    inside: tf.Tensor
+    to_text: tf.Tensor
+
+
+@dataclass(frozen=True)
+class Windows:
+    """R windows of B texts.
+
+    Attributes:
+        questions: int32 (B, None), as much of them as is read.
+        texts: int32 (B, None).
+        special: The pieces that frame them.
+        length: Tokens of a row at most.
+        text: int64 (R,), which text each is of, ascending.
+        start: int32 (R,), the first of its tokens in the text.
+        size: int32 (R,), how many it has.
+    """
+
+    questions: tf.RaggedTensor
+    texts: tf.RaggedTensor
+    special: SpecialIds
+    length: int
+    text: tf.Tensor
+    start: tf.Tensor
+    size: tf.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        questions: tf.RaggedTensor,
+        texts: tf.RaggedTensor,
+        special: SpecialIds,
+        *,
+        length: int,
+        stride: int,
+        longest_question: int,
+    ) -> "Windows":
+        """Windows as long as there is room, up to the first that reaches the end."""
+        questions = questions[:, :longest_question]
+        number = tf.cast(texts.row_lengths(), tf.int32)
+        room = length - 3 - tf.cast(questions.row_lengths(), tf.int32)
+        step = tf.minimum(stride, room)
+        count = 1 + -(-tf.maximum(number - room, 0) // step)  # rounded up
+        text = tf.repeat(tf.range(tf.shape(number)[0]), count)
+        first = tf.gather(tf.cumsum(count, exclusive=True), text)
+        start = (tf.range(tf.size(text)) - first) * tf.gather(step, text)
+        size = tf.minimum(tf.gather(room, text), tf.gather(number, text) - start)
+        of_text = tf.cast(text, tf.int64)
+        return cls(questions, texts, special, length, of_text, start, size)
+
+    @property
+    def longest(self) -> tf.Tensor:
+        """Tokens of the longest row, int32 scalar."""
+        asked = tf.gather(self.questions.row_lengths(), self.text)
+        lengths = tf.cast(asked, tf.int32) + self.size + 3
+        return tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1))
+
+    def rows(self, begin: tf.Tensor, end: tf.Tensor) -> Rows:
+        """Some of the windows, from one of them to before another."""
+        text, start, size = (x[begin:end] for x in (self.text, self.start, self.size))
+        asked = tf.gather(self.questions, text)
+        before = tf.cast(asked.row_lengths(), tf.int32) + 2  # of its first token
+        first = tf.gather(tf.cast(self.texts.row_starts(), tf.int32), text) + start
+        window = rows_of(tf.repeat(first, size), tf.cast(size, tf.int64))
+        cells = window.values + tf.cast(place_of_each(window), tf.int32)
+        window = window.with_values(tf.gather(self.texts.values, cells))
+        special = self.special
+        framed = side_by_side(
+            with_piece_behind(with_piece_before(asked, special.begin), special.end),
+            with_piece_behind(window, special.end),
+        )
+        token_ids, lengths, _ = right_padded(framed, self.length, special.pad)
+        place = tf.range(tf.shape(token_ids)[1])[None]
+        real: Any = place < lengths[:, None]
+        of_window: Any = real & (place >= before[:, None])
+        return Rows(
+            token_ids,
+            tf.cast(real, tf.int32),
+            tf.cast(of_window, tf.int32),
+            of_window & (place < lengths[:, None] - 1),
+            start - before,
+        )

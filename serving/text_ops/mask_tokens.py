@@ -1,0 +1,66 @@
+"""`[MASK]` in texts, and pieces as answers, whatever the tokenizer."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.vocabulary import CONTINUATION, MASK
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+)
+from transbeam.serving.text_ops.prompts import as_utf8
+from transbeam.serving.text_ops.special_tokens import tokenize_with_marks
+
+_Ragged: Any = tf.RaggedTensor
+
+
+def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
+    """As `tokenize`, but a literal `[MASK]` is the piece that hides a token.
+
+    See `tokenize_with_marks`.
+
+    Args:
+        tokenizer: Has a mask, whatever it writes for it.
+        texts: string (N,).
+
+    Returns:
+        int32 (N, None).
+    """
+    if isinstance(tokenizer, WordPieceTokenizer):
+        return tokenizer.tokenize_with_masks(texts)
+    mask = tokenizer.special.mask
+    assert mask is not None
+    return tokenize_with_marks(tokenizer, texts, {MASK: mask})
+
+
+def answer_pieces(tokenizer: Tokenizer) -> list[bytes]:
+    """Each piece as it is answered: a word, or after `##` what continues one.
+
+    That is how WordPiece writes them; others mark the pieces that begin a word.
+
+    Args:
+        tokenizer: Any.
+
+    Returns:
+        UTF-8, none empty, in the order of the ids.
+    """
+    if isinstance(tokenizer, WordPieceTokenizer):
+        return [piece.encode() for piece in tokenizer.pieces]
+    size = tokenizer.vocabulary_size
+    alone = _Ragged.from_tensor(tf.range(size)[:, tf.newaxis])
+    read = as_utf8(tokenizer.detokenize(alone)).numpy().tolist()
+    ordinary = np.zeros(size, bool)
+    ordinary[tokenizer.ordinary_ids] = True
+    found = []
+    for number, (piece, text) in enumerate(zip(tokenizer.pieces, read, strict=True)):
+        if not ordinary[number]:
+            found.append(piece.encode())
+        elif not text.strip(b" "):  # a word's beginning, of which the rest follows
+            found.append(b" ")
+        elif tokenizer.starts_word[number]:
+            found.append(text.lstrip(b" "))
+        else:
+            found.append(CONTINUATION.encode() + text)
+    return found

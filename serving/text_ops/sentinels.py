@@ -1,0 +1,106 @@
+"""Gaps in texts, and what an answer puts into each, in the graph.
+
+A gap is written as T5 writes it: `<extra_id_0>` for the first of a text, then
+`<extra_id_1>`. The answer has each of them again, with what stands there behind it:
+
+    text    Thank you <extra_id_0> me to your party <extra_id_1> week
+    answer  <extra_id_0> for inviting <extra_id_1> last
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
+from transbeam.serving.text_ops.prompts import as_utf8
+from transbeam.serving.text_ops.special_tokens import tokenize_with_marks
+
+_NO_GAP = -1
+
+
+def tokenize_with_gaps(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
+    """As `tokenize`, but a literal `<extra_id_0>` is the sentinel of that name.
+
+    With a number that the tokenizer has no sentinel for it is ordinary text. See
+    `tokenize_with_marks`.
+
+    Args:
+        tokenizer: Has a sentinel at least.
+        texts: string (N,).
+
+    Returns:
+        int32 (N, None).
+    """
+    marks = {tokenizer.pieces[id]: id for id in tokenizer.special.sentinels}
+    return tokenize_with_marks(tokenizer, texts, marks)
+
+
+def names_of(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
+    """How the gaps of texts are written, in their order.
+
+    Args:
+        tokenizer: Has sentinels.
+        asked: int32 (B, S), the texts.
+
+    Returns:
+        string (B, G); `""` after the last gap of a text.
+    """
+    sentinels = list(tokenizer.special.sentinels)
+    found = _gaps(tokenizer, asked)[:, :, tf.newaxis] == sentinels  # (B, G, sentinels)
+    # What is no gap is none of the sentinels, and so counts as the one after them.
+    place = tf.where(found, tf.range(len(sentinels)), len(sentinels))
+    names = [*(tokenizer.pieces[id] for id in sentinels), ""]
+    return tf.gather(names, tf.reduce_min(place, axis=2))
+
+
+def fills_of(
+    tokenizer: Tokenizer, asked: tf.Tensor, token_ids: tf.Tensor, lengths: tf.Tensor
+) -> tf.Tensor:
+    """What answers have for the gaps of their texts.
+
+    Args:
+        tokenizer: Has sentinels.
+        asked: int32 (B, S), the texts.
+        token_ids: int32 (B, N), the answers.
+        lengths: int32 (B,), of the answers.
+
+    Returns:
+        string (B, G), UTF-8, in the order of the gaps, without spaces around; `""` for
+        a gap that is not in the answer, and after the last one of a text. Of a sentinel
+        that the answer has twice the first counts.
+    """
+    gaps = _gaps(tokenizer, asked)[:, :, tf.newaxis]  # (B, G, 1)
+    shape = tf.shape(token_ids)
+    real: Any = tf.sequence_mask(lengths, shape[1])  # (B, N)
+    opens = _is_sentinel(tokenizer, token_ids) & real
+    stretch = tf.cumsum(tf.cast(opens, tf.int32), axis=1)[:, tf.newaxis]  # (B, 1, N)
+    opening = (gaps == token_ids[:, tf.newaxis]) & real[:, tf.newaxis]  # (B, G, N)
+    never = shape[1] + 1
+    own = tf.where(opening, stretch, never)
+    own = tf.reduce_min(own, axis=2, keepdims=True)  # (B, G, 1)
+    special = tokenizer.special
+    silent = [id for id in (special.pad, special.begin, special.end) if id is not None]
+    told = real & ~opens & ~_is_among(token_ids, silent)
+    inside = (own == stretch) & told[:, tf.newaxis]  # (B, G, N)
+
+    size = tf.shape(inside)
+    flat = tf.stack([size[0] * size[1], size[2]])
+    ids = tf.reshape(tf.repeat(token_ids, size[1], axis=0), flat)
+    tokens = chosen_in_rows(ids, tf.reshape(inside, flat))
+    texts = as_utf8(tokenizer.detokenize(tokens))
+    return tf.reshape(tf.strings.regex_replace(texts, "^ +| +$", ""), size[:2])
+
+
+def _gaps(tokenizer: Tokenizer, asked: tf.Tensor) -> Any:
+    """The sentinels of texts, int32 (B, G)."""
+    gaps = chosen_in_rows(asked, _is_sentinel(tokenizer, asked))
+    return gaps.to_tensor(_NO_GAP)
+
+
+def _is_sentinel(tokenizer: Tokenizer, ids: tf.Tensor) -> Any:
+    return _is_among(ids, list(tokenizer.special.sentinels))
+
+
+def _is_among(ids: tf.Tensor, some: list[int]) -> Any:
+    return tf.reduce_any(tf.expand_dims(ids, -1) == some, axis=-1)

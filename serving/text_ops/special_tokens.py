@@ -1,0 +1,51 @@
+"""Special pieces that a client may write in a text, each as a literal, in the graph."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    place_of_each,
+    rows_in_one,
+    side_by_side,
+)
+
+_Ragged: Any = tf.RaggedTensor
+
+
+def tokenize_with_marks(
+    tokenizer: Tokenizer, texts: tf.Tensor, marks: Mapping[str, int]
+) -> tf.RaggedTensor:
+    """As `tokenize`, but some literals are pieces that stand for other text.
+
+    What stands between two of them is tokenized alone. Spaces before one belong to what
+    it stands for, as they belong to the pieces of a word.
+
+    Args:
+        tokenizer: Any.
+        texts: string (N,).
+        marks: The ids of the literals; at least one.
+
+    Returns:
+        int32 (N, None).
+    """
+    any_mark = "|".join(map(re.escape, marks))
+    one, *_ = marks
+    # A mark in front, so that a text without anything has a part, too.
+    texts_of_one = tf.strings.regex_replace(texts, any_mark, one)
+    parts: Any = tf.strings.split(tf.strings.join([one, texts_of_one]), one)[:, 1:]
+    place = place_of_each(parts)
+    is_last = place == tf.repeat(parts.row_lengths() - 1, parts.row_lengths())
+    stripped = tf.strings.regex_replace(parts.values, r" +$", "")
+    tokens = tokenizer.tokenize(tf.where(is_last, parts.values, stripped))
+    # All but the marks taken away, each on a line of its own; `\C` is any byte.
+    listed = tf.strings.regex_replace(texts, rf"\C*?({any_mark})|\C+", "\\1\n")
+    written = tf.strings.split(listed, "\n").values[:, tf.newaxis]
+    which = tf.where(written == list(marks))[:, 1]
+    ids = tf.gather(list(marks.values()), which)
+    marked = _Ragged.from_row_lengths(ids, tf.cast(place > 0, tf.int64))
+    framed = side_by_side(marked, tokens)
+    return rows_in_one(parts.with_values(framed))

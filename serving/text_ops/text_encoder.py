@@ -1,0 +1,130 @@
+"""Texts as a model reads them, in the graph: framed, cut and padded.
+
+The tokenizer runs inside, so a client sends strings and nothing else, and a server
+that batches requests cannot spoil a mask: the padding is made here, from the texts.
+The frames are those of the training records.
+"""
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    is_before,
+    kept_of_each,
+    side_by_side,
+    with_piece_before,
+    with_piece_behind,
+)
+from transbeam.serving.text_ops.length_buckets import bucket
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Texts in rows of ids, padded to the bucket of the longest.
+
+    Attributes:
+        token_ids: int32 (B, T).
+        lengths: int32 (B,). Real tokens of each row.
+        truncated: bool (B,). Whether something was cut off.
+        segment_ids: int32 (B, T), 1 on the second text of a pair and the piece that
+            ends it.
+    """
+
+    token_ids: tf.Tensor
+    lengths: tf.Tensor
+    truncated: tf.Tensor
+    segment_ids: tf.Tensor
+
+    @property
+    def padding_mask(self) -> tf.Tensor:
+        """int32 (B, T), 1 for a real token."""
+        length = tf.shape(self.token_ids)[1]
+        return tf.sequence_mask(self.lengths, length, dtype=tf.int32)
+
+
+class TextEncoder:
+    """Frames texts and pairs of texts, and cuts what is too long.
+
+    Args:
+        tokenizer: Has a piece before a text and one after it.
+        max_length: Tokens a row may have.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    def shorter(self, max_length: int) -> "TextEncoder":
+        """One whose rows have no more tokens than that, either."""
+        return TextEncoder(self.tokenizer, min(self.max_length, max_length))
+
+    def text(self, tokens: tf.RaggedTensor) -> Encoded:
+        """`[CLS] text [SEP]`; a text that is too long loses its end.
+
+        Args:
+            tokens: int32 (B, None).
+        """
+        room = self.max_length - 2
+        special = self.tokenizer.special
+        ended = with_piece_behind(tokens[:, :room], special.end)
+        framed = with_piece_before(ended, special.begin)
+        lengths = framed.row_lengths()
+        return self._padded(framed, lengths, tokens.row_lengths() > room)
+
+    def pair(self, first: tf.RaggedTensor, second: tf.RaggedTensor) -> Encoded:
+        """`[CLS] text [SEP] second text [SEP]`.
+
+        A pair that is too long loses tokens at the end of its longer text, until both
+        are equally long; then of both in turn, the second text first.
+
+        Args:
+            first: int32 (B, None).
+            second: int32 (B, None).
+        """
+        room = self.max_length - 3
+        lengths = first.row_lengths(), second.row_lengths()
+        at_least = tf.maximum(room - lengths[1], (room + 1) // 2)
+        of_first = tf.minimum(lengths[0], at_least)
+        of_second = tf.minimum(lengths[1], room - of_first)
+        special = self.tokenizer.special
+        begun = with_piece_before(_heads(first, of_first), special.begin)
+        parts = begun, _heads(second, of_second)
+        framed = side_by_side(*(with_piece_behind(part, special.end) for part in parts))
+        return self._padded(framed, of_first + 2, lengths[0] + lengths[1] > room)
+
+    def _padded(
+        self, framed: tf.RaggedTensor, of_first: tf.Tensor, truncated: tf.Tensor
+    ) -> Encoded:
+        pad = self.tokenizer.special.pad
+        token_ids, lengths, _ = right_padded(framed, self.max_length, pad)
+        width = tf.shape(token_ids)[1]
+        before = tf.sequence_mask(of_first, width, dtype=tf.int32)
+        real = tf.sequence_mask(lengths, width, dtype=tf.int32)
+        return Encoded(token_ids, lengths, truncated, real - before)
+
+
+def right_padded(
+    tokens: tf.RaggedTensor, max_length: int, pad: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Rows as wide as the bucket of the longest; what is too long loses its end.
+
+    Args:
+        tokens: int32 (B, None).
+        max_length: Tokens a row may have.
+        pad: Fills up.
+
+    Returns:
+        int32 (B, T), their lengths int32 (B,), and whether each was cut, bool (B,).
+    """
+    lengths = tf.cast(tokens.row_lengths(), tf.int32)
+    kept = tf.minimum(lengths, max_length)
+    width = bucket(tf.reduce_max(tf.pad(kept, [[0, 1]])), max_length)
+    shape = tf.cast(tf.stack([-1, width]), tf.int64)
+    return tokens.to_tensor(pad, shape=shape), kept, lengths > kept
+
+
+def _heads(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """The first tokens of each row."""
+    return kept_of_each(tokens, is_before(tokens, lengths))

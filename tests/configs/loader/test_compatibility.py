@@ -1,0 +1,199 @@
+"""The model against the objective and the records."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import transbeam
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.reflection import tag_of
+from transbeam.configs.loader.compatibility import FAMILIES
+from transbeam.configs.loader.yaml_config import parse_run
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.model.__main__ import main as check_main
+
+TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n  sequence_length: 128\n"
+IMAGES = "name: x\ndata: {source: {kind: images, path: x}}\n"
+CLASSES = "objective: {kind: image_classification, labels: [a, b]}\n"
+PATCHES = "model: {patches: {image_size: 224}}\n"
+
+
+def error_of(text: str) -> str:
+    parse_run(text, "f")  # records can be made
+    with pytest.raises(ConfigError) as caught:
+        parse_run(text, "f", with_model=True)
+    return str(caught.value)
+
+
+OBJECTIVES = {
+    "text_to_text": ", source: 'a {text}'",
+    **dict.fromkeys(
+        (
+            "classification",
+            "pair_classification",
+            "token_classification",
+            "image_classification",
+        ),
+        ", labels: [a, b]",
+    ),
+}
+MODELS = {
+    "encoder": "model: {kind: encoder}\n",
+    "decoder": "model: {kind: decoder}\n",
+    "seq2seq": "model: {kind: seq2seq}\n",
+}
+
+
+def objective_of(kind: str) -> str:
+    return f"objective: {{kind: {kind}{OBJECTIVES.get(kind, '')}}}\n"
+
+
+def test_every_objective_has_a_family() -> None:
+    assert list(FAMILIES) == [tag_of(kind) for kind in get_args(Objective)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("objective", FAMILIES)
+def test_objective_and_family(objective: str, model: str) -> None:
+    text = TEXTS + objective_of(objective) + MODELS[model]
+    if FAMILIES[objective] != model:
+        assert error_of(text).startswith(
+            f"f:6: model.kind={model} does not go with objective.kind={objective}, "
+            f"which trains {'an' if FAMILIES[objective][0] == 'e' else 'a'} "
+            f"{FAMILIES[objective]}. Write `kind: {FAMILIES[objective]}` in `model`"
+        )
+    elif objective != "image_classification":
+        parse_run(text, "f", with_model=True)
+
+
+def test_model_that_is_left_out_has_its_place_at_the_objective() -> None:
+    message = error_of(TEXTS + "objective:\n  kind: causal\n")
+    assert message.startswith("f:6: model.kind=encoder does not go with objective.kind")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            TEXTS + "model: {max_sequence_length: 127}\n",
+            "f:4: data.sequence_length=128 is more than model.max_sequence_length=127. "
+            "Make the records shorter, or the model's longest input longer.",
+        ),
+        (
+            "name: x\ndata: {source: {kind: text, path: x}}\n"
+            "model: {max_sequence_length: 127}\n",
+            "f:3: data.sequence_length=128 is more than model.max_sequence_length=127.",
+        ),
+        (
+            TEXTS + "objective:\n  kind: seq2seq\n  decoder_length: 513\n"
+            "model: {kind: seq2seq}\n",
+            "f:7: objective.decoder_length=513 is more than "
+            "model.max_sequence_length=512.",
+        ),
+        (
+            TEXTS + "objective:\n  kind: span_corruption\n  noise_density: 0.5\n"
+            "  mean_noise_span_length: 1.0\n"
+            "model: {kind: seq2seq, max_sequence_length: 383}\n",
+            "f:9: objective.decoder_length=384 (left out, by the encoder's) is more "
+            "than model.max_sequence_length=383.",
+        ),
+        (
+            TEXTS + "objective: {kind: prefix}\n"
+            "model:\n  kind: decoder\n  attention:\n    kind: sliding_window\n",
+            "f:9: model.attention.kind=sliding_window does not go with "
+            "objective.kind=prefix, whose tokens all see the whole prefix",
+        ),
+        (
+            TEXTS + "model:\n  patches: {image_size: 64}\n",
+            "f:6: model.patches: the model reads images, and the records of "
+            "objective.kind=masked are texts. Take `patches` away",
+        ),
+        (
+            IMAGES + CLASSES,
+            "f:3: objective.kind=image_classification needs a model that reads images. "
+            "Write `patches: {image_size: 224, num_channels: 3}` in `model`",
+        ),
+        (
+            IMAGES + CLASSES + "model: {patches: {image_size: 112}}\n",
+            "f:4: model.patches.image_size=112 is not objective.image_size=224: make",
+        ),
+        (
+            IMAGES + CLASSES + "model: {patches: {num_channels: 1}}\n",
+            "f:4: model.patches.num_channels=1 is not objective.channels=3: make them",
+        ),
+    ],
+)
+def test_refused(text: str, message: str) -> None:
+    assert error_of(text).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXTS + "objective: {kind: sentence_pairs}\nmodel: {num_segments: 2}\n",
+        TEXTS + "objective: {kind: span_qa}\nmodel: {num_segments: 2}\n",
+        TEXTS + "model: {num_segments: 1}\n",
+        TEXTS + "model: {num_segments: 2}\n",
+        TEXTS + "objective: {kind: prefix}\nmodel: {kind: decoder}\n",
+        TEXTS + "objective: {kind: causal}\n"
+        "model: {kind: decoder, attention: {kind: kernel}}\n",
+        TEXTS + "objective: {kind: seq2seq, decoder_length: 512}\n"
+        "model: {kind: seq2seq}\n",
+        # The data's length says nothing of images.
+        IMAGES.replace("}}", "}, sequence_length: 4096}") + CLASSES + PATCHES,
+    ],
+)
+def test_allowed(text: str) -> None:
+    parse_run(text, "f", with_model=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("{}", "encoder of 4 blocks, 256 wide, 4 heads; attention full, position "),
+        (
+            "{kind: decoder, attention: {num_key_value_heads: 2}}",
+            "decoder of 4 blocks, 256 wide, 4 heads on 2 of keys and values; attention "
+            "full, position learned\n",
+        ),
+        (
+            "{kind: seq2seq, num_decoder_layers: 2, attention: {kind: block_sparse}, "
+            "decoder_attention: {kind: sliding_window}, position: {kind: rope}}",
+            "seq2seq of 4 and 2 blocks, 256 wide, 4 heads; attention block_sparse and "
+            "sliding_window, position rope\n",
+        ),
+    ],
+)
+def test_check_says_what_the_model_is(
+    tmp_path: Path, capsys, model: str, said: str
+) -> None:
+    objective = {"{}": "masked", "{kind: d": "causal", "{kind: s": "span_corruption"}
+    file = tmp_path / "run.yaml"
+    objective = objective_of(objective[model[:8]])
+    pieces = "tokenizer: {num_sentinels: 8}\n"
+    file.write_text(f"{TEXTS}{pieces}{objective}model: {model}\n")
+    assert check_main(["check", str(file)]) == 0
+    assert f"  model      {said}" in capsys.readouterr().out
+
+
+def test_check_of_images_speaks_of_images(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(IMAGES + CLASSES + PATCHES)
+    assert check_main(["check", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "  data       images in records of 224 × 224 pixels\n" in out
+    assert "10,000 steps of 32 records: 320,000 images" in out
+    assert "tokenizer" not in out
+
+
+@pytest.mark.parametrize("command", ["check", "train", "evaluate", "export", "run"])
+def test_commands_that_use_the_model_ask_these_rules(
+    tmp_path: Path, capsys, command: str
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(TEXTS + objective_of("causal"))
+    arguments = [] if command == "check" else ["--run", str(tmp_path / "run")]
+    assert transbeam.main([command, str(file), *arguments]) == 2
+    assert f"error: {file}:5: model.kind=encoder does" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,144 @@
+"""A row becomes one document or one rejection, whatever its values are."""
+
+import math
+
+import pytest
+
+from transbeam.configs.schema.table_sources import Columns
+from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.sources.readers.table_rows import row_document, tagged_document
+
+
+def document(row, **columns) -> Document:
+    found = row_document(row, Columns(**columns), "a.jsonl", 7)
+    assert isinstance(found, Document), found
+    return found
+
+
+def reason(row, **columns) -> str:
+    found = row_document(row, Columns(**columns), "a.jsonl", 7)
+    assert isinstance(found, Rejected), found
+    assert (found.source, found.offset) == ("a.jsonl", 7)
+    return found.reason
+
+
+def test_all_columns():
+    row = {"a": "one", "b": "two", "c": "three", "d": "four", "unused": math.nan}
+    assert document(
+        row, text="a", second_text="b", target_text="c", label="d"
+    ) == Document("one", "a.jsonl", 7, "two", "three", "four")
+
+
+def test_dots_reach_into_nested_values_but_a_whole_name_goes_first():
+    row = {
+        "translation": {"en": "yes", "de": "ja"},
+        "target": ["first", "second"],
+        "a.b": "flat",
+        "a": {"b": "nested"},
+    }
+    assert document(row, text="translation.de").text == "ja"
+    assert document(row, text="target.1").text == "second"
+    assert document(row, text="a.b").text == "flat"
+    assert reason(row, text="translation.fr") == "no field 'translation.fr'"
+    assert reason(row, text="target.2") == "no field 'target.2'"
+    assert reason(row, text="target.first") == "no field 'target.first'"
+    assert reason(row, text="a.b.c") == "no field 'a.b.c'"
+
+
+def test_texts_put_together_from_columns():
+    row = {"title": "Rain", "body": ["It", "pours."], "n": 3, "t": {"de": "Regen"}}
+    found = document(
+        row,
+        text="{{{title}}}: {body}",
+        second_text="{body}/{title}",
+        target_text="{t.de} ({n})",
+    )
+    assert found.text == "{Rain}: It pours."
+    assert found.second_text == "It pours./Rain"
+    assert found.target_text == "Regen (3)"
+    assert reason(row, text="{title} {subtitle}") == "no field 'subtitle'"
+    assert reason(row, text="{title} {n}") == "field 'n' is not text"
+    assert document({"a": "", "b": "x"}, text="{a} {b}").text == " x"
+    why = reason({"text": "x", "a": " "}, second_text="{a} ")
+    assert why == "field '{a} ' is empty"
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        ("good", "good"),
+        (1, "1"),
+        (True, "true"),
+        (False, "false"),
+        (2.5, "2.5"),
+        (b"caf\xc3\xa9", "café"),
+    ],
+)
+def test_labels(value, label):
+    assert document({"text": "x", "label": value}, label="label").label == label
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (None, "no field 'label'"),
+        (math.nan, "field 'label' is not a finite number"),
+        ("", "field 'label' is empty"),
+        (" \n", "field 'label' is empty"),
+        ({"a": 1}, "field 'label' is not text"),
+        ("\ud800", "field 'label' contains a lone surrogate"),
+        (b"\xff", "field 'label' is not UTF-8"),
+    ],
+)
+def test_wrong_labels(value, why):
+    assert reason({"text": "x", "label": value}, label="label") == why
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({}, "no field 'text'"),
+        ({"text": None}, "no field 'text'"),
+        ({"text": 5}, "field 'text' is not text"),
+        ({"text": ["a", 5]}, "field 'text' is not text"),
+        ({"text": {"en": "a"}}, "field 'text' is not text"),
+        ({"text": "a\udfff"}, "field 'text' contains a lone surrogate"),
+    ],
+)
+def test_wrong_texts(row, why):
+    assert reason(row) == why
+
+
+def test_an_empty_text_is_the_business_of_the_cleaning():
+    assert document({"text": ""}).text == ""
+    assert document({"text": []}).text == ""
+    assert document({"text": ["two", "sentences."]}).text == "two sentences."
+
+
+def test_words_and_tags():
+    row = {"tokens": ["Hi", "Ann"], "ner": [0, 1], "line": " Hi  Ann\n", "few": ["O"]}
+    tagged = document(row, words="tokens", tags="ner")
+    assert (tagged.text, tagged.words, tagged.tags) == (
+        "Hi Ann",
+        ("Hi", "Ann"),
+        ("0", "1"),
+    )
+    assert document(row, words="line").words == ("Hi", "Ann")
+    why = "not one tag for each word"
+    assert reason(row, words="tokens", tags="few") == why
+    assert reason({"w": ["Hi", " "]}, words="w") == "an empty word"
+
+
+def test_tagged_sentences():
+    assert tagged_document(["a"], ["O"], "a.conll", 3) == Document(
+        "a", "a.conll", 3, words=("a",), tags=("O",)
+    )
+    why = "an empty tag"
+    assert tagged_document(["a"], [""], "a", 3) == Rejected(why, "a", 3, "a")
+
+
+def test_the_excerpt_shows_the_row():
+    found = row_document({"txt": "größe"}, Columns(), "a", 0)
+    assert isinstance(found, Rejected)
+    there = "the fields here: txt. Did you mean 'txt'?"
+    assert found.excerpt == f'{there} {{"txt": "größe"}}'

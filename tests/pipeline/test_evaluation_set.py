@@ -1,0 +1,53 @@
+"""Documents of a test set are found again, and their images stay on the disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from transbeam.configs.schema.data import DataConfig
+from transbeam.configs.schema.model import EncoderConfig, Patches
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.sources import ArraysSource
+from transbeam.pipeline.evaluation_set import make_evaluation_set, read_held_out
+from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+)
+
+SIDE, COUNT = 64, 40
+
+
+def run_on(folder: Path) -> RunConfig:
+    """Images of random pixels, in parts of some of them."""
+    pixels = np.random.default_rng(1).integers(0, 256, (COUNT, SIDE, SIDE, 3), "uint8")
+    labels = np.arange(COUNT) % 2
+    np.savez(folder / "images.npz", images=pixels, labels=labels)
+    return RunConfig(
+        name="images",
+        data=DataConfig(
+            source=ArraysSource(path=str(folder / "images.npz")), shard_megabytes=0.1
+        ),
+        objective=ImageClassificationConfig(labels=("0", "1"), image_size=SIDE),
+        model=EncoderConfig(patches=Patches(image_size=SIDE)),
+    )
+
+
+def test_images_stay_on_the_disk(tmp_path: Path) -> None:
+    config = run_on(tmp_path)
+    tokenizer = WordPieceTokenizer(SPECIAL_PIECES)
+    made = make_evaluation_set(config, config.data.source, tokenizer, tmp_path / "set")
+    before = pa.total_allocated_bytes()
+    held_out = read_held_out(made.manifest, made.config.data)
+    assert held_out.values("label") == ["0", "1"] * (COUNT // 2)
+    kept = pa.total_allocated_bytes() - before
+    assert kept < SIDE * SIDE * 3  # not even one of them
+
+    assert len(held_out) == COUNT
+    assert len(held_out.parts) > 1
+    for number in (0, 7, COUNT - 1):
+        found = held_out.one(number)
+        pixels = np.load(tmp_path / "images.npz")["images"][found["offset"]]
+        assert found["image"] == pixels.tobytes()
+        assert (found["offset"], found["label"]) == (number, str(number % 2))

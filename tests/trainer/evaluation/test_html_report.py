@@ -1,0 +1,83 @@
+"""The report stands alone, is well-formed and shows texts as they are."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.trainer.evaluation.collectors import Confusions
+from transbeam.trainer.evaluation.error_analysis import Findings
+from transbeam.trainer.evaluation.examples import Example
+from transbeam.trainer.evaluation.html_report import report
+from transbeam.trainer.metrics.confidence_intervals import Interval
+from transbeam.trainer.objectives.targets import Ask
+
+EMPTY = {"meta", "img", "rect", "br"}
+SPIKED = "<script>alert('&')</script>"
+
+
+class Checked(HTMLParser):
+    """Collects text and attributes, and sees that what is opened is closed."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.sources: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in ("script", "link", "iframe")
+        self.sources += [v for k, v in attrs if k in ("src", "href")]
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def page_of(labels: tuple[str, ...], table: np.ndarray) -> Checked:
+    pixels = Document("", "0.png", 0, label="a", image=bytes(4), image_shape=(2, 2, 1))
+    documents = [Document(SPIKED, "a.txt", 7), pixels]
+    held_out = HeldOut((DocumentBatch.of(documents),), (np.arange(2),), {})
+    confusions = Confusions(Ask("logits", "label"), labels)
+    confusions.table += table
+    examples = [
+        Example("a.txt", 7, 2.5, SPIKED, "yes", SPIKED, 0),
+        Example("0.png", 0, 1.0, "", "a", "b", 1),
+    ]
+    scores = {
+        "accuracy": Interval(0.75, 0.7, 0.8),
+        "perplexity": Interval(12.3, 11.0, 14.0),
+        "macro_f1": Interval(0.5, float("nan"), float("nan")),
+    }
+    findings = Findings(examples=examples, confusions=confusions)
+    return Checked(report("A & B", "told", {"k": "v"}, scores, findings, held_out))
+
+
+def test_a_table_of_few_classes() -> None:
+    page = page_of(("no", "yes"), np.array([[31, 2], [3, 44]]))
+    told = " ".join(page.texts)
+    assert SPIKED in told
+    for value in ("0.7500", "0.7000 to 0.8000", "12.30", "– to –", "31", "44"):
+        assert value in told
+    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+    assert len(page.sources) == 1
+
+
+@pytest.mark.parametrize("count", [21, 40])
+def test_of_many_classes_the_most_frequent_mistakes(count) -> None:
+    table = np.eye(count, dtype=np.int64) * 100
+    table[3, 7], table[4, 2] = 9, 5
+    page = page_of(tuple(f"class {n}" for n in range(count)), table)
+    at = page.texts.index("class 3")
+    assert page.texts[at : at + 3] == ["class 3", "class 7", "9"]
+    assert page.texts[at + 3 : at + 6] == ["class 4", "class 2", "5"]

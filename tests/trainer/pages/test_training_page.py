@@ -1,0 +1,77 @@
+"""The pages and pictures of a training."""
+
+import math
+from xml.etree import ElementTree
+
+import pytest
+
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.trainer.loop.mfu import peak_flops, step_flops
+from transbeam.trainer.pages.nearest_preset import nearest_preset
+from transbeam.trainer.pages.svg_curves import Line, curves
+from transbeam.trainer.pages.training_page import training_report
+
+ROWS = [
+    {"step": 10, "loss": 4.0, "gradient_norm": 2.0, "learning_rate": 1e-3}
+    | {"tokens_per_second": 10, "input_wait": 0.5, "mfu": 0.01},
+    {"step": 20, "val_loss": 3.5, "val_accuracy": 0.1},
+    {"step": 20, "loss": 3.0, "gradient_norm": 1.0, "learning_rate": 5e-4}
+    | {"tokens_per_second": 900, "input_wait": 0.01, "mfu": 0.3},
+]
+
+
+def test_a_curve_lies_where_its_numbers_say() -> None:
+    line = Line("training", [(0, 1.0), (50, math.nan), (100, 3.0)])
+    svg = ElementTree.fromstring(curves([line], "a & b", ("even", 2.0)))
+    points = svg.find("polyline").get("points").split()
+    (x0, y0), (x1, y1) = (map(float, point.split(",")) for point in points)
+    assert (x0, x1) == (64.0, 664.0)
+    assert y0 > y1  # upwards is less
+    limit = svg.find("line[@class='limit']")
+    assert float(limit.get("y1")) == pytest.approx((y0 + y1) / 2, abs=0.06)
+    assert svg.get("aria-label") == "a & b"
+    assert curves([Line("", [])], "nothing") == ""
+
+
+def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:
+    run = load_run("configs/tiny/bert_base.yaml", ["training.steps=77"])
+    evaluation = {"unigram_entropy": 5.0}
+    result = {"parameters": 1234, "steps": 77, "skipped_steps": 2, "seconds": 61.0}
+    result |= {"summary": "loss <1>", "evaluation": evaluation}
+    page = training_report(run, ROWS, result, {"backend": "tensorflow"})
+    assert "loss &lt;1&gt;" in page
+    assert page.count("<svg class='curves'") == 4
+    assert "bert_base</th>" in page
+    assert "training.steps</th><td>1000000</td><td>77</td>" in page
+    assert "<td>900</td>" in page  # without the line that has the compilation in it
+    assert "<td>30.0%</td>" in page
+    unknown = [{k: v for k, v in row.items() if k != "mfu"} for row in ROWS]
+    assert "MFU" not in training_report(run, unknown, result, {})
+    assert "http" not in page
+
+
+def test_the_nearest_preset_has_the_same_sockets() -> None:
+    run = load_run("configs/tiny/llama_7b.yaml")
+    found = nearest_preset(run)
+    assert found is not None
+    name, differences = found
+    assert name == "llama_7b"
+    kinds = [key for key, _, _ in differences if key.endswith(".kind")]
+    assert not [key for key in kinds if key.startswith("model.")]
+
+
+def test_another_task_is_beside_a_preset_of_its_family() -> None:
+    run = load_run("configs/tiny/prefix.yaml")
+    found = nearest_preset(run)
+    assert found is not None
+    name, differences = found
+    assert name.startswith("gpt")
+    assert ("objective.kind", "causal", "prefix") in differences
+
+
+def test_work_of_a_step_against_what_a_device_can_do() -> None:
+    run = load_run("configs/tiny/causal.yaml")
+    weights = 1_000  # at least, of any model
+    assert step_flops(run, 300) > 6 * weights * run.training.batch_size
+    assert 1e8 < peak_flops("float32") < 1e16
+    assert 1e8 < peak_flops("bfloat16") < 1e17

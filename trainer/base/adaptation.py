@@ -1,0 +1,104 @@
+"""Training some of a model's weights, or adapters beside them."""
+
+from pathlib import Path
+from typing import assert_never
+
+import keras
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.adaptation import (
+    Adaptation,
+    AllWeights,
+    FrozenWeights,
+    LoraWeights,
+)
+from transbeam.model.adaptation.freezing import (
+    ParameterCount,
+    count_parameters,
+    freeze,
+    unfreeze,
+)
+from transbeam.model.adaptation.lora import (
+    adapted_layers,
+    enable_lora,
+    merge_lora,
+    save_adapters,
+)
+from transbeam.model.base.weight_paths import is_head
+
+ADAPTERS = "adapters.safetensors"
+
+
+def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
+    """Leaves as trainable what a run asks for.
+
+    An optimizer, averages and an update are made for what is trainable then, so this
+    comes before them, and after the weights that a model begins with.
+
+    Args:
+        model: A built model, with the weights it begins with.
+        config: The `training.adaptation` section of a run.
+        seed: For adapters, half of which begin at random.
+
+    Returns:
+        How many numbers are trained.
+
+    Raises:
+        ConfigError: A pattern fits nothing, the rank is more than a kernel has, or
+            nothing is left to be trained.
+
+    Example:
+    >>> inputs = keras.Input((3,))
+    >>> model = keras.Model(inputs, keras.layers.Dense(2, name="pooler")(inputs))
+    >>> print(adapt(model, FrozenWeights(frozen=("*/kernel",)), seed=0))
+    2 of 8 parameters trained (25.00%)
+    """
+    try:
+        counted = _adapt(model, config, seed)
+    except ConfigError as error:
+        raise ConfigError(f"training.adaptation: {error}") from None
+    if not counted.trainable:
+        raise ConfigError(
+            "training.adaptation.frozen: all weights are, and nothing is left to be "
+            "trained. Leave some out"
+        )
+    return counted
+
+
+def _adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
+    match config:
+        case AllWeights():
+            return count_parameters(model)
+        case FrozenWeights(frozen=patterns):
+            return freeze(model, patterns)
+        case LoraWeights(targets=targets, also_trained=patterns):
+            if patterns is None:
+                patterns = [w.path for w in model.weights if is_head(w.path)]
+            enable_lora(model, config.rank, config.alpha, targets=targets, seed=seed)
+            return unfreeze(model, patterns)
+        case _:
+            assert_never(config)
+
+
+def finish_adaptation(model: keras.Model, folder: Path | None) -> bool:
+    """Writes a model's adapters down and merges them, if it has any.
+
+    Keras would merge them itself while it saves, but rounds the sum to the precision
+    that the model computes in.
+
+    Args:
+        model: Trained.
+        folder: Where `adapters.safetensors` goes; None if another worker writes it.
+
+    Returns:
+        Whether there were adapters.
+
+    Raises:
+        ArtifactError: The disk refuses.
+    """
+    if not adapted_layers(model):
+        return False
+    if folder is not None:
+        save_adapters(model, folder / ADAPTERS)
+    merge_lora(model)
+    return True

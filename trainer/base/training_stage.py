@@ -1,0 +1,164 @@
+"""The training stage of a run: where it is, what decides it, and its model.
+
+RUN/imported/weights.safetensors   what `transbeam import` brought in
+RUN/imported/tokenizer             its tokenizer
+RUN/training/model.weights.h5      what `transbeam train` made
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from transbeam.configs.loader.compatibility import WITH_SEGMENTS
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.loader.warmup import inherited_warmup, settle_warmup
+from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.training import TrainingConfig
+from transbeam.model.build import build_model
+from transbeam.model.layers.block import TransformerBlock
+from transbeam.trainer.input.datasets import sha256_of_records
+
+IMPORTED = "imported"
+INITIAL_WEIGHTS = "weights.safetensors"
+TOKENIZER = "tokenizer"
+WEIGHTS = "model.weights.h5"
+# Of the stage's result: false of a body that was imported alone, below a new head.
+HAS_HEAD = "has_head"
+
+# Keys of `training` that change what is written down, and no weight; and where the
+# weights of others lie, since what they are is a key of its own.
+_OF_NO_WEIGHT = {
+    f"training.{key}"
+    for key in (
+        "accumulation",  # whose numbers are those of the whole batch
+        "distillation.teacher",
+        "distribution.kind",
+        "distribution.model_devices",
+        "evaluate_every",
+        "init_from",
+        "initial_weights",
+        "keep_checkpoints",
+        "log_every",
+        "max_skipped_steps",
+        "rematerialize",
+        "samples",
+        "validation_batches",
+    )
+}
+# Of these, what decides which weights are the best.
+_OF_THE_BEST = {"training.evaluate_every", "training.validation_batches"}
+
+
+def training_stage(run_folder: Path) -> Stage:
+    """Where a run keeps its trained model."""
+    return Stage(run_folder, "training", f"transbeam train CONFIG --run {run_folder}")
+
+
+def training_inputs(
+    config: RunConfig, records_sha256: str, there: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What decides the trained weights: keys, records, and what it begins with.
+
+    Args:
+        config: The run.
+        records_sha256: Of its records.
+        there: What an earlier training was decided by. The weights that it began
+            with, its teacher, and the records of other runs need not be there any more.
+    """
+    sections = ("model.", "training.", "tokenizer.vocabulary_size")
+    free = _OF_NO_WEIGHT
+    if config.training.final_weights == "best":
+        free = free - _OF_THE_BEST
+    keys = {
+        key: value
+        for key, value in flatten(settle_warmup(config)).items()
+        if (key == "seed" or key.startswith(sections)) and key not in free
+    }
+    there = there or {}
+    # As it was written down by versions to which it was of weight.
+    keys |= {key: there[key] for key in free if key in there}
+    for name, path in _weights_of_others(config.training).items():
+        key = f"{name}_sha256"
+        gone = there.get(key, "missing")
+        keys[key] = sha256_of(path) if path.is_file() else gone
+    for number, dataset in enumerate(config.training.datasets):
+        key = f"datasets[{number}].records"
+        gone = there.get(key, "missing")
+        keys[key] = sha256_of_records(dataset) or gone
+    keys["records"] = records_sha256
+    return keys | inherited_warmup(config, there, keys)
+
+
+def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:
+    files = {}
+    if (path := initial_weights(training)) is not None:
+        files["initial_weights"] = path
+    if training.distillation is not None:
+        files["teacher"] = weights_of(Path(training.distillation.teacher).expanduser())
+    return files
+
+
+def missing_weights(training: TrainingConfig) -> list[Path]:
+    """Files of other runs that a training names and that are not there."""
+    return [
+        path for path in _weights_of_others(training).values() if not path.is_file()
+    ]
+
+
+def initial_weights(training: TrainingConfig) -> Path | None:
+    """The file that a training begins with; None for random weights."""
+    if training.initial_weights is not None:
+        return Path(training.initial_weights).expanduser()
+    if training.init_from is None:
+        return None
+    return weights_of(Path(training.init_from).expanduser())
+
+
+def weights_of(run_folder: Path) -> Path:
+    """The weights of a run: those it trained, before those it imported."""
+    if was_trained(run_folder):
+        return training_stage(run_folder).path / WEIGHTS
+    return run_folder / IMPORTED / INITIAL_WEIGHTS
+
+
+def was_trained(run_folder: Path) -> bool:
+    """Whether a run has finished a training of its own."""
+    stage = training_stage(run_folder)
+    if not (stage.path / "stage.json").is_file():
+        return False
+    return not stage.load()["result"].get(IMPORTED)
+
+
+def is_as_imported(run_folder: Path) -> bool:
+    """Whether a run has the weights that it imported, and has begun no training."""
+    stage = training_stage(run_folder)
+    if stage.is_begun:
+        return (stage.path / "stage.json").is_file() and not was_trained(run_folder)
+    return (run_folder / IMPORTED / "stage.json").is_file()
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
+    """The model on the run's records."""
+    model = build_model(
+        config.model,
+        config.objective,
+        vocabulary_size,
+        packed=True,
+        segments=config.objective.kind in WITH_SEGMENTS,
+        dtype=config.training.precision,
+        seed=config.seed,
+    )
+    for layer in model.layers:
+        if isinstance(layer, TransformerBlock):
+            layer.rematerialize = config.training.rematerialize
+    return model

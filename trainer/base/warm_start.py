@@ -1,0 +1,253 @@
+"""Where a training begins, if not at random weights.
+
+    training.init_from        a run's folder: the model it trained, or imported
+    training.initial_weights  a file of weights by their paths
+
+A run says what its weights were made with. So a tokenizer that gives other ids, or a
+block that computes something else, is found out before the first step.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.base.reflection import plain
+from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.attention import (
+    BlockSparseAttention,
+    KernelAttention,
+    LowRankAttention,
+)
+from transbeam.configs.schema.block import LearnedPosition
+from transbeam.configs.schema.model import Model
+from transbeam.configs.schema.run import RunConfig
+from transbeam.model.base.weight_paths import gives_scores
+from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.safetensors_store import (
+    begin_with,
+    read_weights,
+    take_over,
+)
+from transbeam.pipeline.records.manifest import Manifest, read_manifest
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import tokenizer_fingerprint
+from transbeam.trainer.base.training_stage import (
+    IMPORTED,
+    TOKENIZER,
+    build_trainable,
+    training_stage,
+    was_trained,
+    weights_of,
+)
+from transbeam.trainer.base.weight_files import load_weights, numbers_of
+
+# Keys of `model` that may differ: they change no weight of the body, but for the length
+# where each place has a weight.
+_FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A run whose weights another training takes up.
+
+    Attributes:
+        folder: The run's folder.
+        config: How it was trained or imported.
+        vocabulary_size: How many pieces its tokenizer has; None if it was imported.
+        tokenizer: Fingerprint of its tokenizer; None if it came without one.
+    """
+
+    folder: Path
+    config: RunConfig
+    vocabulary_size: int | None
+    tokenizer: str | None
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Its weights by their paths.
+
+        Raises:
+            ArtifactError: The file is missing or damaged.
+        """
+        if self.vocabulary_size is None:
+            return read_weights(weights_of(self.folder))
+        model = build_trainable(self.config, self.vocabulary_size)
+        load_weights(model, weights_of(self.folder))
+        return {
+            path: numbers_of(weight) for path, weight in variables_of(model).items()
+        }
+
+
+def origin_of(folder: Path) -> Origin:
+    """What a run's folder has to begin with: trained weights before imported ones.
+
+    Raises:
+        ArtifactError: The run has neither.
+    """
+    if was_trained(folder):
+        vocabulary = read_manifest(folder / "data").vocabulary
+        config = load_run(training_stage(folder).path / "run.yaml", with_model=True)
+        return Origin(folder, config, vocabulary["size"], vocabulary["fingerprint"])
+    imported = folder / IMPORTED
+    if not (imported / "stage.json").is_file():
+        raise ArtifactError(
+            f"{folder}: has no trained model: neither `transbeam train` nor `transbeam "
+            "import` has finished there. Name another folder, or train there first"
+        )
+    Stage(folder, IMPORTED, f"transbeam import DIR --run {folder}").load()
+    tokenizer = imported / TOKENIZER
+    return Origin(
+        folder,
+        load_run(folder / "run.yaml", with_model=True),
+        None,
+        tokenizer_fingerprint(tokenizer) if tokenizer.is_dir() else None,
+    )
+
+
+def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> None:
+    """Holds a run that a training begins with against it, before anything is moved.
+
+    Args:
+        config: The new training's.
+        run_folder: Its folder.
+        manifest: Of its records.
+
+    Raises:
+        ArtifactError: There is no such model, it is of another kind, or it would be
+            moved aside by this very training.
+    """
+    training = config.training
+    teacher = training.distillation and training.distillation.teacher
+    for key, named in (
+        ("init_from", training.init_from),
+        ("distillation.teacher", teacher),
+    ):
+        folder = None if named is None else Path(named).expanduser().resolve()
+        if folder == run_folder.resolve():
+            raise ArtifactError(
+                f"training.{key}={named} is the folder of this run itself. Train in "
+                "another one: --run DIR"
+            )
+    if training.init_from is not None:
+        _check(origin_of(Path(training.init_from).expanduser()), config, manifest)
+
+
+def begin(
+    model: keras.Model, config: RunConfig, manifest: Manifest
+) -> tuple[str, list[str]] | None:
+    """Gives a new model the weights that its training begins with, if there are any.
+
+    Args:
+        model: The model of `config`.
+        config: The new training's.
+        manifest: Of its records.
+
+    Returns:
+        Where they are from, and the weights that are new, of a head that is not there;
+        None for a training that begins with random weights.
+
+    Raises:
+        ArtifactError: There are no weights, or they are of another model or tokenizer;
+            the message names what differs.
+    """
+    training = config.training
+    if training.init_from is not None:
+        origin = origin_of(Path(training.init_from).expanduser())
+        _check(origin, config, manifest)
+        told = str(weights_of(origin.folder))
+        values = origin.values()
+        if _answers(origin.config) != _answers(config):
+            values = {path: x for path, x in values.items() if not gives_scores(path)}
+        new = take_over(model, values, told)
+        if origin.tokenizer is None:
+            told += (
+                ", which came without a tokenizer: nothing tells if ids mean the same"
+            )
+        return told, new
+    if training.initial_weights is not None:
+        path = Path(training.initial_weights).expanduser()
+        return str(path), begin_with(model, path)
+    return None
+
+
+def _answers(config: RunConfig) -> tuple[str, tuple[str, ...]] | None:
+    """What a head with classes of its own was trained to say; None without classes."""
+    labels = getattr(config.objective, "labels", ())
+    return (config.objective.kind, labels) if labels else None
+
+
+def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
+    wrong = differences(origin.config, config)
+    told = f"training.init_from={config.training.init_from}"
+    if wrong:
+        listed = "\n".join(f"  {line}" for line in wrong)
+        raise ArtifactError(
+            f"{told}: was made with another model than this run's:\n{listed}\n"
+            "Write in `model` what is there"
+        )
+    found = manifest.vocabulary["fingerprint"]
+    if origin.tokenizer is not None and found != origin.tokenizer:
+        place = "data" if origin.vocabulary_size is not None else IMPORTED
+        raise ArtifactError(
+            f"{told}: reads with another tokenizer: fingerprint "
+            f"{origin.tokenizer[:12]}… there, {found[:12]}… in "
+            f"{manifest.folder}. Make the records with its own: `tokenizer: {{kind: "
+            f"pretrained, path: {origin.folder / place / TOKENIZER}}}`"
+        )
+
+
+def differences(there: RunConfig, here: RunConfig) -> list[str]:
+    """Keys of `model` that must be the same for weights to mean the same.
+
+    Example:
+    >>> from dataclasses import replace
+    >>> from transbeam.configs.schema.data import DataConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
+    >>> from transbeam.configs.schema.sources import TextSource
+    >>> data = DataConfig(source=TextSource(path="corpus.txt"))
+    >>> four = RunConfig(name="bert", data=data, model=EncoderConfig(dropout=0.1))
+    >>> six = replace(four, model=EncoderConfig(num_layers=6, dropout=0.0))
+    >>> differences(four, six)
+    ['model.num_layers: 4 there, 6 here']
+    """
+    old, new = (_leaves(plain(run.model), "model") for run in (there, here))
+    if _has_a_weight_per_place(here.model):
+        key = "model.max_sequence_length"
+        old[key], new[key] = (run.model.max_sequence_length for run in (there, here))
+    if _draws_by_seed(here.model):
+        # Features and blocks that are drawn by the seed are no weights.
+        old["seed"], new["seed"] = there.seed, here.seed
+    return [
+        f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
+        for key in dict.fromkeys([*old, *new])
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _has_a_weight_per_place(model: Model) -> bool:
+    return isinstance(model.position, LearnedPosition) or isinstance(
+        model.attention, LowRankAttention
+    )
+
+
+def _draws_by_seed(model: Model) -> bool:
+    match model.attention:
+        case KernelAttention(feature_map=features):
+            return features != "elu"
+        case BlockSparseAttention(num_random_blocks=number):
+            return number > 0
+    return False
+
+
+def _leaves(value: Any, path: str) -> dict[str, Any]:
+    """Dotted keys and their values, without those that may differ."""
+    if not isinstance(value, dict):
+        return {path: value}
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        if name not in _FREE:
+            found |= _leaves(inner, f"{path}.{name}")
+    return found

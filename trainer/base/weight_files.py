@@ -1,0 +1,80 @@
+"""Weights in a file and out of one, wherever their devices are."""
+
+import errno
+import math
+import os
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.errors import ArtifactError
+
+
+def save_weights(model: keras.Model, path: Path) -> None:
+    """The weights alone.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written.
+    """
+    temporary = path.with_name(f".{os.getpid()}.tmp.{path.name}")
+    try:
+        with writing(path):
+            size = sum(4 * math.prod(variable.shape) for variable in model.variables)
+            require_space(path.parent, size)
+            wholes = [(v, numbers_of(v)) for v in model.variables if _is_in_parts(v)]
+            with keras.StatelessScope(wholes) if wholes else nullcontext():
+                keras.saving.save_weights(model, temporary)
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_weights(model: keras.Model, path: Path) -> None:
+    """Gives a model what `save_weights` wrote.
+
+    Raises:
+        ArtifactError: The file is missing, damaged, or of another model; or a weight
+            is not finite.
+    """
+    try:
+        keras.saving.load_weights(model, path)
+        for variable in model.weights:
+            if not np.isfinite(numbers_of(variable)).all():
+                raise ValueError(f"{variable.path} is not finite")
+    except (OSError, ValueError, KeyError) as error:
+        raise ArtifactError(
+            f"{path}: cannot be loaded: {error}. Train again"
+        ) from error
+
+
+def numbers_of(variable: keras.Variable) -> np.ndarray:
+    """A copy of a variable's value, also of one that lies on devices in parts.
+
+    Other workers have copies of the parts, and are not asked.
+    """
+    value: Any = variable.value
+    if not _is_in_parts(variable):
+        return np.array(keras.ops.convert_to_numpy(value))
+    whole = np.empty(value.shape, value.dtype)
+    for part in value.addressable_shards:
+        whole[part.index] = part.data
+    return whole
+
+
+def _is_in_parts(variable: keras.Variable) -> bool:
+    """Whether JAX would not read a value, as it lies on devices of others too."""
+    if keras.backend.backend() != "jax":
+        return False
+    value: Any = variable.value
+    return not (value.is_fully_addressable or value.is_fully_replicated)
+
+
+def require_space(folder: Path, size: int) -> None:
+    """Looks before it writes: HDF5 crashes the process when the disk fills up."""
+    if shutil.disk_usage(folder).free < 1.1 * size + 1_000_000:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

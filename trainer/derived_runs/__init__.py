@@ -1,0 +1,1 @@
+"""Runs that are made of other runs: `transbeam trim` and `prune`."""

@@ -1,0 +1,239 @@
+"""`transbeam prune`: a run's folder with fewer heads, and fewer units in between.
+
+The folder is as `transbeam.trainer.derived_runs.derived_run` says. What goes is what
+the loss on the run's own training records would miss least, to first order; see
+`transbeam.model.adaptation.structured_pruning`. What is left answers otherwise than
+before: train it on, with the run that it came from as its teacher for example.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.tokenizer import PretrainedConfig
+from transbeam.model.adaptation.pruned_config import pruned_config
+from transbeam.model.adaptation.structured_pruning import (
+    choose,
+    of_some_parts,
+    part_widths,
+)
+from transbeam.model.weights.safetensors_store import take_over
+from transbeam.pipeline.objectives.kinds import contract
+from transbeam.pipeline.records.manifest import FILE, Manifest, read_manifest
+from transbeam.pipeline.stage import data_stage
+from transbeam.trainer.base.training_stage import (
+    IMPORTED,
+    TOKENIZER,
+    build_trainable,
+    training_stage,
+    weights_of,
+)
+from transbeam.trainer.base.warm_start import Origin, differences, origin_of
+from transbeam.trainer.derived_runs.derived_run import (
+    Smaller,
+    SmallerRun,
+    build_smaller,
+    config_of,
+    folder_for,
+    tokenizer_of,
+)
+from transbeam.trainer.derived_runs.head_importance import measure
+from transbeam.trainer.input.batches import check_contract, training_batches
+from transbeam.trainer.input.dynamic_masking import dynamic_masking
+from transbeam.trainer.objectives.losses import loss_of
+
+# Small, so that what helps one record and harms another does not cancel out.
+_RECORDS = 8
+_FEEDFORWARD = "/feedforward"
+
+Parts = Mapping[str, np.ndarray]
+
+
+def prune_run(
+    folder: Path,
+    run_folder: Path | None,
+    overrides: Sequence[str],
+    console: Console,
+    *,
+    heads: int | None = None,
+    intermediate: int | None = None,
+    batches: int = 16,
+) -> dict[str, Any]:
+    """Makes a run's folder with a model that is smaller inside, or finds it made.
+
+    Args:
+        folder: A run that was trained, or imported and has records; it is not changed.
+        run_folder: The new run's folder; `runs/` and the name of `folder` with
+            `_pruned` if left out.
+        overrides: `KEY=VALUE`, for the new `run.yaml`.
+        console: Hears what is done.
+        heads: How many heads of each attention are left; None for all.
+        intermediate: How many units in between of each feed-forward; None for all.
+        batches: On how many batches of 8 training records importance is measured.
+
+    Returns:
+        The stage's result: how many weights there were and are, which heads are left,
+        and which share of the importance went.
+
+    Raises:
+        UserError: There is no model or no record, nothing would go, or the
+            configuration has no word for what is left.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise ConfigError(
+            f"KERAS_BACKEND={keras.backend.backend()}: importance is measured with "
+            "TensorFlow's gradients. Leave it out; the pruned run trains on any"
+        )
+    run_folder = folder_for(folder, run_folder, "pruned")
+    origin = origin_of(folder)
+    model = pruned_config(origin.config.model, heads=heads, intermediate=intermediate)
+    smaller_config = dataclasses.replace(origin.config, model=model)
+    config = _config(smaller_config, run_folder, overrides)
+    records = _records(origin)
+    run = SmallerRun.of(
+        origin,
+        config,
+        run_folder,
+        "prune",
+        records=data_stage(folder).load()["result"]["records_sha256"],
+        overrides=list(overrides),
+        batches=batches,
+    )
+    if done := run.made_before(console, "the same run, records and numbers"):
+        return done
+    old = origin.values()
+    importance = _importance(origin, old, records, batches, console)
+    kept = choose(importance, origin.config.model, config.model)
+    # Whatever does not fit shows before anything is written or moved.
+    weights = dict(of_some_parts(old, kept, origin.config.model))
+    pieces, where = records.vocabulary["size"], str(weights_of(folder))
+    smaller = build_smaller(config, pieces, old, weights, where)
+    reads_images = isinstance(config.objective, ImageClassificationConfig)
+    tokenizer = None if reads_images else tokenizer_of(origin)
+    told = {
+        "importance_gone": _gone(importance, kept),
+        "kept_heads": {p: x for p, x in kept.items() if not p.endswith(_FEEDFORWARD)},
+    }
+    exportable = run.is_exportable(smaller, tokenizer)
+    summary = _summary(run, smaller, told["importance_gone"], exportable)
+    return run.write(smaller, tokenizer, {"summary": summary, **told}, console)
+
+
+def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
+    """The run as it was, with fewer parts, and begun with the weights that are left.
+
+    A teacher stays, and the records of other runs: all read with the same tokenizer.
+    Of the teacher's weights none are taken once more.
+    """
+    if not isinstance(old.objective, ImageClassificationConfig):
+        path = str(run_folder / IMPORTED / TOKENIZER)
+        old = dataclasses.replace(old, tokenizer=PretrainedConfig(path=path))
+    teacher = old.training.distillation
+    if teacher is not None:
+        teacher = dataclasses.replace(teacher, layers=(), decoder_layers=None)
+    config = config_of(old, run_folder, overrides, distillation=teacher)
+    if wrong := differences(old, config):
+        listed = "\n".join(f"  {line}" for line in wrong)
+        raise ConfigError(
+            f"--set: the weights that are left would mean something else:\n{listed}\n"
+            "Of the model only heads and intermediate can be made smaller here"
+        )
+    return config
+
+
+def _records(origin: Origin) -> Manifest:
+    """The records that importance is measured on, held against the run."""
+    folder = origin.folder
+    file = folder / "data" / FILE
+    again = f"`transbeam data {folder / 'run.yaml'} --run {folder}`"
+    if not file.is_file():
+        raise ArtifactError(
+            f"{file}: missing, and what may go is measured on the run's own records. "
+            f"Make them: {again}"
+        )
+    manifest = read_manifest(file.parent)
+    manifest.check_files()
+    check_contract(manifest, contract(origin.config))
+    trained_on = training_stage(folder).inputs().get("records")
+    made = data_stage(folder).load()["result"]["records_sha256"]
+    if origin.vocabulary_size is not None and made != trained_on:
+        raise ArtifactError(
+            f"{file.parent}: has other records than those that {folder} was trained "
+            "on. Train it on these first, or put the old ones back from "
+            f"{folder / 'superseded'}"
+        )
+    if origin.tokenizer not in (None, manifest.vocabulary["fingerprint"]):
+        raise ArtifactError(
+            f"{file.parent}: the records were made with another tokenizer than the "
+            f"model's. Make them with its own: {again}"
+        )
+    return manifest
+
+
+def _importance(
+    origin: Origin,
+    values: Parts,
+    records: Manifest,
+    batches: int,
+    console: Console,
+) -> dict[str, np.ndarray]:
+    """Of the run's own model, by its own loss, on the first batches it was trained on.
+
+    A teacher has no say: what may go is what the task does not need.
+    """
+    config = origin.config
+    training = dataclasses.replace(config.training, precision="float32")
+    measured = dataclasses.replace(config, training=training)
+    model = build_trainable(measured, records.vocabulary["size"])
+    where = str(weights_of(origin.folder))
+    if new := take_over(model, values, where):
+        raise ArtifactError(
+            f"{where}: has no {', '.join(new)}, without which the loss says nothing of "
+            f"the rest. Train {origin.folder} first"
+        )
+    data = training_batches(
+        records,
+        batch_size=_RECORDS,
+        shuffle_records=config.training.shuffle_records,
+        seed=config.seed,
+        masking=dynamic_masking(config, records.folder),
+    )
+    widths = part_widths(values, config.model)
+    with console.progress("measuring", batches, "batches") as progress:
+        return measure(
+            model, loss_of(config), data.take(batches), widths, progress.advance
+        )
+
+
+def _gone(importance: Parts, kept: Mapping[str, Sequence[int]]) -> dict[str, float]:
+    """Of heads, and of units, the share of the importance that went."""
+    shares = {}
+    for what, of_units in {"heads": False, "units": True}.items():
+        parts = [p for p in kept if p.endswith(_FEEDFORWARD) == of_units]
+        total = sum(importance[part].sum() for part in parts)
+        left = sum(importance[part][kept[part]].sum() for part in parts)
+        if parts:
+            shares[what] = float(1.0 - left / total) if total else 0.0
+    return shares
+
+
+def _summary(
+    run: SmallerRun, smaller: Smaller, gone: Mapping[str, float], exportable: bool
+) -> str:
+    shares = " and ".join(f"{share:.1%} of the {w}'" for w, share in gone.items())
+    next_step = f"{run.command('data')} and {run.command('train')} train it on"
+    if exportable:
+        as_it_is = f"{run.command('export')} takes it as it is"
+        next_step = f"{run.command('run')} trains it on, {as_it_is}"
+    return (
+        f"{smaller.parameters:,} parameters (of {smaller.parameters_before:,}) in "
+        f"{run.stage.run_folder}; what went had {shares} importance; {next_step}"
+    )

@@ -1,0 +1,134 @@
+"""`transbeam trim`: a run's folder with the part of a vocabulary that a corpus needs.
+
+The folder is as `transbeam.trainer.derived_runs.derived_run` says, and its tokenizer
+has the pieces that are left. Texts of the corpus are read as before, and answered with
+the same numbers; see `transbeam.pipeline.tokenizers.training.vocabulary_trimming`. What
+the model says of pieces that are gone is gone.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.tokenizer import PretrainedConfig
+from transbeam.model.cost.weight_shapes import table_rows
+from transbeam.model.weights.vocabulary_trimming import of_some_tokens
+from transbeam.pipeline.accounting.reading_summary import not_read, show_reading
+from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
+from transbeam.pipeline.steps.corpus_word_counts import words_of_corpus
+from transbeam.pipeline.tokenizers.training.vocabulary_trimming import Trimmed, trim
+from transbeam.trainer.base.training_stage import IMPORTED, TOKENIZER, weights_of
+from transbeam.trainer.base.warm_start import Origin, origin_of
+from transbeam.trainer.derived_runs.derived_run import (
+    Smaller,
+    SmallerRun,
+    build_smaller,
+    config_of,
+    folder_for,
+    tokenizer_of,
+)
+
+
+def trim_run(
+    folder: Path,
+    run_folder: Path | None,
+    overrides: Sequence[str],
+    console: Console,
+    *,
+    min_count: int = 1,
+    max_size: int | None = None,
+) -> dict[str, Any]:
+    """Makes a run's folder with a smaller vocabulary, or finds it made.
+
+    Args:
+        folder: A run that was trained or imported. Its `data.source`, or another one
+            among `overrides`, is the corpus.
+        run_folder: The new run's folder; `runs/` and the name of `folder` with
+            `_trimmed` if left out.
+        overrides: `KEY=VALUE`, for the new `run.yaml`.
+        console: Hears what is done.
+        min_count: How many words of the corpus must need a piece for it to stay.
+        max_size: The most pieces there may be; None for no limit.
+
+    Returns:
+        The stage's result: how many pieces and weights there were and are, how many
+        words of the corpus are cut in another way, and of the corpus `unread` bytes
+        and files, `noted`, `encodings` and `dropped_in_sentences`.
+
+    Raises:
+        UserError: There is no model, it reads images, its tokenizer cannot be trimmed,
+            or the corpus is not there or has a file that is not whole.
+    """
+    run_folder = folder_for(folder, run_folder, "trimmed")
+    origin = origin_of(folder)
+    reads_images = isinstance(origin.config.objective, ImageClassificationConfig)
+    if origin.tokenizer is None or reads_images:
+        raise ArtifactError(
+            f"{folder}: has no vocabulary to be trimmed: the model reads images, or "
+            "came without a tokenizer"
+        )
+    config = _config(origin.config, run_folder, overrides)
+    sources = config.data.source, config.data.validation_source
+    run = SmallerRun.of(
+        origin,
+        config,
+        run_folder,
+        "trim",
+        corpus=corpus_fingerprint(list_files(*sources)),
+        overrides=list(overrides),
+        min_count=min_count,
+        max_size=max_size,
+    )
+    if done := run.made_before(console, "the same run and corpus"):
+        return done
+    model = tokenizer_of(origin)
+    trimmed = trim(model, {}, max_size=max_size)  # refused before the corpus is read
+    found = words_of_corpus(config, model.build())
+    trimmed = trim(model, found.counts, min_count=min_count, max_size=max_size)
+    # Whatever does not fit shows before anything is written or moved.
+    smaller = _smaller(origin, trimmed, config)
+    show_reading(console, found.reading)
+    told = _told(run, smaller, trimmed, found.reading)
+    return run.write(smaller, trimmed.model, told, console)
+
+
+def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
+    """The run as it was, with the smaller vocabulary and the weights that belong to it.
+
+    A teacher and the records of other runs read with the whole vocabulary, so they are
+    not taken along.
+    """
+    path = str(run_folder / IMPORTED / TOKENIZER)
+    old = dataclasses.replace(old, tokenizer=PretrainedConfig(path=path))
+    return config_of(old, run_folder, overrides, distillation=None, datasets=())
+
+
+def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> Smaller:
+    pieces = len(trimmed.old_ids)
+    old = origin.values()
+    rows = table_rows(config.model, pieces)
+    weights = dict(of_some_tokens(old, trimmed.old_ids, rows))
+    return build_smaller(config, pieces, old, weights, str(weights_of(origin.folder)))
+
+
+def _told(
+    run: SmallerRun, smaller: Smaller, trimmed: Trimmed, reading: Mapping[str, Any]
+) -> dict[str, Any]:
+    pieces = len(trimmed.old_ids)
+    changed = f"{trimmed.changed:,} of the corpus's {trimmed.words:,} words"
+    exportable = run.is_exportable(smaller, trimmed.model)
+    return {
+        "summary": f"{pieces:,} pieces and {smaller.parameters:,} parameters (of "
+        f"{smaller.parameters_before:,}) in {run.stage.run_folder}; {changed} are cut "
+        f"in another way{not_read(reading)}; "
+        f"{run.command('export' if exportable else 'data')}",
+        "pieces": pieces,
+        "words": trimmed.words,
+        "changed_words": trimmed.changed,
+        **reading,
+    }

@@ -1,0 +1,1 @@
+"""Knowledge distillation from a finished run."""

@@ -1,0 +1,267 @@
+"""Learning from a teacher: DistilBERT's recipe, for every family.
+
+    loss = task_weight · task
+         + teacher_weight · T² · KL(teacher's answers / T || student's answers / T)
+         + cosine_weight · (1 - cos(teacher's last vector, student's))
+
+The second is a mean over real targets, the third over real tokens; like the first, both
+are divided by what the whole batch has, so micro-batches add up to the batch.
+
+Of numbers the second is the square of how far apart they are, from which T cancels out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+from keras import ops
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.distillation import DistillationConfig
+from transbeam.configs.schema.run import RunConfig
+from transbeam.model.functional.input_validation import CheckedModel
+from transbeam.model.stack.layer_stack import LayerStack
+from transbeam.trainer.distillation.teacher import begin_as, load_teacher
+from transbeam.trainer.objectives.losses import Loss, Sums
+from transbeam.trainer.objectives.targets import Ask, NumberAsk
+
+_VECTORS = "sequence_output"
+_TEACHER = "teacher/"
+
+
+def learn_from_teacher(
+    config: RunConfig,
+    student: keras.Model,
+    loss: Loss,
+    vocabulary: Mapping[str, Any],
+    say: Callable[[str], None],
+    *,
+    is_new: bool = True,
+) -> tuple[keras.Model, Loss]:
+    """Prepares a run's model to learn from the teacher it names, if it names one.
+
+    Args:
+        config: The run.
+        student: Its model, which gets the teacher's blocks if it is new.
+        loss: Of the records alone.
+        vocabulary: Of the records, from their manifest.
+        say: Hears of it.
+        is_new: Whether the training begins here, and not at a checkpoint.
+
+    Returns:
+        The model that is trained, on the same weights, and what it makes small.
+
+    Raises:
+        ArtifactError: There is no such teacher, or it reads other ids.
+        ConfigError: It does not fit the student.
+    """
+    distillation = config.training.distillation
+    if distillation is None:
+        return student, loss
+    teacher = load_teacher(config, distillation, vocabulary)
+    say(f"the teacher is {distillation.teacher}, {teacher.count_params():,} parameters")
+    if is_new and distillation.copies:
+        say(f"begun as its {' and '.join(begin_as(student, teacher, distillation))}")
+    if distillation.cosine_weight:
+        student, teacher = with_vectors(student), with_vectors(teacher)
+    return student, DistillationLoss(
+        loss.asks,
+        loss.label_smoothing,
+        loss.z_loss,
+        student=student,
+        teacher=teacher,
+        config=distillation,
+    )
+
+
+def with_vectors(model: keras.Model) -> keras.Model:
+    """The same model, on the same weights, that gives what its stacks end in too.
+
+    Args:
+        model: Any model of ours.
+
+    Returns:
+        A model with the further output `sequence_output`, `(B, T, D)`; of two stacks,
+        `encoder_sequence_output` and `decoder_sequence_output`.
+    """
+    vectors = {
+        prefix + _VECTORS: LayerStack.of(model, prefix).output
+        for prefix in _stacks_of(model)
+    }
+    return CheckedModel(model.input, {**model.output, **vectors}, name=model.name)
+
+
+def _stacks_of(model: keras.Model) -> list[str]:
+    names = [tensor.name for tensor in model.inputs]
+    return [x for x in ("encoder_", "decoder_") if f"{x}token_ids" in names] or [""]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillationLoss(Loss):
+    """The loss of a student: of the records, and of what its teacher says to them.
+
+    The teacher answers without dropout, before gradients are taken, and its answers
+    are then features of the batch (`prepare`). Nothing of it is in a checkpoint.
+
+    Attributes:
+        student: The model that is trained, with the outputs that are compared.
+        teacher: Gives the same outputs.
+        config: The `training.distillation` section of a run.
+
+    Raises:
+        ConfigError: Vectors are to be compared, and have other widths.
+
+    References:
+        - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 2
+        - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531), section 2 (T²)
+    """
+
+    student: keras.Model
+    teacher: keras.Model
+    config: DistillationConfig
+
+    def __post_init__(self) -> None:
+        for name in self._vectors:
+            here, there = (
+                tuple(model.output[name].shape[1:])
+                for model in (self.student, self.teacher)
+            )
+            if here != there:
+                raise ConfigError(
+                    "training.distillation.cosine_weight="
+                    f"{self.config.cosine_weight} compares last vectors, and the "
+                    f"student's are {here[-1]} wide, the teacher's {there[-1]}. Write "
+                    "cosine_weight: 0, or make model.hidden_dim the same"
+                )
+
+    @property
+    def _vectors(self) -> list[str]:
+        """The outputs whose directions are compared."""
+        if not self.config.cosine_weight:
+            return []
+        return [name for name in self.student.output if name.endswith(_VECTORS)]
+
+    @property
+    def reads_scores(self) -> bool:
+        return True
+
+    @property
+    def variables(self) -> Sequence[keras.Variable]:
+        return self.teacher.variables
+
+    def prepare(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        features = {tensor.name: batch[tensor.name] for tensor in self.teacher.inputs}
+        answers = self.teacher(features, training=False)
+        return {**batch, **{_TEACHER + name: x for name, x in answers.items()}}
+
+    def counts(self, batch: Mapping[str, Any]) -> list[Any]:
+        tokens = [ops.sum(self._real(name, batch)) for name in self._vectors]
+        return [*super().counts(batch), *tokens]
+
+    def no_sums(self) -> Sums:
+        beside = [f"teacher_{ask.output}" for ask in self.asks]
+        beside += [_cosine(name) for name in self._vectors]
+        nothing = {
+            name: {part: ops.zeros((), "float32") for part in ("cost", "count")}
+            for name in beside
+        }
+        return {**super().no_sums(), **nothing}
+
+    def __call__(
+        self,
+        outputs: Mapping[str, Any],
+        batch: Mapping[str, Any],
+        counts: Sequence[Any],
+    ) -> tuple[Any, Sums]:
+        """The share that some records have in the loss of a batch.
+
+        Args:
+            outputs: The student's, for these records.
+            batch: Their features, with the teacher's answers (`prepare`).
+            counts: Of the whole batch that they are part of.
+
+        Returns:
+            See `Loss`. Beside the answers' there are sums of the two other parts, each
+            with `cost` and `count`: `teacher_` and the output, the divergence in nats
+            (of numbers the square of their difference); and `cosine`, or
+            `encoder_cosine` and `decoder_cosine`.
+        """
+        of_targets, of_tokens = counts[: len(self.asks)], counts[len(self.asks) :]
+        task, sums = super().__call__(outputs, batch, of_targets)
+        config = self.config
+        total = config.task_weight * task
+        for ask, count in zip(self.asks, of_targets, strict=True):
+            answers = outputs[ask.output], batch[_TEACHER + ask.output]
+            apart, scale = _apart(ask, *answers, config.temperature)
+            _, real = ask.of(batch)
+            part = sums[f"teacher_{ask.output}"] = _sums(apart, real)
+            weight = config.teacher_weight * scale
+            total = total + weight * part["cost"] / ops.maximum(count, 1.0)
+        for name, count in zip(self._vectors, of_tokens, strict=True):
+            apart = 1.0 - cosine(outputs[name], batch[_TEACHER + name])
+            part = sums[_cosine(name)] = _sums(apart, self._real(name, batch))
+            share = part["cost"] / ops.maximum(count, 1.0)
+            total = total + config.cosine_weight * share
+        return total, sums
+
+    def _real(self, name: str, batch: Mapping[str, Any]) -> Any:
+        """How much each vector of an output counts: float32 `(B, T)`."""
+        rows = batch.get(name.removesuffix(_VECTORS) + "document_ids")
+        if rows is not None:
+            return ops.cast(ops.greater(rows, 0), "float32")
+        squares = self.student.output[name].shape[1]  # of an image, which counts once
+        return ops.ones((ops.shape(batch["image"])[0], squares), "float32") / squares
+
+
+def _apart(
+    ask: Ask, student: Any, teacher: Any, temperature: float
+) -> tuple[Any, float]:
+    """How far apart the answers to each target are, and what that is scaled by."""
+    if isinstance(ask, NumberAsk):
+        return ops.square(student - teacher), 1.0
+    return divergence(student, teacher, temperature), temperature**2
+
+
+def divergence(student: Any, teacher: Any, temperature: float) -> Any:
+    """KL(teacher || student) of softened answers, in nats: `(B, ..., C)` to `(B, ...)`.
+
+    Example:
+    >>> import numpy as np
+    >>> even, sure = np.log([[0.5, 0.5]]), np.log([[0.9, 0.1]])
+    >>> ops.convert_to_numpy(divergence(even, sure, 1.0)).round(4)  # ln 2 - entropy
+    array([0.3681], dtype=float32)
+    """
+    student, teacher = (
+        ops.log_softmax(ops.cast(scores, "float32") / temperature, axis=-1)
+        for scores in (student, teacher)
+    )
+    # The probabilities add up to the same, so their differences add nothing, but with
+    # them no term is below zero, and what rounding does to one is undone by the other.
+    said, wanted = ops.exp(student), ops.exp(teacher)
+    return ops.sum(wanted * (teacher - student) + (said - wanted), axis=-1)
+
+
+def cosine(a: Any, b: Any) -> Any:
+    """Cosine of the angle between vectors: `(..., D)` to `(...)`, float32.
+
+    Example:
+    >>> import numpy as np
+    >>> float(cosine(np.array([3.0, 0.0]), np.array([3.0, 4.0])))
+    0.6000000238418579
+    """
+    a, b = (ops.cast(vectors, "float32") for vectors in (a, b))
+    # Padding may be a vector of zeros, whose length has no gradient.
+    a, b = (
+        x * ops.rsqrt(ops.maximum(ops.sum(x * x, axis=-1, keepdims=True), 1e-24))
+        for x in (a, b)
+    )
+    return ops.sum(a * b, axis=-1)
+
+
+def _cosine(name: str) -> str:
+    return name.removesuffix(_VECTORS) + "cosine"
+
+
+def _sums(costs: Any, weights: Any) -> dict[str, Any]:
+    return {"cost": ops.sum(costs * weights), "count": ops.sum(weights)}

@@ -1,0 +1,106 @@
+"""Becoming one of the workers of a training, and leaving them in an orderly way."""
+
+import atexit
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import keras
+
+from transbeam.configs.base.errors import ConfigError, UserError
+from transbeam.configs.schema.training import TrainingConfig
+from transbeam.trainer.distribution.native_log import NativeLog
+from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.rendezvous import LostWorkerError, Rendezvous
+from transbeam.trainer.distribution.workers import Workers
+
+_SECONDS_FOR_OTHERS = 2.0
+_PORT_TAKEN = ("Could not start gRPC server", "Failed to start RPC server")
+
+
+@contextmanager
+def joined(
+    config: TrainingConfig, rendezvous: Rendezvous
+) -> Generator[Workers, None, None]:
+    """Inside, this process is one of the workers of a training.
+
+    Args:
+        config: The `training` section.
+        rendezvous: Of all workers, and with a single one of nobody; it ends here.
+
+    Raises:
+        ConfigError: The backend cannot do what `training.distribution` asks for, or
+            batches cannot be shared.
+        LostWorkerError: Another one is gone.
+    """
+    place = rendezvous.place
+    # What can be known before the backend is there.
+    Workers(place, place.count).check_batch(config)
+    if place.count == 1:
+        workers = _connect(place, config)
+        workers.check_batch(config)
+        yield workers
+        return
+    workers, log = None, NativeLog()
+    try:
+        workers = rendezvous.run(lambda: _connect(place, config))
+        rendezvous.close()
+        workers.check_batch(config)
+        yield workers
+        workers.wait()
+        log.drop()
+    except BaseException as error:
+        known = _as_user_error(error, place, workers)
+        code = 2 if isinstance(known, UserError) else 1
+        code = 130 if isinstance(error, KeyboardInterrupt) else code
+        # The backends would wait at the exit for those who cannot come.
+        atexit.register(_leave, code, place.is_chief, log)
+        if known is error:
+            raise
+        raise known from error
+
+
+def _as_user_error(
+    error: BaseException, place: Place, workers: Workers | None
+) -> BaseException:
+    """What an error of the backend means to the user, or the error itself."""
+    if workers is not None and workers.is_loss(error):
+        return LostWorkerError(
+            f"worker {place.number}: another worker is gone, and training needs all of "
+            "them. Its own messages say why. Start all workers again: they go on from "
+            f"the last checkpoint. ({_first_line(error)})"
+        )
+    if any(sign in str(error) for sign in _PORT_TAKEN):
+        return ConfigError(
+            f"{place.listens_at}: another process has taken the port just now. End it, "
+            "or give this worker another port, in the environment of all of them"
+        )
+    return error
+
+
+def _leave(code: int, is_chief: bool, log: NativeLog) -> None:
+    if code != 1:  # by now our own error is out
+        log.drop()
+    if is_chief:
+        # JAX aborts those who find the first worker gone before they have ended.
+        time.sleep(_SECONDS_FOR_OTHERS)
+    os._exit(code)
+
+
+def _connect(place: Place, config: TrainingConfig) -> Workers:
+    if keras.backend.backend() == "jax":
+        from transbeam.trainer.distribution import on_jax
+
+        address = place.addresses[0] if place.count > 1 else ""
+        return on_jax.connect(place, config.distribution, address)
+    from transbeam.trainer.distribution import on_tensorflow
+
+    return on_tensorflow.connect(place, config.distribution)
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error of the backend says, out of pages of it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "onnection" in line or "abort" in line]
+    return f"{type(error).__name__}: {[*telling, *lines, ''][0]}"[:300]

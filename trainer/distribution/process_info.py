@@ -1,0 +1,160 @@
+"""Which worker of a training this process is, by its environment.
+
+Imports nothing heavy: who may write is known before anything else.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from transbeam.configs.base.errors import ConfigError
+from transbeam.trainer.distribution.connection import parse_address
+
+_JAX = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A worker among the others.
+
+    Attributes:
+        number: From 0, which is the chief's.
+        count: How many there are.
+        addresses: HOST:PORT at which each can be found; "" of those that cannot: on
+            JAX all but the chief.
+        listens_at: HOST:PORT whose port the backend will take for this worker; "" for
+            none.
+    """
+
+    number: int = 0
+    count: int = 1
+    addresses: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    listens_at: str = field(default="", compare=False, repr=False)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker is the one that writes."""
+        return self.number == 0
+
+
+def find_place(environment: Mapping[str, str]) -> Place:
+    """Reads which worker this is, for the backend that the environment names.
+
+    Args:
+        environment: Of its variables these: `KERAS_BACKEND`; for TensorFlow
+            `TF_CONFIG`; for JAX `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and
+            `JAX_PROCESS_ID`, and `JAX_COORDINATOR_BIND_ADDRESS` if it is there.
+
+    Raises:
+        ConfigError: They cannot be read, or make no sense.
+
+    Example:
+    >>> cluster = '{"worker": ["a:1", "b:1"]}'
+    >>> task = '{"type": "worker", "index": 1}'
+    >>> find_place({"TF_CONFIG": f'{{"cluster": {cluster}, "task": {task}}}'})
+    Place(number=1, count=2)
+    >>> find_place({})
+    Place(number=0, count=1)
+    """
+    if _is_on_jax(environment):
+        return _by_jax(environment)
+    return _by_tf_config(environment.get("TF_CONFIG", ""))
+
+
+def _by_tf_config(text: str) -> Place:
+    if not text.strip():
+        return Place()
+    try:
+        config = json.loads(text)
+        cluster = config.get("cluster", {})
+        # A chief of its own, where there is one beside the workers, comes first.
+        tasks = [
+            (kind, index)
+            for kind in ("chief", "worker")
+            for index in range(len(cluster.get(kind, ())))
+        ]
+        if len(tasks) < 2:
+            return Place()
+        task = config["task"]
+        number = tasks.index((task["type"], int(task["index"])))
+        addresses = tuple(str(cluster[kind][index]) for kind, index in tasks)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ConfigError(
+            f"TF_CONFIG={text}: does not say which worker this is. Expected "
+            '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", '
+            '"index": NUMBER}} with a number below that of the workers; or no such '
+            "variable, for a single one"
+        ) from None
+    _check_addresses("TF_CONFIG", addresses)
+    return Place(number, len(tasks), addresses, addresses[number])
+
+
+def _by_jax(environment: Mapping[str, str]) -> Place:
+    given = {name: environment.get(name, "") for name in _JAX}
+    if not any(given.values()):
+        return Place()
+    address, *numbers = given.values()
+    try:
+        count, number = (int(text) for text in numbers)
+    except ValueError:
+        count, number = 0, 0
+    if ":" not in address or not 0 <= number < count:
+        told = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise ConfigError(
+            f"{told}: does not say which worker this is. Expected the HOST:PORT of "
+            "worker 0, how many there are, and which one this is, from 0; or none of "
+            "the three, for a single one"
+        )
+    if count == 1:
+        return Place()
+    bound = environment.get("JAX_COORDINATOR_BIND_ADDRESS") or address
+    _check_addresses("JAX's variables", (address,))
+    _check_addresses("JAX's variables", (bound,))
+    addresses = (address, *[""] * (count - 1))
+    return Place(number, count, addresses, "" if number else bound)
+
+
+def _check_addresses(source: str, addresses: Sequence[str]) -> None:
+    for number, address in enumerate(addresses):
+        try:
+            parse_address(address)
+        except ValueError:
+            raise ConfigError(
+                f"{source}: worker {number} is said to be at {address!r}. Expected "
+                "HOST:PORT, as in 10.0.0.4:2222"
+            ) from None
+        if address in addresses[:number]:
+            raise ConfigError(
+                f"{source}: worker {addresses.index(address)} and worker {number} are "
+                f"both said to be at {address}. Give each an address of its own"
+            )
+
+
+def one_process_only(
+    environment: Mapping[str, str], command: str, instead: str
+) -> None:
+    """Refuses a command that several workers cannot do together.
+
+    Args:
+        environment: As for `find_place`.
+        command: What was asked for.
+        instead: What to do.
+
+    Raises:
+        ConfigError: This is one of several workers.
+
+    Example:
+    >>> one_process_only({}, "transbeam run", "Take one stage after another")
+    """
+    place = find_place(environment)
+    if place.count == 1:
+        return
+    variable = "JAX_NUM_PROCESSES" if _is_on_jax(environment) else "TF_CONFIG"
+    raise ConfigError(
+        f"{variable}: says that this is worker {place.number} of {place.count}, and "
+        f"`{command}` is for one process. {instead}"
+    )
+
+
+def _is_on_jax(environment: Mapping[str, str]) -> bool:
+    return environment.get("KERAS_BACKEND") == "jax"

@@ -1,0 +1,71 @@
+"""Meeting the other workers of a training, before anything heavy is imported."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from transbeam.configs.base.version import VERSION
+from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.run import RunConfig
+from transbeam.trainer.distribution.process_info import find_place
+from transbeam.trainer.distribution.rendezvous import SECONDS, Rendezvous
+from transbeam.trainer.distribution.rendezvous_chief import ChiefRendezvous
+from transbeam.trainer.distribution.rendezvous_member import MemberRendezvous
+
+
+@contextmanager
+def met(
+    config: RunConfig, say: Callable[[str], None], seconds: float = SECONDS
+) -> Generator[Rendezvous, None, None]:
+    """Inside, all workers that the environment names are here, started alike.
+
+    SIGTERM then ends this process as Ctrl-C does: of the first process of a container
+    the system would ignore it otherwise. Who leaves with an error tells the others, as
+    long as the rendezvous is open.
+
+    Args:
+        config: The run's.
+        say: Tells the user who is waited for.
+        seconds: How long they are waited for.
+
+    Raises:
+        ConfigError: The environment does not say which worker this is, or its port is
+            taken.
+        ArtifactError: The workers have other versions or keys.
+        LostWorkerError: Some do not come.
+    """
+    place = find_place(os.environ)
+    if place.count == 1:
+        yield Rendezvous(place)
+        return
+    side = ChiefRendezvous if place.is_chief else MemberRendezvous
+    rendezvous = side(place, say, seconds)
+    with _stopped_by_sigterm():
+        try:
+            backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+            facts = {"version": VERSION, "KERAS_BACKEND": backend}
+            rendezvous.assert_equal({**facts, **flatten(config)})
+            yield rendezvous
+        except BaseException as error:
+            rendezvous.close(error)
+            raise
+        rendezvous.close()
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Generator[None, None, None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python hands signals to the main thread alone
+        return
+
+    def stop(number: int, frame: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

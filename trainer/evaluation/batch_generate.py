@@ -1,0 +1,184 @@
+"""What a sequence-to-sequence model writes in answer to texts.
+
+Texts are sorted by length and read in batches of one size, each as wide as its longest
+text rounded up. So a function is compiled for few shapes, and short answers, which come
+with short texts, do not wait for long ones.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from transbeam.configs.cli.progress import Bar
+from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
+from transbeam.configs.schema.objectives.supervised import (
+    Seq2SeqConfig,
+    TextToTextConfig,
+)
+from transbeam.configs.schema.run import RunConfig
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.keras_decode_functions import seq2seq_steps
+from transbeam.model.generation.ragged import unpad
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.records.token_rows import TokenRows, tokenize_texts
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+
+_TEXTS_AT_ONCE = 32
+_WIDTHS = 16  # widths are multiples of it
+
+
+@dataclass(frozen=True)
+class Group:
+    """Texts that are read side by side.
+
+    Attributes:
+        rows: int64 (B,). Which texts; the last one again and again where too few were
+            left.
+        real: How many of them are no repetition.
+        width: Tokens of a row.
+    """
+
+    rows: np.ndarray
+    real: int
+    width: int
+
+
+def grouped_by_length(lengths: np.ndarray, size: int, most: int) -> list[Group]:
+    """Groups of one size, from the shortest texts to the longest.
+
+    Args:
+        lengths: int (N,). Tokens of each text.
+        size: Texts of a group; all of them, if there are fewer.
+        most: The width that no group exceeds.
+
+    Example:
+    >>> for group in grouped_by_length(np.array([17, 3, 40]), 2, 128):
+    ...     print(group.rows, group.real, group.width)
+    [1 0] 2 32
+    [2 2] 1 48
+    """
+    order = np.argsort(lengths, kind="stable")
+    size = min(size, len(order))
+    groups = []
+    for start in range(0, len(order), size):
+        rows = order[start : start + size]
+        longest = int(lengths[rows[-1]])
+        width = min(-(-longest // _WIDTHS) * _WIDTHS, most)
+        padded = np.pad(rows, (0, size - len(rows)), mode="edge")
+        groups.append(Group(padded, len(rows), width))
+    return groups
+
+
+def write_answers(
+    texts: Sequence[bytes],
+    model: keras.Model,
+    tokenizer: Tokenizer,
+    config: RunConfig,
+    progress: Bar,
+) -> list[str]:
+    """Lets a model answer texts, by the run's `evaluation` section.
+
+    Args:
+        texts: What the encoder reads, UTF-8. One that is longer than a record is cut.
+        model: What `build_model` made, not packed, with its weights.
+        tokenizer: The run's.
+        config: The run's.
+        progress: Is told of each text answered.
+
+    Returns:
+        An answer to each text, in their order.
+    """
+    end = needed(tokenizer, config, "end")
+    rows = _encoded(texts, tokenizer, config.data.sequence_length, end)
+    write = _writer(model, generation_config(config, tokenizer), tokenizer)
+    answers: list[list[int]] = [[] for _ in texts]
+    for group in grouped_by_length(
+        rows.lengths, _TEXTS_AT_ONCE, config.data.sequence_length
+    ):
+        ids, mask = _padded(rows, group, tokenizer.special.pad)
+        seeds = (group.rows + config.seed).astype(np.int32)
+        written, lengths = map(keras.ops.convert_to_numpy, write(ids, mask, seeds))
+        for row, new in zip(group.rows[: group.real], unpad(written, lengths)):  # noqa: B905
+            answers[row] = new
+        progress.advance(group.real)
+    return _decoded(answers, tokenizer)
+
+
+def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConfig:
+    """How a run's answers are written."""
+    objective, wanted = config.objective, config.evaluation
+    assert isinstance(objective, Seq2SeqConfig | TextToTextConfig)
+    # The first token of the decoder's rows is no answer.
+    most = min(objective.decoder_length, config.model.max_sequence_length - 1)
+    return GenerationConfig(
+        method=wanted.method,
+        max_new_tokens=wanted.max_new_tokens or most,
+        stop_token_ids=(needed(tokenizer, config, "end"), *tokenizer.special.stop),
+        pad_token_id=tokenizer.special.pad,
+    )
+
+
+def _encoded(
+    texts: Sequence[bytes], tokenizer: Tokenizer, length: int, end: int
+) -> TokenRows:
+    """The texts as records hold them: cut to a length, and ended."""
+    rows = tokenize_texts(texts, tokenizer)
+    kept = np.minimum(rows.lengths, length - 1)
+    splits = np.concatenate([[0], np.cumsum(kept + 1)])
+    ids = np.full(splits[-1], end, np.int32)
+    for row, (start, count) in enumerate(zip(rows.row_splits[:-1], kept, strict=True)):
+        ids[splits[row] : splits[row] + count] = rows.ids[start : start + count]
+    return TokenRows(ids, splits)
+
+
+def _padded(rows: TokenRows, group: Group, pad: int) -> tuple[np.ndarray, np.ndarray]:
+    """int32 (B, width): ids and mask, padded on the right."""
+    place = np.arange(group.width)
+    mask = place < rows.lengths[group.rows, np.newaxis]
+    cells = np.where(mask, rows.row_splits[group.rows, np.newaxis] + place, 0)
+    ids = np.where(mask, rows.ids[cells], pad)
+    return ids.astype(np.int32), mask.astype(np.int32)
+
+
+def _writer(
+    model: keras.Model, config: GenerationConfig, tokenizer: Tokenizer
+) -> Callable[..., tuple[Any, Any]]:
+    """A compiled function from texts to the ids of the best answers and their lengths.
+
+    It takes ids, mask and seeds, and gives int32 (B, N) and (B,).
+    """
+    special = tokenizer.special
+    begin = special.pad if special.begin is None else special.begin
+    hidden = isinstance(config.method, ContrastiveConfig)
+
+    def write(token_ids, padding_mask, seeds):
+        steps = seq2seq_steps(model, token_ids, padding_mask, keep_hidden=hidden)
+        prompts = keras.ops.full((token_ids.shape[0], 1), begin, dtype="int32")
+        result = generate(steps, prompts, config=config, seeds=seeds)
+        ids, lengths = result["token_ids"], result["lengths"]
+        if len(ids.shape) == 3:  # several results, the best first
+            ids, lengths = ids[:, 0], lengths[:, 0]
+        return ids, lengths
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(write)
+    traced = tf.function(write, autograph=False)
+    return lambda *arrays: traced(*map(tf.constant, arrays))
+
+
+def _decoded(answers: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[str]:
+    special = tokenizer.special
+    silent = {special.pad, special.begin, *special.ends}
+    told = [[token for token in answer if token not in silent] for answer in answers]
+    ragged = tf.ragged.constant(told, dtype=tf.int32, ragged_rank=1)
+    return [text.decode("utf-8", "replace") for text in _texts_of(ragged, tokenizer)]
+
+
+def _texts_of(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> list[bytes]:
+    return tokenizer.detokenize(ids).numpy().tolist()

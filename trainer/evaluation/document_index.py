@@ -1,0 +1,51 @@
+"""Which documents each row of an evaluation holds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.records.manifest import Manifest
+from transbeam.trainer.input.batches import validation_order
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where documents stand in the rows of all batches; all arrays int64 (P,).
+
+    Attributes:
+        row: Which row, ascending, counted over all batches.
+        ordinal: Which of its documents, counted from 1 as in `document_ids`.
+        document: The document's number.
+    """
+
+    row: np.ndarray
+    ordinal: np.ndarray
+    document: np.ndarray
+
+    def first_document(self) -> np.ndarray:
+        """int64 (rows,): the only document of each row, or the first of several."""
+        return self.document[self.ordinal == 1]
+
+
+def places_of(manifest: Manifest, held_out: HeldOut, batch_size: int) -> Places:
+    """Finds the documents of the rows of `validation_batches`.
+
+    Args:
+        manifest: The records.
+        held_out: Their documents.
+        batch_size: That of the batches.
+    """
+    rows_of: dict[str, dict[int, int]] = {}
+    for row, (path, record) in enumerate(validation_order(manifest, batch_size)):
+        rows_of.setdefault(path, {})[record] = row
+    rows, ordinals, documents = [], [], []
+    for path, placement in held_out.placements.items():
+        records = placement.record
+        rows.append(np.array([rows_of[path][record] for record in records.tolist()]))
+        before = np.searchsorted(records, records)
+        ordinals.append(np.arange(len(records)) - before + 1)
+        documents.append(placement.document)
+    row, ordinal, document = map(np.concatenate, (rows, ordinals, documents))
+    order = np.lexsort((ordinal, row))
+    return Places(row[order], ordinal[order], document[order])

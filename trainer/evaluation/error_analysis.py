@@ -1,0 +1,162 @@
+"""What an evaluation of each objective finds out beside the scores of its targets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from transbeam.configs.schema.objectives.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    Seq2SeqConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
+from transbeam.configs.schema.run import RunConfig
+from transbeam.trainer.evaluation.collectors import (
+    Confusions,
+    CostsByDocument,
+    WorstRows,
+)
+from transbeam.trainer.evaluation.document_index import Places
+from transbeam.trainer.evaluation.evaluate_export import outputs_by, written_by_export
+from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.evaluation_loop import Watcher, on_host
+from transbeam.trainer.evaluation.examples import (
+    Example,
+    class_examples,
+    number_examples,
+    question_examples,
+    token_examples,
+    written_examples,
+)
+from transbeam.trainer.evaluation.generation_eval import (
+    Answered,
+    answer,
+    writes_answers,
+    written_by_model,
+)
+from transbeam.trainer.evaluation.span_qa import (
+    answer_texts,
+    best_of_windows,
+    outputs_of,
+    read_windows,
+)
+from transbeam.trainer.input.batches import validation_batches
+from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
+from transbeam.trainer.metrics.squad import SpanAnswers
+from transbeam.trainer.objectives.targets import NumberAsk, asks_of
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found out.
+
+    Attributes:
+        scores: Scores beside those of the targets.
+        examples: What the model does worst on.
+        confusions: Of classes and tags.
+        answered: What the model wrote.
+    """
+
+    scores: Mapping[str, Interval] = field(default_factory=dict)
+    examples: Sequence[Example] = ()
+    confusions: Confusions | None = None
+    answered: Answered | None = None
+
+
+def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
+    """What has to be kept of the answers; `find_out` takes the same."""
+    asks, most = asks_of(config.objective), config.evaluation.errors
+    match config.objective:
+        case (
+            ClassificationConfig(labels=labels)
+            | PairClassificationConfig(labels=labels)
+            | ImageClassificationConfig(labels=labels)
+            | TokenClassificationConfig(labels=labels)
+        ):
+            worst = WorstRows(asks[0], most, wrong_only=True)
+            return Confusions(asks[0], labels), worst
+        case Seq2SeqConfig() | TextToTextConfig():
+            return (CostsByDocument(asks, "decoder_document_ids"),)
+        case SpanQAConfig():
+            return (CostsByDocument(asks),)
+        case RegressionConfig() | PairRegressionConfig():
+            return (WorstRows(asks[0], most, wrong_only=False),)
+        case _:
+            return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
+
+
+def find_out(subject: Subject, watchers: Sequence[Watcher]) -> Findings:
+    """Makes examples and further scores of what was kept.
+
+    Args:
+        subject: What was evaluated.
+        watchers: Of `watchers_of`, after they have seen all batches.
+    """
+    held_out, places = subject.held_out, subject.places()
+    match watchers:
+        case (Confusions() as confusions, WorstRows(rows=rows)):
+            found = class_examples(rows, places, held_out, confusions.labels)
+            return Findings(examples=found, confusions=confusions)
+        case (WorstRows(ask=NumberAsk(), rows=rows),):
+            return Findings(examples=number_examples(rows, places, held_out))
+        case (WorstRows(rows=rows),):
+            found = token_examples(rows, places, held_out, subject.tokenizer)
+            return Findings(examples=found)
+        case (CostsByDocument() as costs,):
+            nats = np.bincount(
+                places.document, costs.of(places.row, places.ordinal), len(held_out)
+            )
+            if isinstance(subject.config.objective, SpanQAConfig):
+                return _questions(subject, places, nats)
+            return _written(subject, nats)
+        case _:
+            raise ValueError(f"{watchers}: not those of watchers_of")
+
+
+def _written(subject: Subject, nats: np.ndarray) -> Findings:
+    config = subject.config
+    if not writes_answers(config):
+        return Findings()
+    if subject.export is not None:
+        write = written_by_export(subject.export, config, subject.held_out)
+    else:
+        assert subject.model is not None
+        write = written_by_model(config, subject.model, subject.tokenizer)
+    answered = answer(config, subject.held_out, write, subject.console)
+    most = config.evaluation.errors
+    examples = written_examples(answered, nats, subject.held_out, most)
+    return Findings(answered.scores, examples, answered=answered)
+
+
+def _questions(subject: Subject, places: Places, nats: np.ndarray) -> Findings:
+    config, held_out = subject.config, subject.held_out
+    batches = validation_batches(subject.manifest, config.training.batch_size)
+    if subject.export is not None:
+        size = subject.tokenizer.vocabulary_size
+        outputs = outputs_by(subject.export, config, size)
+    else:
+        assert subject.model is not None
+        outputs = outputs_of(subject.model)
+    windows = read_windows(
+        outputs, on_host(batches), config.evaluation.max_answer_length
+    )
+    golds = [[a["text"] for a in answers] for answers in held_out.values("answers")]
+    first, last = best_of_windows(
+        windows,
+        places.first_document(),
+        len(held_out),
+        may_be_none=not all(golds),
+    )
+    said = answer_texts(held_out.texts(), first, last, subject.tokenizer)
+    metric = SpanAnswers()
+    statistics = metric.statistics(said, golds)
+    scores = intervals(statistics, metric.scores, config.seed)
+    right = statistics[:, 0] > 0
+    most = config.evaluation.errors
+    return Findings(scores, question_examples(said, right, nats, held_out, most))

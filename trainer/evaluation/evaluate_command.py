@@ -1,0 +1,289 @@
+"""`transbeam evaluate`, step by step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.atomic_files import write_atomically, write_json, writing
+from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.reflection import plain
+from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    PrefixConfig,
+)
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.reading_summary import (
+    not_read,
+    show_reading,
+    unread_named,
+)
+from transbeam.pipeline.evaluation_set import (
+    HeldOut,
+    make_evaluation_set,
+    read_held_out,
+)
+from transbeam.pipeline.records.manifest import Manifest, read_manifest
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
+from transbeam.trainer.evaluation.comparison import compare, records_sha256
+from transbeam.trainer.evaluation.error_analysis import Findings, find_out, watchers_of
+from transbeam.trainer.evaluation.evaluate_export import build_exported, find_export
+from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.evaluation_loop import (
+    Evaluation,
+    Forward,
+    describe,
+    told_scores,
+)
+from transbeam.trainer.evaluation.examples import save_examples
+from transbeam.trainer.evaluation.generation_eval import check_libraries
+from transbeam.trainer.evaluation.html_report import report
+from transbeam.trainer.evaluation.run_model import RunModel, find_run_model
+from transbeam.trainer.evaluation.split_evaluation import evaluate_split
+from transbeam.trainer.input.dynamic_masking import dynamic_masking
+from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.step.build import build_evaluation
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is evaluated.
+
+    Attributes:
+        name: `validation` or `test`.
+        config: What the records were made with.
+        manifest: The records.
+        left_out: Why documents of a test set are in no record, and how many.
+        reading: What readers could not read of a test set, noticed, detected and
+            dropped, as `transbeam.pipeline.accounting.reading_summary` has it.
+    """
+
+    name: str
+    config: RunConfig
+    manifest: Manifest
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def measured_on(self) -> str:
+        """The split that scores are named after: `training` if none is held out."""
+        is_training = self.name == "validation" and not self.manifest.has_validation
+        return "training" if is_training else self.name
+
+
+def evaluate_run(
+    invocation: Invocation, *, on_test: bool = False, model: Path | None = None
+) -> dict[str, Any]:
+    """Evaluates the weights of a run, or an export, and writes down what they do.
+
+    Args:
+        invocation: The command.
+        on_test: On `evaluation.test` in place of the validation split.
+        model: An exported model in place of the run's own: a SavedModel's folder or a
+            TFLite file.
+
+    Returns:
+        The numbers of `Evaluation`, `path` with the files, `model` that was evaluated,
+        `signatures` of the text scores, `answers` with how many documents were
+        answered and by which method, and `left_out`, documents of a test set by the
+        reason why they are in no record. Of a test set also `unread` bytes and files,
+        `noted`, `encodings` and `dropped_in_sentences`. Of an export also `run_scores`,
+        those of the run's own model on the same records, and `differences` from them;
+        None if that has not been evaluated.
+
+    Raises:
+        UserError: There is no model, its files are damaged, it cannot be scored, or
+            the test set cannot be read.
+    """
+    config, console = invocation.config, invocation.console
+    check_libraries(config)
+    own = find_run_model(invocation, on_test=on_test)
+    tokenizer = own.tokenizer()
+    name = "test" if on_test else "validation"
+    evaluations = invocation.run_folder / "evaluation"
+    folder, exported = evaluations / name, None
+    if model is not None:
+        model = find_export(model)
+        exported = build_exported(model, config, tokenizer.vocabulary_size)
+        folder = evaluations / _folder_name(model) / name
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+    # 1. The records.
+    examined = (
+        _test(invocation, tokenizer, folder)
+        if on_test
+        else Examined(name, config, read_manifest(own.texts))
+    )
+    examined.manifest.check_files()
+    if not examined.manifest.has_validation:
+        console.warn(
+            "no record is held out: this is measured on training records, and says "
+            "nothing about new text"
+        )
+    for reason, count in examined.left_out.items():
+        console.warn(f"left out of the test set: {count:,} documents: {reason}")
+    show_reading(console, examined.reading)
+
+    # 2. What the model says of them, and what that tells.
+    held_out = read_held_out(examined.manifest, examined.config.data)
+    subject = Subject(
+        examined.config,
+        examined.manifest,
+        held_out,
+        tokenizer,
+        None if exported else own.load(tokenizer.vocabulary_size),
+        console,
+        model,
+    )
+    evaluation, findings = _evaluate(subject, exported, examined, own)
+    summary = describe(evaluation, examined.measured_on)
+    if findings.scores:
+        summary += f"; {told_scores(findings.scores)}{_part(findings, held_out)}"
+    summary += not_read(examined.reading)
+    evaluation = replace(evaluation, scores={**evaluation.scores, **findings.scores})
+
+    # 3. Written down.
+    result: dict[str, Any] = {
+        "summary": summary,
+        "path": str(folder),
+        "model": str(model or own.weights),
+        "made_from": {
+            "records": records_sha256(examined.manifest),
+            "training": own.fingerprint,
+        },
+        "documents": len(held_out),
+        "left_out": dict(examined.left_out),
+        **examined.reading,
+        **evaluation.as_json(),
+    }
+    beside = None
+    if exported:
+        beside = compare(evaluations / name, result)
+        console.result(beside.told() if beside else _nothing_beside(invocation, name))
+        result["run_scores"] = beside.run_scores if beside else None
+        result["differences"] = beside.differences if beside else None
+    (folder / "answers.jsonl").unlink(missing_ok=True)  # of other settings
+    if findings.answered is not None:
+        findings.answered.save(folder / "answers.jsonl")
+        result["signatures"] = dict(findings.answered.signatures)
+        result["answers"] = {
+            "documents": len(findings.answered.answers),
+            "method": plain(config.evaluation.method),
+        }
+    save_examples(folder / "errors.jsonl", findings.examples)
+    page = report(
+        _title(examined, result),
+        summary,
+        _facts(examined, result),
+        evaluation.scores,
+        findings,
+        held_out,
+        beside,
+    )
+    write_atomically(folder / "report.html", page)
+    write_json(folder / "scores.json", result)
+    console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
+    return result
+
+
+def _part(findings: Findings, held_out: HeldOut) -> str:
+    """How many documents were answered, where it was not all of them."""
+    if findings.answered is None or len(findings.answered.answers) == len(held_out):
+        return ""
+    return f" of the first {len(findings.answered.answers):,} documents"
+
+
+def _folder_name(model: Path) -> str:
+    """What an export's evaluations are called, by the last of its path.
+
+    Example:
+    >>> _folder_name(Path("export/saved_model/2"))
+    'of-saved_model-2'
+    >>> _folder_name(Path("export/tflite/model_float32.tflite"))
+    'of-model_float32'
+    """
+    model = model.absolute()
+    is_version = model.name.isdecimal()
+    return f"of-{model.parent.name}-{model.name}" if is_version else f"of-{model.stem}"
+
+
+def _evaluate(
+    subject: Subject, exported: Forward | None, examined: Examined, own: RunModel
+) -> tuple[Evaluation, Findings]:
+    """The scores of the targets, and what else there is to say."""
+    config, console = subject.config, subject.console
+    watchers = watchers_of(config)
+    more = ()
+    if isinstance(config.objective, CausalConfig | PrefixConfig):
+        texts = subject.held_out.texts()
+        bits = bits_per_byte(config.objective, subject.tokenizer, texts)
+        more = (bits,) if bits else ()
+    evaluation = evaluate_split(
+        config,
+        exported or build_evaluation(subject.model, loss_of(config)),
+        subject.manifest,
+        dynamic_masking(config, own.texts),
+        more,
+        watchers,
+    )
+    unread = not_read(examined.reading)
+    console.result(describe(evaluation, examined.measured_on) + unread)
+    findings = find_out(subject, watchers)
+    if findings.scores:
+        part = _part(findings, subject.held_out)
+        console.result(told_scores(findings.scores) + part)
+    return evaluation, findings
+
+
+def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> Examined:
+    """The records of the run's test set, made anew."""
+    config = invocation.config
+    if config.evaluation.test is None:
+        raise ConfigError(
+            "evaluation.test: is not there, and --test asks for it. Write which source "
+            "it is, or give it: --set evaluation.test='{kind: ..., path: ...}'"
+        )
+    made = make_evaluation_set(
+        config, config.evaluation.test, tokenizer, folder / "data"
+    )
+    return Examined("test", made.config, made.manifest, made.left_out, made.reading)
+
+
+def _nothing_beside(invocation: Invocation, name: str) -> str:
+    test = " --test" if name == "test" else ""
+    return (
+        "the run's own scores of these records are not there to compare with; to have "
+        f"them, do this first: {invocation.command('evaluate')}{test}"
+    )
+
+
+def _title(examined: Examined, result: Mapping[str, Any]) -> str:
+    name = examined.config.name
+    of = f"{Path(result['model']).name} of {name}" if "differences" in result else name
+    return f"{of} on its {examined.measured_on} documents"
+
+
+def _facts(examined: Examined, result: Mapping[str, Any]) -> dict[str, str]:
+    """What was evaluated and how, for the report."""
+    config, wanted = examined.config, examined.config.evaluation
+    source = config.data.validation_source or config.data.source
+    facts = {
+        "documents": f"{result['documents']:,}",
+        "records": f"{sum(s.records for s in examined.manifest.split('validation')):,}",
+        "source": source.kind,
+        "objective": config.objective.kind,
+        "model": result["model"],
+        **{f"left out: {why}": f"{n:,}" for why, n in examined.left_out.items()},
+    }
+    if unread := unread_named(examined.reading):
+        facts["not read"] = unread
+    if "signatures" in result:
+        written = result["answers"]["documents"]
+        facts["answers written"] = f"to {written:,} of {result['documents']:,}"
+        method = plain(wanted.method)
+        facts["method"] = ", ".join(f"{key}={value}" for key, value in method.items())
+        facts |= {f"{name}": told for name, told in result["signatures"].items()}
+    return facts

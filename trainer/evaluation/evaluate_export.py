@@ -1,0 +1,260 @@
+"""An exported model in the place of the run's own: asked about the same records.
+
+It is asked by ids, through the signature of its task that gives all scores. Those from
+text answer with what is best alone, which says nothing of what another answer costs.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.base.saved_models import find_version
+from transbeam.configs.cli.progress import Bar
+from transbeam.configs.schema.export import asked_texts
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.objective import (
+    CausalConfig,
+    ClassificationConfig,
+    ImageClassificationConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    PrefixConfig,
+    RegressionConfig,
+    Seq2SeqConfig,
+    SpanCorruptionConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+    TokenClassificationConfig,
+)
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.trainer.evaluation.evaluation_loop import Forward
+from transbeam.trainer.evaluation.exported_signature import (
+    Arrays,
+    Asked,
+    AskedOnPhones,
+    AskedSavedModel,
+    Outputs,
+    asked,
+)
+from transbeam.trainer.evaluation.generation_eval import Write
+from transbeam.trainer.evaluation.unpacked_documents import Documents, Unpacked
+from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.objective_metrics import Answers, Batch
+
+_AS_THEY_ARE = ("token_ids", "segment_ids", "image")
+_TEXTS_AT_ONCE = 32
+
+
+def find_export(path: Path) -> Path:
+    """The TFLite file, or the version folder of a SavedModel.
+
+    Raises:
+        ArtifactError: There is none.
+    """
+    if path.suffix != ".tflite":
+        return find_version(path)
+    if not path.is_file():
+        raise ArtifactError(f"{path}: there is no such file. Mend --model")
+    return path
+
+
+def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forward:
+    """A function from a batch to the `answers` of `Loss`, by an exported model.
+
+    Args:
+        path: Of `find_export`.
+        config: The run that it is of.
+        vocabulary_size: How many pieces the run's tokenizer has.
+
+    Raises:
+        ArtifactError: It cannot be loaded, or has no signature that tells what the
+            objective is judged by.
+    """
+    outputs_of = outputs_by(path, config, vocabulary_size)
+    loss = loss_of(config)
+
+    def forward(batch: Batch) -> Answers:
+        return loss.answers(outputs_of(batch), batch)
+
+    return forward
+
+
+def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
+    """What an export gives for a batch of records, as the model of the run gives it.
+
+    Args:
+        path: Of `find_export`.
+        config: The run that it is of.
+        vocabulary_size: How many pieces the run's tokenizer has.
+
+    Raises:
+        ArtifactError: As in `build_exported`.
+    """
+    match config.objective:
+        case MaskedConfig():
+            return _of_packed(path, vocabulary_size)
+        case (
+            ClassificationConfig(labels=labels)
+            | PairClassificationConfig(labels=labels)
+        ):
+            return _of_records(path, "classify_ids", ("logits",), len(labels))
+        case RegressionConfig() | PairRegressionConfig():
+            return _of_records(path, "regress_ids", ("score",), None)
+        case TokenClassificationConfig(labels=labels):
+            return _of_records(path, "tag_ids", ("logits",), len(labels))
+        case SpanQAConfig():
+            names = ("start_logits", "end_logits")
+            return _of_records(path, "read_ids", names, None)
+        case ImageClassificationConfig(labels=labels):
+            return _of_records(path, "classify_pixels", ("logits",), len(labels))
+        case CausalConfig() | PrefixConfig():
+            return _of_all_tokens(path, vocabulary_size, ("",))
+        case Seq2SeqConfig() | TextToTextConfig() | SpanCorruptionConfig():
+            return _of_all_tokens(path, vocabulary_size, ("encoder_", "decoder_"))
+        case other:
+            raise ArtifactError(
+                f"{path}: what objective.kind={other.kind} is judged by, no signature "
+                "of an export gives so far. Leave --model out: the run itself is judged"
+            )
+
+
+def _of_records(
+    path: Path, signature: str, names: tuple[str, ...], choices: int | None
+) -> Outputs:
+    """A model that is asked about each record as it is, for some of its outputs."""
+    ask = asked(path, signature)
+
+    def outputs(batch: Batch) -> Arrays:
+        features: dict[str, Any] = {name: batch.get(name) for name in _AS_THEY_ARE}
+        if "document_ids" in batch:
+            features["padding_mask"] = batch["document_ids"] > 0
+        inputs = {}
+        for name in ask.inputs:
+            if features.get(name) is None:
+                raise ArtifactError(
+                    f"{path}: wants {name}, which the records of this run do not have: "
+                    "it was exported from another run"
+                )
+            dtype = np.uint8 if name == "image" else np.int32
+            inputs[name] = features[name].astype(dtype)
+        answers = ask(inputs)
+        found = {name: answers[name] for name in names}
+        size = found[names[0]].shape[-1]
+        if choices is not None and size != choices:
+            raise ArtifactError(
+                f"{path}: scores {size} classes, and objective.labels has "
+                f"{choices}: it was exported from another run"
+            )
+        return found
+
+    return outputs
+
+
+def _of_all_tokens(path: Path, vocabulary_size: int, sides: tuple[str, ...]) -> Outputs:
+    """A model that says after each token what comes next, asked document by document.
+
+    Args:
+        path: The export.
+        vocabulary_size: Of the run's tokenizer.
+        sides: What the names of its inputs begin with; the last side's are scored.
+    """
+    ask = asked(path, "logits_ids")
+
+    def outputs(batch: Batch) -> Arrays:
+        documents = {side: Unpacked.of(batch, side) for side in sides}
+        inputs = {}
+        for side, of in documents.items():
+            inputs[f"{side}token_ids"] = of.token_ids
+            inputs[f"{side}padding_mask"] = of.padding_mask
+        if "prefix_mask" in batch:
+            inputs["prefix_mask"] = documents[""].take_out(batch["prefix_mask"])
+        logits = ask(inputs)["logits"]
+        _check_vocabulary(path, logits, vocabulary_size)
+        return {"logits": documents[sides[-1]].put_back(logits)}
+
+    return outputs
+
+
+def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
+    if logits.shape[-1] != size:
+        raise ArtifactError(
+            f"{path}: scores {logits.shape[-1]:,} pieces, and the run's tokenizer "
+            f"has {size:,}: it was exported from another run"
+        )
+
+
+def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
+    """A masked language model, asked at some places of packed records.
+
+    A record holds several documents side by side, and an export reads one a row. So
+    the documents are taken out of the records and asked about alone, and the scores are
+    put where the records have asked. Nothing is lost on the way: no document of a
+    record sees another.
+    """
+    ask = asked(path, "fill_mask")
+
+    def outputs(batch: Batch) -> Arrays:
+        documents = Documents.of(batch)
+        logits = _at_masks(ask, documents)
+        _check_vocabulary(path, logits, vocabulary_size)
+        return {"logits": documents.put_back(logits)}
+
+    return outputs
+
+
+def _at_masks(ask: Asked, documents: Documents) -> np.ndarray:
+    """The scores of all pieces at the documents' masks, float32 (D, M, V)."""
+    positions, masks = documents.masked_positions, documents.masks
+    # A phone's file can be asked at so many places at a time.
+    most = positions.shape[1]
+    if isinstance(ask, AskedOnPhones):
+        most = ask.sizes["masked_positions"]
+    found = np.zeros((*positions.shape, 0), np.float32)
+    for start in range(0, positions.shape[1], most):
+        rows = np.flatnonzero(masks > start)
+        some = positions[rows, start : start + most]
+        logits = ask(
+            {
+                "token_ids": documents.token_ids[rows],
+                "padding_mask": documents.padding_mask[rows],
+                "masked_positions": some,
+            }
+        )["logits"]
+        if not found.size:
+            found = np.zeros((*positions.shape, logits.shape[-1]), np.float32)
+        found[rows, start : start + most] = logits[:, : some.shape[1]]
+    return found
+
+
+def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write:
+    """What a SavedModel answers, by itself: it was exported with its `evaluation`.
+
+    Args:
+        path: The version folder.
+        config: The run's.
+        held_out: The documents, of which the first are asked about.
+    """
+    columns = {name: held_out.texts(name) for name in asked_texts(config.objective)}
+
+    def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
+        ask = AskedSavedModel(path, "serving_default")
+        answers = [""] * len(texts)
+        # Those of one length together: none waits long for another.
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+        for start in range(0, len(order), _TEXTS_AT_ONCE):
+            rows = order[start : start + _TEXTS_AT_ONCE]
+            inputs = {
+                name: np.array([column[row] for row in rows], object)
+                for name, column in columns.items()
+            }
+            found = ask(inputs)["generated_text"]
+            for row, text in zip(rows, found, strict=True):
+                answers[row] = text.decode("utf-8")
+            progress.advance(len(rows))
+        return answers
+
+    return write

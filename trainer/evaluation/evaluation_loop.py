@@ -1,0 +1,279 @@
+"""How good a model is on the validation split, beside what needs no model at all."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from transbeam.configs.base.errors import UserError
+from transbeam.trainer.metrics.confidence_intervals import Interval
+from transbeam.trainer.objectives.baselines import (
+    target_sums,
+    unigram_entropy,
+    variance,
+)
+from transbeam.trainer.objectives.losses import Sums
+from transbeam.trainer.objectives.objective_metrics import Answers, Batch, Scorer
+from transbeam.trainer.objectives.targets import Ask, NumberAsk
+
+Forward = Callable[[Batch], Any]  # answers, as the backend has them
+Watcher = Callable[[Answers, Batch], None]
+
+# What answers are judged by, and how its mean is called.
+_JUDGED = {"correct": "accuracy", "absolute_error": "mae"}
+_SUMS = ("cost", "count", *_JUDGED)
+
+
+class NotFiniteError(UserError):
+    """A loss or a gradient is not finite."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What sums over targets come to.
+
+    Attributes:
+        loss: Per target, nats of choices or squares of numbers; if several things are
+            asked, their losses added up.
+        accuracy: Share of first guesses that are right, of what is asked first; None of
+            numbers.
+        parts: The loss of each thing asked, by the model's output, if several are; and
+            what was made small beside, which `loss` is without.
+        mae: How far a number is off, on average; None of choices.
+    """
+
+    loss: float
+    accuracy: float | None
+    parts: Mapping[str, float]
+    mae: float | None = None
+
+    def as_json(self) -> dict[str, float]:
+        judged = {"accuracy": self.accuracy, "mae": self.mae}
+        known = {name: value for name, value in judged.items() if value is not None}
+        parts = {f"loss_{name}": loss for name, loss in self.parts.items()}
+        return {"loss": self.loss, **known, **parts}
+
+
+def means(sums: Sums) -> Means:
+    """Divides costs, hits and errors by the targets there were.
+
+    Example:
+    >>> means({"logits": {"cost": 6.0, "correct": 1.0, "count": 4.0}}).as_json()
+    {'loss': 1.5, 'accuracy': 0.25}
+    >>> means({"score": {"cost": 6.0, "absolute_error": 4.0, "count": 4.0}}).as_json()
+    {'loss': 1.5, 'mae': 1.0}
+    """
+    found = {
+        name: float(of["cost"]) / max(float(of["count"]), 1.0)
+        for name, of in sums.items()
+    }
+    answers = {name: of for name, of in sums.items() if of.keys() & _JUDGED.keys()}
+    first = next(iter(answers.values()))
+    judged = {
+        told: float(first[name]) / max(float(first["count"]), 1.0)
+        for name, told in _JUDGED.items()
+        if name in first
+    }
+    loss = sum(found[name] for name in answers)
+    parts = found if len(found) > 1 else {}
+    return Means(loss, judged.get("accuracy"), parts, judged.get("mae"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What a model reaches on a split.
+
+    Four of the attributes are of choices, and None where numbers are predicted;
+    `variance` is of numbers.
+
+    Attributes:
+        loss: Per target, nats of choices or squares of numbers; if several things are
+            asked, their losses added up.
+        perplexity: exp(loss of what is asked first).
+        accuracy: Share of first guesses that are right, of what is asked first.
+        unigram_entropy: Nats of the best guess that looks at no input: the entropy of
+            the targets' own frequencies, added up like the loss.
+        nats_below_unigram: How much the input is worth to the model.
+        variance: Of the targets, which is the loss of the best guess that looks at no
+            input: their mean.
+        predictions: How many targets there were, of what is asked first.
+        parts: The loss of each thing asked, if there are several.
+        scores: What the objective is judged by, each with its interval of 95%.
+    """
+
+    loss: float
+    perplexity: float | None = None
+    accuracy: float | None = None
+    unigram_entropy: float | None = None
+    nats_below_unigram: float | None = None
+    variance: float | None = None
+    predictions: int
+    parts: Mapping[str, float]
+    scores: Mapping[str, Interval]
+
+    def as_json(self) -> dict[str, Any]:
+        """Those that there are, by name; a bound that is not a number is None."""
+        values = {name: x for name, x in asdict(self).items() if x is not None}
+        if not self.parts:
+            del values["parts"]
+        values["scores"] = {
+            name: {end: x if math.isfinite(x) else None for end, x in of.items()}
+            for name, of in ((n, i._asdict()) for n, i in self.scores.items())
+        }
+        return values
+
+
+def on_host(batches: tf.data.Dataset) -> Iterator[Batch]:
+    """The batches of a dataset as arrays, which every backend takes."""
+    return cast("Iterator[Batch]", batches.as_numpy_iterator())
+
+
+def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
+    """What all answers cost, how they are judged, and how many there were.
+
+    Args:
+        forward: From `transbeam.trainer.step.build.build_evaluation`.
+        batches: Features by name.
+    """
+    total: dict[str, dict[str, float]] = {}
+    for batch in batches:
+        _add_sums(total, _fetch(forward(batch)))
+    return total
+
+
+def evaluate(
+    forward: Forward,
+    asks: Sequence[Ask],
+    scorers: Sequence[Scorer],
+    batches: tf.data.Dataset,
+    seed: int,
+    watchers: Sequence[Watcher] = (),
+) -> Evaluation:
+    """Evaluates a model on every batch of a finite dataset.
+
+    Args:
+        forward: From `transbeam.trainer.step.build.build_evaluation`.
+        asks: What the records ask.
+        scorers: What the answers are judged by.
+        batches: Features by name.
+        seed: For the intervals.
+        watchers: Are shown the answers to each batch, and the batch.
+
+    Raises:
+        NotFiniteError: The loss is not finite.
+    """
+    total: dict[str, dict[str, float]] = {}
+    asked = {ask.output: np.zeros(1, np.int64) for ask in asks}
+    statistics: list[list[np.ndarray]] = [[] for _ in scorers]
+    for batch in on_host(batches):
+        answers = _fetch(forward(batch))
+        _add_sums(total, answers)
+        for ask in asks:
+            asked[ask.output] = _add(asked[ask.output], target_sums(ask, batch))
+        for scorer, rows in zip(scorers, statistics, strict=True):
+            rows.append(scorer.statistics(answers, batch))
+        for watch in watchers:
+            watch(answers, batch)
+    found = means(total)
+    if not math.isfinite(found.loss):
+        raise NotFiniteError(
+            f"the loss of the split is {found.loss}, though every weight is finite: a "
+            "number on the way was too large. Try training.precision=float32"
+        )
+    scores: dict[str, Interval] = {}
+    for scorer, rows in zip(scorers, statistics, strict=True):
+        scores |= scorer.intervals(rows, seed)
+    first = asks[0]
+    common = Evaluation(
+        loss=found.loss,
+        predictions=int(total[first.output]["count"]),
+        parts=found.parts,
+        scores=scores,
+    )
+    if isinstance(first, NumberAsk):
+        return replace(common, variance=variance(asked[first.output]))
+    entropy = sum(unigram_entropy(of) for of in asked.values())
+    return replace(
+        common,
+        # Beyond 700, a float ends.
+        perplexity=math.exp(min(found.parts.get(first.output, found.loss), 700.0)),
+        accuracy=found.accuracy,
+        unigram_entropy=entropy,
+        nats_below_unigram=entropy - found.loss,
+    )
+
+
+def _fetch(answers: Any) -> Answers:
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, answers)
+
+
+def _add_sums(total: dict[str, dict[str, float]], answers: Answers) -> None:
+    """Adds what a batch comes to, in float64."""
+    for output, answer in answers.items():
+        there = [name for name in _SUMS if name in answer]
+        sums = total.setdefault(output, dict.fromkeys(there, 0.0))
+        for name in there:
+            sums[name] += float(answer[name].sum(dtype=np.float64))
+
+
+def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sum of two arrays, the shorter of which goes on with zeros."""
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    total = longer.copy()
+    total[: len(shorter)] += shorter
+    return total
+
+
+def describe(evaluation: Evaluation, split: str = "validation") -> str:
+    """One line about an evaluation, for people."""
+    if evaluation.variance is not None:
+        return _describe_numbers(evaluation, evaluation.variance, split)
+    gained = evaluation.nats_below_unigram or 0.0
+    scores = evaluation.scores
+    if gained > 0:
+        learned = "so the model has learned from context"
+    elif "perplexity" in scores:
+        learned = "so the model has NOT learned from context"
+    else:  # a classifier that is too sure of itself may be right all the same
+        learned = "so its probabilities are worse than the targets' shares alone"
+    told = [
+        f"{split} loss {evaluation.loss:.3f} nats, unigram entropy "
+        f"{evaluation.unigram_entropy:.3f}: {gained:+.3f} nats below it, {learned}"
+    ]
+    if "perplexity" in scores:
+        told.append(
+            f"perplexity {evaluation.perplexity:.1f}, accuracy "
+            f"{evaluation.accuracy:.1%} of {evaluation.predictions:,} predictions"
+        )
+        if "bits_per_byte" in scores:
+            told.append(told_scores({"bits_per_byte": scores["bits_per_byte"]}))
+    else:
+        told.append(f"{told_scores(scores)} of {evaluation.predictions:,} predictions")
+    return "; ".join(told)
+
+
+def _describe_numbers(evaluation: Evaluation, least: float, split: str) -> str:
+    learned = "has learned" if evaluation.loss < least else "has NOT learned"
+    scores = {n: of for n, of in evaluation.scores.items() if n != "mse"}
+    return (
+        f"{split} mean squared error {evaluation.loss:.4g}, variance of the targets "
+        f"{least:.4g}: the model {learned} more than their mean; {told_scores(scores)} "
+        f"of {evaluation.predictions:,} predictions"
+    )
+
+
+def told_scores(scores: Mapping[str, Interval]) -> str:
+    """Scores with their intervals, for people.
+
+    Example:
+    >>> told_scores({"macro_f1": Interval(0.75, 0.66, 0.83)})
+    'macro f1 0.750 (0.660 to 0.830)'
+    """
+    return ", ".join(
+        f"{name.replace('_', ' ')} {of.score:.3f} ({of.low:.3f} to {of.high:.3f})"
+        for name, of in scores.items()
+    )

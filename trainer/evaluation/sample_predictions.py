@@ -1,0 +1,207 @@
+"""What a model says of the first records of the validation split, right or wrong.
+
+The examples of an evaluation are where a model is worst; these show what it is like.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import keras
+import numpy as np
+
+from transbeam.configs.cli.progress import SilentBar
+from transbeam.configs.schema.generation import GenerationConfig, SampleConfig
+from transbeam.configs.schema.objectives.objective import (
+    CausalConfig,
+    Seq2SeqConfig,
+    SpanQAConfig,
+    TextToTextConfig,
+)
+from transbeam.model.build import build_model
+from transbeam.model.generation.generate import generate
+from transbeam.model.generation.keras_decode_functions import decoder_steps
+from transbeam.model.generation.ragged import unpad
+from transbeam.trainer.evaluation.batch_generate import write_answers
+from transbeam.trainer.evaluation.collectors import Row, row_of
+from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.evaluation_loop import on_host
+from transbeam.trainer.evaluation.examples import (
+    Example,
+    class_examples,
+    decoded,
+    example_of,
+    number_examples,
+    token_examples,
+)
+from transbeam.trainer.evaluation.generation_eval import texts_and_references
+from transbeam.trainer.evaluation.span_qa import (
+    answer_texts,
+    best_of_windows,
+    outputs_of,
+    read_windows,
+)
+from transbeam.trainer.input.batches import validation_batches
+from transbeam.trainer.objectives.objective_metrics import Answers, Batch
+from transbeam.trainer.objectives.targets import Ask, NumberAsk, asks_of
+
+_PROMPT = 16  # tokens that a model writes on from
+_WRITTEN = 48
+
+
+@dataclass
+class FirstRows:
+    """The first records of an evaluation.
+
+    Attributes:
+        ask: What is asked.
+        most: How many to keep.
+        rows: Those kept.
+    """
+
+    ask: Ask
+    most: int
+    rows: list[Row] = field(default_factory=list)
+
+    def __call__(self, answers: Answers, batch: Batch) -> None:
+        here = len(answers[self.ask.output]["cost"])
+        before = len(self.rows)
+        for place in range(min(here, self.most - before)):
+            self.rows.append(row_of(self.ask, before + place, place, answers, batch))
+
+
+def samples(subject: Subject, rows: Sequence[Row]) -> list[Example]:
+    """A few documents, with what is right and what a model says.
+
+    Args:
+        subject: The model and its validation split.
+        rows: The first of them.
+
+    Returns:
+        For tasks, what the model answers; of a causal model how it writes on from the
+        beginnings of records; of other language models its first guesses.
+    """
+    objective, held_out = subject.config.objective, subject.held_out
+    match objective:
+        case Seq2SeqConfig() | TextToTextConfig():
+            return _written(subject, len(rows))
+        case SpanQAConfig():
+            return _answered(subject, len(rows))
+        case CausalConfig() if found := _continued(subject, rows):
+            return found
+    places = subject.places()
+    if isinstance(asks_of(objective)[0], NumberAsk):
+        return number_examples(rows, places, held_out)
+    if labels := getattr(objective, "labels", ()):
+        return class_examples(rows, places, held_out, labels)
+    return token_examples(rows, places, held_out, subject.tokenizer)
+
+
+def _unpacked(subject: Subject) -> keras.Model:
+    """The model on single documents, with its weights."""
+    config = subject.config
+    model = build_model(
+        config.model,
+        config.objective,
+        subject.tokenizer.vocabulary_size,
+        dtype=config.training.precision,
+        seed=config.seed,
+    )
+    assert subject.model is not None
+    model.set_weights(subject.model.get_weights())
+    return model
+
+
+def _continued(subject: Subject, rows: Sequence[Row]) -> list[Example]:
+    """Prompts written on from; none where the model cannot, or records are short."""
+    rows = [row for row in rows if len(row.tokens) > _PROMPT]
+    most = min(_WRITTEN, subject.config.model.max_sequence_length - _PROMPT)
+    if not rows or most < 1:
+        return []
+    end = subject.tokenizer.special.end
+    config = GenerationConfig(
+        method=SampleConfig(temperature=0.8, top_k=40),
+        max_new_tokens=most,
+        stop_token_ids=subject.tokenizer.special.ends,
+    )
+    prompts = np.stack([row.tokens[:_PROMPT] for row in rows]).astype(np.int32)
+    try:
+        steps = decoder_steps(_unpacked(subject))
+    except ValueError:  # an attention without a cache
+        return []
+    seeds = np.arange(len(rows), dtype=np.int32) + subject.config.seed
+    found = generate(steps, prompts, config=config, seeds=seeds)
+    new, lengths = (
+        keras.ops.convert_to_numpy(found[name]) for name in ("token_ids", "lengths")
+    )
+    documents, tokenizer = subject.places().first_document(), subject.tokenizer
+    return [
+        example_of(
+            subject.held_out,
+            int(documents[row.number]),
+            None,
+            text=decoded(row.tokens[:_PROMPT], tokenizer),
+            target=decoded(_to(end, row.tokens[_PROMPT : _PROMPT + most]), tokenizer),
+            guess=decoded(_to(end, np.asarray(written)), tokenizer),
+        )
+        for row, written in zip(rows, unpad(new, lengths), strict=True)
+    ]
+
+
+def _to(end: int | None, tokens: np.ndarray) -> np.ndarray:
+    """What stands before the end of a document."""
+    return tokens[: np.argmax(tokens == end)] if end in tokens else tokens
+
+
+def _written(subject: Subject, count: int) -> list[Example]:
+    """The first texts with the model's answers."""
+    texts, references = (
+        column[:count]
+        for column in texts_and_references(subject.config, subject.held_out)
+    )
+    answers = write_answers(
+        texts, _unpacked(subject), subject.tokenizer, subject.config, SilentBar()
+    )
+    return [
+        example_of(
+            subject.held_out,
+            number,
+            None,
+            text=text.decode("utf-8"),
+            target=reference.decode("utf-8"),
+            guess=answer,
+        )
+        for number, (text, reference, answer) in enumerate(
+            zip(texts, references, answers, strict=True)
+        )
+    ]
+
+
+def _answered(subject: Subject, count: int) -> list[Example]:
+    """The first questions with the model's answers, by the windows of a batch."""
+    config, held_out = subject.config, subject.held_out
+    batch = validation_batches(subject.manifest, config.training.batch_size).take(1)
+    assert subject.model is not None
+    windows = read_windows(
+        outputs_of(subject.model), on_host(batch), config.evaluation.max_answer_length
+    )
+    documents = subject.places().first_document()[: len(windows.score)]
+    numbers, question = np.unique(documents, return_inverse=True)
+    chosen = [held_out.one(number) for number in numbers.tolist()]
+    first, last = best_of_windows(
+        windows,
+        question,
+        len(numbers),
+        may_be_none=not all(one["answers"] for one in chosen),
+    )
+    texts = [one["text"] for one in chosen]
+    answers = answer_texts(texts, first, last, subject.tokenizer)
+    return [
+        example_of(
+            held_out,
+            number,
+            None,
+            target=" | ".join(answer["text"] for answer in one["answers"]),
+            guess=answer,
+        )
+        for number, one, answer in zip(numbers.tolist(), chosen, answers, strict=True)
+    ][:count]

@@ -1,0 +1,146 @@
+"""The documents of packed records, each in a row of its own, and back again."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from transbeam.trainer.objectives.objective_metrics import Batch
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """All documents of one side of a batch of records, each in a row of its own.
+
+    The rows are in the order of the records and, within one, of the documents: of both
+    sides of records the same.
+
+    Attributes:
+        token_ids: int32 (D, T), padded with 0.
+        padding_mask: int32 (D, T), 1 for a real token.
+        cells: bool (B, L). Where the records have a document's token.
+        row: int64 (N,). The document of each of these tokens.
+        column: int64 (N,). Its place there.
+    """
+
+    token_ids: np.ndarray
+    padding_mask: np.ndarray
+    cells: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+
+    @classmethod
+    def of(cls, batch: Batch, side: str = "") -> "Unpacked":
+        """Takes the documents out of records.
+
+        Args:
+            batch: The records.
+            side: What the names of its features begin with: `encoder_`, `decoder_`.
+        """
+        ordinal = batch[f"{side}document_ids"]
+        cells = ordinal > 0
+        several = int(ordinal.max(initial=0)) + 1
+        number = np.arange(len(ordinal))[:, np.newaxis] * several + ordinal
+        documents, row = np.unique(number[cells], return_inverse=True)
+        column = batch[f"{side}position_ids"][cells].astype(np.int64)
+        shape = len(documents), int(column.max(initial=0)) + 1
+        token_ids, padding_mask = np.zeros((2, *shape), np.int32)
+        token_ids[row, column] = batch[f"{side}token_ids"][cells]
+        padding_mask[row, column] = 1
+        return cls(token_ids, padding_mask, cells, row, column)
+
+    def take_out(self, values: np.ndarray) -> np.ndarray:
+        """What the records (B, L) say of these tokens: int32 (D, T), 0 for padding."""
+        found = np.zeros_like(self.token_ids)
+        found[self.row, self.column] = values[self.cells]
+        return found
+
+    def put_back(self, values: np.ndarray) -> np.ndarray:
+        """Values (D, T, V) where the records have these tokens: (B, L, V), 0 elsewhere.
+
+        Example:
+        >>> records = {
+        ...     "token_ids": np.array([[7, 4, 8, 0]]),
+        ...     "document_ids": np.array([[1, 1, 2, 0]]),
+        ...     "position_ids": np.array([[0, 1, 0, 0]]),
+        ... }
+        >>> documents = Unpacked.of(records)
+        >>> documents.token_ids.tolist(), documents.padding_mask.tolist()
+        ([[7, 4], [8, 0]], [[1, 1], [1, 0]])
+        >>> documents.put_back(documents.token_ids[:, :, None])[0, :, 0].tolist()
+        [7.0, 4.0, 8.0, 0.0]
+        """
+        found = np.zeros((*self.cells.shape, values.shape[-1]), np.float32)
+        found[self.cells] = values[self.row, self.column]
+        return found
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of a batch of records that have a mask, one a row.
+
+    Attributes:
+        token_ids: int32 (D, T), padded with 0.
+        padding_mask: int32 (D, T), 1 for a real token.
+        masked_positions: int32 (D, M); 0 where a document has fewer masks.
+        masks: int64 (D,). How many each has.
+        slots: bool (B, P). Which places of the records' `masked_positions` ask.
+        row: int64 (N,). The document that each of these is of.
+        column: int64 (N,). Its place in `masked_positions` here.
+    """
+
+    token_ids: np.ndarray
+    padding_mask: np.ndarray
+    masked_positions: np.ndarray
+    masks: np.ndarray
+    slots: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Documents":
+        """Takes the documents out of records of the objective `masked`."""
+        # Each document of each record has a number; 0 of a record is its padding.
+        ordinal = batch["document_ids"]
+        several = int(ordinal.max(initial=0)) + 1
+        number = np.arange(len(ordinal))[:, np.newaxis] * several + ordinal
+
+        slots = batch["masked_weights"] > 0
+        record, slot = np.nonzero(slots)
+        position = batch["masked_positions"][record, slot]
+        asked, row = np.unique(number[record, position], return_inverse=True)
+        masks = np.bincount(row, minlength=len(asked))
+        order = np.argsort(row, kind="stable")
+        column = np.empty(len(row), np.int64)
+        column[order] = np.arange(len(row)) - np.repeat(np.cumsum(masks) - masks, masks)
+
+        cells = np.isin(number, asked)
+        owner = np.searchsorted(asked, number[cells])
+        place = batch["position_ids"][cells]
+        shape = len(asked), int(place.max(initial=0)) + 1
+        token_ids, padding_mask = np.zeros((2, *shape), np.int32)
+        token_ids[owner, place] = batch["token_ids"][cells]
+        padding_mask[owner, place] = 1
+        masked = np.zeros((len(asked), int(masks.max(initial=0))), np.int32)
+        masked[row, column] = batch["position_ids"][record, position]
+        return cls(token_ids, padding_mask, masked, masks, slots, row, column)
+
+    def put_back(self, logits: np.ndarray) -> np.ndarray:
+        """Scores (D, M, V) where the records ask for them: (B, P, V), and 0 elsewhere.
+
+        Example:
+        >>> records = {
+        ...     "token_ids": np.array([[7, 4, 8, 4, 0]]),
+        ...     "document_ids": np.array([[1, 1, 2, 2, 0]]),
+        ...     "position_ids": np.array([[0, 1, 0, 1, 0]]),
+        ...     "masked_positions": np.array([[1, 3, 0]]),
+        ...     "masked_weights": np.array([[1.0, 1.0, 0.0]]),
+        ... }
+        >>> documents = Documents.of(records)
+        >>> documents.token_ids.tolist(), documents.masked_positions.tolist()
+        ([[7, 4], [8, 4]], [[1], [1]])
+        >>> documents.put_back(np.array([[[5.0]], [[6.0]]])).tolist()
+        [[[5.0], [6.0], [0.0]]]
+        """
+        found = np.zeros((*self.slots.shape, logits.shape[-1]), np.float32)
+        found[self.slots] = logits[self.row, self.column]
+        return found

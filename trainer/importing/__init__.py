@@ -1,0 +1,1 @@
+"""`transbeam import`: a run's folder from a checkpoint that others trained."""

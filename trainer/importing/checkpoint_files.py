@@ -1,0 +1,135 @@
+"""Reads all files of a checkpoint that have a say in the run that is made of it."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.evaluation import EvaluationConfig
+from transbeam.configs.schema.export import ExportConfig
+from transbeam.configs.schema.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.objectives.objective import PairRegressionConfig
+from transbeam.model.weights.checkpoint_import import read_checkpoint
+from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
+from transbeam.model.weights.checkpoints.hf_config import shown
+from transbeam.model.weights.checkpoints.tensor_sources import PICKLES
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.trainer.importing.framing import with_framing
+from transbeam.trainer.importing.generation_config import Generation, read_generation
+from transbeam.trainer.importing.image_processor import FILE as PREPROCESSOR
+from transbeam.trainer.importing.image_processor import image_differences
+from transbeam.trainer.importing.sentence_transformer import (
+    read_sentence_transformer,
+    score_activation,
+)
+from transbeam.trainer.importing.tokenizer import read_tokenizer_of
+
+
+@dataclass(frozen=True)
+class ImportedFiles:
+    """Contents of a checkpoint's files.
+
+    Attributes:
+        checkpoint: Its weights, and what model they are of.
+        tokenizer: None if there is none.
+        evaluation: How it writes.
+        export: How it makes vectors of texts.
+        has_vectors: Whether those that we export would be its own.
+    """
+
+    checkpoint: Checkpoint
+    tokenizer: TokenizerModel | None
+    evaluation: EvaluationConfig
+    export: ExportConfig
+    has_vectors: bool
+
+
+def read_files(folder: Path, console: Console) -> ImportedFiles:
+    """Reads a checkpoint's folder.
+
+    Args:
+        folder: What `read_checkpoint` reads, or that of sentence-transformers.
+        console: Hears what is not taken over.
+
+    Raises:
+        UserError: A file cannot be read, or asks for what our models do not do.
+    """
+    sentence = read_sentence_transformer(folder)
+    if sentence:
+        checkpoint = read_checkpoint(sentence.body, body_alone=sentence.is_body)
+    else:
+        checkpoint = read_checkpoint(folder)
+    is_encoder = isinstance(checkpoint.config, EncoderConfig)
+    if sentence and is_encoder:
+        for problem in sentence.problems:
+            console.warn(problem)
+    elif sentence:
+        console.warn(
+            f"{folder}: vectors of texts are made by encoders alone here; the model is "
+            f"imported as a {checkpoint.config.kind}"
+        )
+        sentence = None
+    body = Path(checkpoint.where)
+    tokenizer = read_tokenizer_of(body, checkpoint, console)
+    patches = getattr(checkpoint.config, "patches", None)
+    if patches and (others := image_differences(body, patches.image_size)):
+        console.warn(
+            f"{body / PREPROCESSOR}: not taken over: {', '.join(others)}. Images are "
+            f"resized to {patches.image_size} pixels by a bilinear filter and their "
+            "values are -1 to 1, so answers are others. Train it on with yours"
+        )
+    is_scorer = isinstance(checkpoint.objective, PairRegressionConfig)
+    if is_scorer and (activation := score_activation(body)):
+        console.warn(
+            f"{body}: scores are given without the {activation} that "
+            "sentence-transformers puts them through"
+        )
+    evaluation = EvaluationConfig()
+    if not is_encoder:
+        generation = read_generation(body, checkpoint.description.token_ids)
+        evaluation = generation.evaluation
+        _warn_of(generation, checkpoint, tokenizer, console)
+        if tokenizer is not None:
+            tokenizer = with_framing(
+                tokenizer, body, checkpoint.family, generation.ends, console
+            )
+    return ImportedFiles(
+        checkpoint,
+        tokenizer,
+        evaluation,
+        sentence.export if sentence else ExportConfig(),
+        has_vectors=not (sentence and sentence.changes_vectors),
+    )
+
+
+def _warn_of(
+    generation: Generation,
+    checkpoint: Checkpoint,
+    tokenizer: TokenizerModel | None,
+    console: Console,
+) -> None:
+    """Names the settings of a model that writes that are not taken over."""
+    if generation.left_out:
+        listed = ", ".join(f"{k}={shown(v)}" for k, v in generation.left_out.items())
+        console.warn(f"{generation.where}: not taken over: {listed}")
+    if tokenizer is None or not isinstance(checkpoint.config, Seq2SeqConfig):
+        return
+    special = tokenizer.special
+    start = special.pad if special.begin is None else special.begin
+    if generation.start not in (None, start):
+        console.warn(
+            f"{checkpoint.where}: decoder_start_token_id={generation.start} is not "
+            f"taken over: answers begin with {tokenizer.pieces[start]!r} ({start}) "
+            "and may be others than before"
+        )
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """The sha256 of a checkpoint's files and of those one folder below; no pickles."""
+    sums = {}
+    for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
+        if path.is_file() and path.suffix not in PICKLES:
+            with path.open("rb") as stream:
+                name = path.relative_to(folder).as_posix()
+                sums[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return sums

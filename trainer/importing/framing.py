@@ -1,0 +1,119 @@
+"""Reads what stands beside a tokenizer of how texts begin, end and are put together."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.cli.console import Console
+from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.pipeline.tokenizers.base.file_reading import decode_utf8, read_bytes
+from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
+    SentencePieceModel,
+)
+from transbeam.trainer.importing.tokenizer_checks import (
+    pieces_around,
+    tokenizer_settings,
+)
+
+# Newer checkpoints have templates beside the usual one there.
+_FURTHER_TEMPLATES = "additional_chat_templates"
+
+
+def with_framing(
+    tokenizer: TokenizerModel,
+    folder: Path,
+    family: str,
+    ends: Sequence[int],
+    console: Console,
+) -> TokenizerModel:
+    """A tokenizer with what is said beside it of how texts begin, end and are put.
+
+    Args:
+        tokenizer: Of a model that writes.
+        folder: The checkpoint's.
+        family: Of the model, such as `gpt2`.
+        ends: Ids that end a text, as the checkpoint says.
+        console: Hears what cannot be taken over.
+
+    Raises:
+        ArtifactError: A file is damaged.
+    """
+    told = tokenizer_settings(folder)
+    number, special = len(tokenizer.pieces), tokenizer.special
+    if strange := [i for i in ends if i >= number]:
+        console.warn(
+            f"eos_token_id: none of the {number:,} pieces has the id "
+            f"{' or '.join(map(str, strange))}, so it ends no text"
+        )
+    begin, end = _pieces_around(folder, tokenizer)
+    # As transformers has it where nothing is said.
+    usual = begin is not None if begin or end else family != "gpt2"
+    adds_begin = told.flag("add_bos_token", usual)
+    if special.begin == special.end:  # which stands at the end alone
+        if adds_begin and (begin or "add_bos_token" in told):
+            console.warn(
+                f"{told.where}: add_bos_token is not taken over: one piece begins and "
+                "ends documents, and stands at their ends only"
+            )
+        adds_begin = True
+    if end or told.flag("add_eos_token", False):
+        console.warn(
+            f"{told.where}: add_eos_token is not taken over: a text that is to be "
+            "written on is not ended"
+        )
+    framing = replace(
+        tokenizer.framing,
+        add_begin=adds_begin,
+        stop_ids=tuple(i for i in ends if i < number and i != special.end),
+        chat_template=_chat_template(folder, told, console),
+    )
+    return replace(tokenizer, framing=framing)
+
+
+def _pieces_around(
+    folder: Path, tokenizer: TokenizerModel
+) -> tuple[str | None, str | None]:
+    """The pieces around a text by `tokenizer.json`, if the tokenizer is made of it."""
+    file = folder / "tokenizer.json"
+    if isinstance(tokenizer, SentencePieceModel) or not file.is_file():
+        return None, None
+    return pieces_around(file)
+
+
+def _chat_template(folder: Path, told: Settings, console: Console) -> str | None:
+    """The template: in a file of its own, as newer checkpoints have it, or not."""
+    if more := sorted((folder / _FURTHER_TEMPLATES).glob("*.jinja")):
+        named = ", ".join(file.name for file in more)
+        console.warn(f"{folder / _FURTHER_TEMPLATES}: not taken over: {named}")
+    file = folder / CHAT_TEMPLATE_FILE
+    if file.is_file():
+        text = decode_utf8(read_bytes(file), str(file)).removeprefix("\ufeff")
+        return text.replace("\r\n", "\n")  # as it is read as text
+    older = folder / "chat_template.json"
+    if older.is_file():
+        told = Settings.of_file(older)
+    template = told.values.get("chat_template")
+    if isinstance(template, list):
+        template = _default_of(template, told, console)
+    if template is not None and not isinstance(template, str):
+        raise told.refusal("chat_template", "a Jinja template")
+    return template
+
+
+def _default_of(templates: list[Any], told: Settings, console: Console) -> Any:
+    """The template without a name of its own; the others are named."""
+    named: dict[str, Any] = {}
+    for one in templates:
+        if not isinstance(one, dict) or not {"name", "template"} <= one.keys():
+            raise told.refusal("chat_template", "templates, each with its name")
+        named[str(one["name"])] = one["template"]
+    default = named.pop("default", None)
+    if named:
+        console.warn(
+            f"{told.where}: chat_template: only `default` is taken over, not "
+            f"{', '.join(named)}"
+        )
+    return default

@@ -1,0 +1,175 @@
+"""Generation settings of a checkpoint: the ids that end a text, and the method."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.schema.evaluation import EvaluationConfig
+from transbeam.configs.schema.generation import (
+    BeamConfig,
+    ContrastiveConfig,
+    GreedyConfig,
+    Method,
+    SampleConfig,
+)
+from transbeam.model.weights.checkpoints.hf_config import Settings
+
+FILE = "generation_config.json"
+
+# What transformers does where a key is left out; what differs from it counts.
+_DEFAULTS: dict[str, Any] = {
+    "diversity_penalty": 0.0,
+    "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "max_length": 20,
+    "min_length": 0,
+    "no_repeat_ngram_size": 0,
+    "num_beam_groups": 1,
+    "num_return_sequences": 1,
+    "remove_invalid_values": False,
+    "renormalize_logits": False,
+    "repetition_penalty": 1.0,
+    "typical_p": 1.0,
+}
+# Heard, or of no weight to what is written.
+_KNOWN = {
+    "_from_model_config",
+    "bos_token_id",
+    "cache_implementation",
+    "decoder_start_token_id",
+    "do_sample",
+    "early_stopping",
+    "eos_token_id",
+    "length_penalty",
+    "max_new_tokens",
+    "min_p",
+    "num_beams",
+    "output_attentions",
+    "output_hidden_states",
+    "output_logits",
+    "output_scores",
+    "pad_token_id",
+    "penalty_alpha",
+    "return_dict_in_generate",
+    "temperature",
+    "top_k",
+    "top_p",
+    "transformers_version",
+    "use_cache",
+}
+# Further ones that `config.json` may have, and that have no say here.
+_OLDER = {
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+}
+_START = "decoder_start_token_id"
+# Of `top_k`.
+_TOP_K = 50
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Generation settings of a checkpoint.
+
+    Attributes:
+        evaluation: The run's section, for what a client does not say.
+        ends: Ids that end a text.
+        left_out: Keys that have a say in transformers and none here, with their values.
+        where: The file that says it.
+        start: Id that an answer begins with; None if nothing is said of it.
+    """
+
+    evaluation: EvaluationConfig
+    ends: tuple[int, ...]
+    left_out: dict[str, Any]
+    where: str
+    start: int | None = None
+
+
+def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
+    """Reads `generation_config.json` or, without one, what `config.json` says of it.
+
+    Args:
+        folder: The checkpoint's.
+        token_ids: Ids that its `config.json` names; the other file is asked first.
+
+    Raises:
+        ArtifactError: The file is damaged, or a value is out of range.
+    """
+    path = folder / FILE
+    older = _of_older(folder)
+    told = Settings.of_file(path) if path.is_file() else older
+    method, left_out = _method(told)
+    most = told.integer("max_new_tokens") if "max_new_tokens" in told else None
+    left_out |= {
+        key: value
+        for key, value in told.values.items()
+        if key not in _KNOWN and value != _DEFAULTS.get(key)
+    }
+    ends = told.values.get("eos_token_id", token_ids.get("eos_token_id", ()))
+    ends = tuple(ends) if isinstance(ends, list | tuple) else (ends,)
+    if any(type(i) is not int for i in ends):
+        raise told.refusal("eos_token_id", "the id of a token, or several in a list")
+    return Generation(
+        EvaluationConfig(method=method, max_new_tokens=most),
+        tuple(i for i in ends if i >= 0),  # -1 is some programs' word for none
+        left_out,
+        told.where,
+        told.values.get(_START, older.values.get(_START)),
+    )
+
+
+def _of_older(folder: Path) -> Settings:
+    """Settings from before there was a file of their own."""
+    path = folder / "config.json"
+    told = Settings.of_file(path).values if path.is_file() else {}
+    # Of `config.json` the rest is of the model.
+    known = _KNOWN | _DEFAULTS.keys() | _OLDER
+    return Settings({k: v for k, v in told.items() if k in known}, str(path))
+
+
+def _method(told: Settings) -> tuple[Any, dict[str, Any]]:
+    """The method by which transformers would write, and what of it we do not have."""
+    beams, draws = told.integer("num_beams", 1), told.flag("do_sample", False)
+    early = told.values.get("early_stopping", False)
+    left_out: dict[str, Any] = {}
+    try:
+        if draws:
+            if beams > 1:
+                left_out["num_beams"] = beams
+            return _sampling(told), left_out
+        if beams > 1:
+            if not isinstance(early, bool):
+                left_out["early_stopping"] = early
+            return _beams(told, beams, early is True), left_out
+        alpha = told.number("penalty_alpha", 0.0)
+        if alpha > 0 and (top_k := told.integer("top_k", _TOP_K)) > 1:
+            return ContrastiveConfig(top_k=top_k, penalty=alpha), left_out
+    except ConfigError as error:
+        raise ArtifactError(f"{told.where}: {error}") from error
+    return GreedyConfig(), left_out
+
+
+def _sampling(told: Settings) -> Method:
+    return SampleConfig(
+        temperature=told.number("temperature", 1.0),
+        top_k=told.integer("top_k", _TOP_K, minimum=0),
+        top_p=told.number("top_p", 1.0),
+        min_p=told.number("min_p", 0.0),
+    )
+
+
+def _beams(told: Settings, beams: int, early_stopping: bool) -> Method:
+    return BeamConfig(
+        num_beams=beams,
+        length_penalty=told.number("length_penalty", 1.0),
+        early_stopping=early_stopping,
+    )

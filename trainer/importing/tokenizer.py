@@ -1,0 +1,138 @@
+"""Reads the tokenizer beside a checkpoint's weights."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from transbeam.configs.base.atomic_files import LFSPointerError
+from transbeam.configs.base.errors import UserError
+from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.model import EncoderConfig
+from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
+from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.pipeline.tokenizers.base.file_reading import (
+    parse_json_object,
+    read_bytes,
+)
+from transbeam.pipeline.tokenizers.base.vocabulary import is_reserved
+from transbeam.pipeline.tokenizers.files.added_tokens import (
+    AddedToken,
+    read_added_tokens,
+)
+from transbeam.pipeline.tokenizers.files.import_tokenizer import import_tokenizer
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.files.tokenizer_json_reader import added_tokens
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
+    SentencePieceModel,
+)
+from transbeam.trainer.importing.tokenizer_checks import (
+    check_framing,
+    check_settings,
+    tokenizer_settings,
+)
+
+# T5 has sentinels that its SentencePiece file does not name.
+_T5_SENTINELS = 100
+
+
+def read_tokenizer_of(
+    folder: Path, checkpoint: Checkpoint, console: Console
+) -> TokenizerModel | None:
+    """The tokenizer beside the weights; None, and a warning, if it cannot be had."""
+    config = checkpoint.config
+    if isinstance(config, EncoderConfig) and config.patches:
+        return None
+    try:
+        if checkpoint.format == "keras_hub":
+            return _read_preset_tokenizer(folder)
+        rows = checkpoint.vocabulary_size
+        told = tokenizer_settings(folder)
+        tokenizer = _read_tokenizer_files(folder, told, checkpoint.family, rows)
+        check_settings(folder, told, tokenizer)
+        if isinstance(config, EncoderConfig):
+            check_framing(folder, told, tokenizer)
+        _warn_of_left_out(folder, tokenizer, rows, console)
+        return tokenizer
+    except LFSPointerError:
+        raise  # with the file itself there is one
+    except UserError as error:
+        console.warn(
+            f"no tokenizer is imported: {str(error).rstrip('.')}. Without the one it "
+            "was trained with, the model cannot read text"
+        )
+        return None
+
+
+def _warn_of_left_out(
+    folder: Path, tokenizer: TokenizerModel, rows: int, console: Console
+) -> None:
+    """Names the added tokens that the tokenizer has not taken, and rows of none."""
+    pieces = {*tokenizer.pieces}
+    if (spare := rows - len(tokenizer.pieces)) > 0:
+        console.say(
+            f"the weights have {rows:,} rows and the tokenizer {len(pieces):,} pieces: "
+            f"the last {spare:,} rows are never used"
+        )
+    tokens = read_added_tokens(folder)
+    file = folder / "tokenizer.json"
+    if file.is_file() and not isinstance(tokenizer, SentencePieceModel):
+        content = parse_json_object(read_bytes(file), str(file))
+        tokens = added_tokens(content, str(file))
+    if silent := _not_found_in_texts(tokens, tokenizer):
+        console.warn(
+            f"special tokens are not found in texts, where their letters are ordinary "
+            f"text, nor in what a chat template writes: {_listed(silent)}"
+        )
+    left_out = [token for token in tokens if token.content not in pieces]
+    if not left_out:
+        return
+    reason = "a SentencePiece model is taken as it is"
+    if all(token.id >= rows for token in left_out):
+        reason = f"the weights have no rows beyond {rows - 1:,}"
+    console.warn(f"added tokens are not taken over, for {reason}: {_listed(left_out)}")
+
+
+def _not_found_in_texts(
+    tokens: Iterable[AddedToken], tokenizer: TokenizerModel
+) -> list[AddedToken]:
+    """The special tokens that are pieces and none of those that every text may have."""
+    if isinstance(tokenizer, SentencePieceModel):
+        return []  # which knows of its own where they are found
+    special = tokenizer.special
+    used = {special.pad, special.unknown, special.begin, special.end, special.mask}
+    pieces = {*tokenizer.pieces}
+    return [
+        token
+        for token in tokens
+        if token.special
+        and token.content in pieces
+        and token.id not in {*used, *special.sentinels}
+        and not is_reserved(token.content)
+    ]
+
+
+def _listed(tokens: Iterable[AddedToken]) -> str:
+    return ", ".join(f"{token.content!r} ({token.id})" for token in tokens)
+
+
+def _read_tokenizer_files(
+    folder: Path, told: Settings, family: str, num_rows: int | None = None
+) -> TokenizerModel:
+    sentinels = (
+        told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
+    )
+    has_pieces = any(folder.glob("*.model")) or any(folder.glob("*.spm"))
+    return import_tokenizer(
+        folder,
+        num_sentinels=sentinels if has_pieces else 0,
+        num_rows=num_rows,
+    )
+
+
+def _read_preset_tokenizer(folder: Path) -> TokenizerModel:
+    """KerasHub calls the same files otherwise."""
+    assets = folder / "assets/tokenizer"
+    text, pieces = assets / "vocabulary.txt", assets / "vocabulary.spm"
+    if text.is_file():
+        told = Settings.of_file(folder / "tokenizer.json").section("config")
+        return import_tokenizer(text, lowercase=told.flag("lowercase", False))
+    return import_tokenizer(pieces if pieces.is_file() else assets)

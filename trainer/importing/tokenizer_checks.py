@@ -1,0 +1,190 @@
+"""Checks the files beside a tokenizer against the tokenizer that is made of it.
+
+tokenizer_config.json    the class that reads it, and its settings
+special_tokens_map.json  the pieces for what they are for
+tokenizer.json           the pieces that stand around a text
+
+Ids that are nearly right make a model that answers nearly right, so a disagreement is
+an error, which the import tells.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.model.weights.checkpoints.hf_config import Settings, shown
+from transbeam.pipeline.tokenizers.base.file_reading import (
+    parse_json_object,
+    read_bytes,
+)
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
+
+# Classes of transformers that read a `vocab.txt`, or a `vocab.json` with `merges.txt`,
+# as ours do; without `Fast` behind.
+_WORDPIECE = (
+    *("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
+    *("MobileBertTokenizer", "ConvBertTokenizer", "SqueezeBertTokenizer"),
+)
+_BYTE_BPE = (
+    *("GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"),
+    *("LEDTokenizer", "CodeGenTokenizer", "DebertaTokenizer", "BlenderbotTokenizer"),
+)
+# By what transformers calls them, the names of our special ids.
+_SPECIAL = {
+    "pad_token": "pad",
+    "unk_token": "unknown",
+    "cls_token": "begin",
+    "sep_token": "end",
+    "mask_token": "mask",
+}
+
+
+def tokenizer_settings(folder: Path) -> Settings:
+    """Reads `tokenizer_config.json`; no settings if it is not there."""
+    named = folder / "tokenizer_config.json"
+    return Settings.of_file(named) if named.is_file() else Settings({}, str(named))
+
+
+def check_settings(folder: Path, told: Settings, tokenizer: TokenizerModel) -> None:
+    """Refuses settings of a WordPiece or byte-level BPE tokenizer that ours lacks.
+
+    Args:
+        folder: The checkpoint's.
+        told: Its `tokenizer_config.json`.
+        tokenizer: Made of the other files.
+
+    Raises:
+        ArtifactError: It makes other ids than theirs.
+    """
+    has_json = (folder / "tokenizer.json").is_file()
+    if isinstance(tokenizer, WordPieceModel):
+        if not has_json:
+            _check_class(told, _WORDPIECE)
+        told.only("tokenize_chinese_chars", True)
+        told.only("do_basic_tokenize", True)
+        told.only("clean_text", True)
+        told.only("never_split", [])
+        told.only("word_tokenizer_type", "basic")
+        told.only("subword_tokenizer_type", "wordpiece")
+        _check_agreement(told, "do_lower_case", tokenizer.lowercase)
+        _check_agreement(told, "strip_accents", tokenizer.strip_accents)
+    elif isinstance(tokenizer, ByteBPEModel):
+        if not has_json:
+            _check_class(told, _BYTE_BPE)
+        _check_agreement(told, "add_prefix_space", tokenizer.add_prefix_space)
+
+
+def check_framing(folder: Path, told: Settings, tokenizer: TokenizerModel) -> None:
+    """Refuses an encoder's tokenizer with other pieces around a text than ours.
+
+    Args:
+        folder: The checkpoint's.
+        told: Its `tokenizer_config.json`.
+        tokenizer: Made of the other files.
+
+    Raises:
+        ArtifactError: Special pieces are others, or stand elsewhere.
+    """
+    file = folder / "special_tokens_map.json"
+    for said in (told, Settings.of_file(file)) if file.is_file() else (told,):
+        for key, name in _SPECIAL.items():
+            ours = _piece(tokenizer, name)
+            theirs = _content(said.values.get(key))
+            if ours is not None and theirs not in (None, ours):
+                raise said.refusal(key, f"{ours!r}, as the vocabulary has it")
+    file = folder / "tokenizer.json"
+    if file.is_file():
+        _check_post_processor(file, tokenizer)
+
+
+def _check_class(told: Settings, known: tuple[str, ...]) -> None:
+    name = told.values.get("tokenizer_class")
+    if name is not None and str(name).removesuffix("Fast") not in known:
+        raise told.refusal("tokenizer_class", f"one of {', '.join(known)}")
+
+
+def _check_agreement(told: Settings, key: str, ours: bool) -> None:
+    """Refuses what a `tokenizer.json` has otherwise; transformers takes this one."""
+    if key in told and told.flag(key, ours) != ours:
+        raise told.refusal(
+            key, f"{json.dumps(ours)}, as tokenizer.json says. Make the two agree"
+        )
+
+
+def _check_post_processor(file: Path, tokenizer: TokenizerModel) -> None:
+    around = pieces_around(file)
+    ours = (_piece(tokenizer, "begin"), _piece(tokenizer, "end"))
+    if around != ours:
+        begin, end = ("nothing" if piece is None else repr(piece) for piece in around)
+        raise ArtifactError(
+            f"{file}: post_processor puts {begin} before a text and {end} behind it, "
+            f"expected {ours[0]!r} and {ours[1]!r}, which our encoders read"
+        )
+
+
+def pieces_around(file: Path) -> tuple[str | None, str | None]:
+    """The pieces that a `tokenizer.json` puts before a text and behind it.
+
+    Raises:
+        ArtifactError: It is damaged.
+    """
+    content = parse_json_object(read_bytes(file), str(file))
+    return _around(content.get("post_processor"))
+
+
+def _around(told: Any) -> tuple[str | None, str | None]:
+    """The pieces before and behind a text.
+
+    Example:
+    >>> single = [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]
+    >>> _around({"type": "TemplateProcessing", "single": single})
+    ('<s>', None)
+    """
+    match told:
+        case {"type": "BertProcessing" | "RobertaProcessing", "cls": cls, "sep": sep}:
+            return _first(cls), _first(sep)
+        case {"type": "Sequence", "processors": [*processors]}:
+            # Those of bytes put nothing around a text.
+            all_around = [_around(processor) for processor in processors]
+            return max(all_around, key=lambda pair: pair != (None, None), default=_NONE)
+        case {"type": "TemplateProcessing", "single": [*single]}:
+            names = [_template_name(part) for part in single]
+            at = names.index(None) if None in names else len(names)
+            return _joined(names[:at]), _joined(names[at + 1 :])
+        case _:
+            return _NONE
+
+
+_NONE = (None, None)
+
+
+def _template_name(part: Any) -> str | None:
+    """The special piece of a part of a template; None for the text."""
+    match part:
+        case {"SpecialToken": {"id": str(name)}}:
+            return name
+        case _:
+            return None
+
+
+def _joined(names: Iterable[str | None]) -> str | None:
+    return "".join(name for name in names if name) or None
+
+
+def _first(pair: Any) -> str | None:
+    return pair[0] if isinstance(pair, list) and pair else None
+
+
+def _piece(tokenizer: TokenizerModel, name: str) -> str | None:
+    number = getattr(tokenizer.special, name)
+    return None if number is None else tokenizer.pieces[number]
+
+
+def _content(told: Any) -> str | None:
+    """A token as a file names it, alone or with its flags."""
+    told = told.get("content") if isinstance(told, Mapping) else told
+    return told if isinstance(told, str) else None if told is None else shown(told)

@@ -1,0 +1,75 @@
+"""The records that a training reads: its run's own, and those of other runs."""
+
+from pathlib import Path
+from typing import Any
+
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.loader.yaml_config import flatten, load_run
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.schema.training import Dataset
+from transbeam.pipeline.records.manifest import Manifest, read_manifest
+from transbeam.pipeline.stage import data_stage
+from transbeam.trainer.input.batches import check_contract
+
+
+def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
+    """All records to train on, with how large a share of the batches each gives.
+
+    Whether the files of the records are whole is not looked at.
+
+    Args:
+        config: The run.
+        own: Its own records, whose weight is 1.
+
+    Raises:
+        ArtifactError: A run of `training.datasets` has no records, or others than this
+            one: of another tokenizer, objective or length.
+    """
+    sets = [(own, 1.0)]
+    for number, dataset in enumerate(config.training.datasets):
+        told = f"training.datasets[{number}].run={dataset.run}"
+        folder = Path(dataset.run) / "data"
+        if folder.resolve() == own.folder.resolve():
+            raise ArtifactError(
+                f"{told}: is this run itself, whose records are read anyway, with "
+                "weight 1. Take it away"
+            )
+        try:
+            manifest = read_manifest(folder)
+            _check(manifest, own, config)
+        except ArtifactError as error:
+            raise ArtifactError(f"{told}: {error}") from error
+        sets.append((manifest, dataset.weight))
+    return sets
+
+
+def sha256_of_records(dataset: Dataset) -> str | None:
+    """The fingerprint of another run's records; None if they are not there."""
+    stage = data_stage(Path(dataset.run))
+    if not (stage.path / "stage.json").is_file():
+        return None
+    return stage.load()["result"]["records_sha256"]
+
+
+def _check(manifest: Manifest, own: Manifest, config: RunConfig) -> None:
+    """Their ids and labels mean what those of the run's own records mean."""
+    there, here = (m.vocabulary["fingerprint"] for m in (manifest, own))
+    if there != here:
+        raise ArtifactError(
+            f"reads with another tokenizer: fingerprint {there[:12]}… there, "
+            f"{here[:12]}… in {own.folder}. Make the records of one with the other's: "
+            f"`tokenizer: {{kind: pretrained, path: {own.folder / 'tokenizer'}}}`"
+        )
+    objectives: list[dict[str, Any]] = [
+        flatten(run, "objective")
+        for run in (load_run(manifest.folder / "run.yaml"), config)
+    ]
+    old, new = objectives
+    wrong = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    if wrong:
+        listed = ", ".join(
+            f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
+            for key in wrong
+        )
+        raise ArtifactError(f"was made for another objective ({listed})")
+    check_contract(manifest, own.features)

@@ -1,0 +1,1 @@
+"""The steps of a training, its checkpoints and its log."""

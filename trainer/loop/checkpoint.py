@@ -1,0 +1,344 @@
+"""Checkpoints: the whole state of a training in one folder that appears at once.
+
+A checkpoint holds the weights with the random state of every dropout, the optimizer,
+the moving averages, the counters of the update, and the step; the position in the data
+is a function of that. It is written under a temporary name and renamed when it is
+complete, so one that was cut off is never read. Writing takes place beside the
+training: what a step waits for is a copy in memory.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from transbeam.configs.base.atomic_files import write_json, writing
+from transbeam.configs.base.errors import ArtifactError
+from transbeam.model.kernels.matmul_measurement import DTYPES
+from transbeam.trainer.base.weight_files import numbers_of, require_space
+from transbeam.trainer.step.state import TrainState
+
+FORMAT = 2
+_TENSORS = "state.safetensors"
+_REST = "state.json"
+_ADVICE = (
+    "Remove this folder to go on from the checkpoint before it, or the whole training "
+    "folder to start afresh"
+)
+# What Keras puts behind the name of the second layer of a kind in one process.
+_COUNTER = re.compile(r"\b(dropout|seed_generator)_\d+\b")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state at rest: what it holds does not change with the training.
+
+    Attributes:
+        step: Optimizer updates done, and batches read.
+        tensors: By a name that says the part and the place in it.
+        described: What each is called in the model, its shape and its dtype.
+    """
+
+    step: int
+    tensors: dict[str, np.ndarray]
+    described: dict[str, Any]
+
+
+def take_snapshot(state: TrainState, step: int) -> Snapshot:
+    """Copies a state out of the training."""
+    tensors = {name: numbers_of(variable) for name, variable in _named(state).items()}
+    return Snapshot(step, tensors, _described(state))
+
+
+class Checkpoints:
+    """The checkpoints of a run: the last few, and the best.
+
+    Args:
+        folder: Where they live.
+        keep: How many of the last to leave.
+        writes: Whether to; one worker of several does.
+        rows: Records of a batch of each stream, without which a step is no position.
+        matmul_dtype: What bfloat16 matrices are multiplied in, if there are any.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        keep: int,
+        writes: bool = True,
+        rows: Sequence[int] = (),
+        matmul_dtype: str | None = None,
+    ):
+        self.folder = folder
+        self.keep = keep
+        self.writes = writes
+        self.rows = rows
+        self.matmul_dtype = matmul_dtype
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future | None = None
+        for left in folder.glob(".step-*.tmp") if writes else ():
+            shutil.rmtree(left, ignore_errors=True)
+
+    def save(
+        self, state: TrainState, step: int, validation_loss: float | None = None
+    ) -> None:
+        """Begins to write `step-…`; waits for the one before it.
+
+        Args:
+            state: The training's.
+            step: Where it is.
+            validation_loss: If it was measured here; the least of all is kept.
+
+        Raises:
+            ArtifactError: The disk is full or the folder cannot be written; it may be
+                the write before this one that failed.
+        """
+        if not self.writes:
+            return
+        self.wait()
+        if validation_loss is not None and not math.isfinite(validation_loss):
+            validation_loss = None  # no candidate for the best
+        snapshot = take_snapshot(state, step)
+        self._writing = self._thread.submit(self._write, snapshot, validation_loss)
+
+    def wait(self) -> None:
+        """Until all is on the disk; raises what `save` raises."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def close(self) -> None:
+        """Waits, and lets the thread go."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+    def _write(self, snapshot: Snapshot, validation_loss: float | None) -> None:
+        write_checkpoint(
+            self.folder, snapshot, validation_loss, self.rows, self.matmul_dtype
+        )
+        for old in self._superfluous():
+            shutil.rmtree(old)
+
+    def _superfluous(self) -> list[Path]:
+        paths = list_checkpoints(self.folder)
+        kept = {*paths[-self.keep :], best_checkpoint(self.folder)}
+        return [path for path in paths if path not in kept]
+
+
+def write_checkpoint(
+    folder: Path,
+    snapshot: Snapshot,
+    validation_loss: float | None = None,
+    rows: Sequence[int] = (),
+    matmul_dtype: str | None = None,
+) -> Path:
+    """Writes `folder/step-…`, whole or not at all.
+
+    Raises:
+        ArtifactError: The disk is full or the folder cannot be written.
+    """
+    from safetensors.numpy import save_file
+
+    final = folder / f"step-{snapshot.step:08d}"
+    temporary = folder / f".{final.name}.{os.getpid()}.tmp"
+    try:
+        with writing(folder):
+            temporary.mkdir(parents=True)
+            require_space(folder, sum(x.nbytes for x in snapshot.tensors.values()))
+            path = temporary / _TENSORS
+            save_file(snapshot.tensors, path)
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+            rest = {
+                "format": FORMAT,
+                "step": snapshot.step,
+                "validation_loss": validation_loss,
+                "rows": list(rows),
+                "matmul_dtype": matmul_dtype,
+                "sha256": _sha256(path),
+                "tensors": snapshot.described,
+            }
+            write_json(temporary / _REST, rest)
+            if final.exists():
+                shutil.rmtree(final)
+            os.rename(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return final
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The complete checkpoints, oldest first."""
+    return sorted(folder.glob("step-*"))
+
+
+def step_of(path: Path) -> int:
+    """The step that a checkpoint was taken at.
+
+    Example:
+    >>> step_of(Path("checkpoints/step-00000040"))
+    40
+    """
+    return int(path.name.removeprefix("step-"))
+
+
+def best_checkpoint(folder: Path) -> Path | None:
+    """The complete checkpoint with the least validation loss, if one was measured."""
+    paths = list_checkpoints(folder)
+    losses = {path: loss for path in paths if (loss := _loss(path)) is not None}
+    return min(losses, key=losses.__getitem__) if losses else None
+
+
+def restore_checkpoint(path: Path, state: TrainState) -> int:
+    """Puts what a checkpoint holds into a state.
+
+    Returns:
+        The step it was taken at.
+
+    Raises:
+        ArtifactError: A file is missing or damaged; or it belongs to another model or
+            optimizer, and then which tensors differ; or to a newer version; or a weight
+            is not finite. The state is as it was.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        rest = json.loads((path / _REST).read_text("utf-8"))
+        if (found := rest["format"]) != FORMAT:
+            raise ArtifactError(
+                f"{path}: format {found!r}, this version of Transbeam reads {FORMAT}. "
+                f"{_ADVICE}"
+            )
+        if other := _differences(rest["tensors"], _described(state)):
+            raise ValueError("; ".join(other))
+        if _sha256(path / _TENSORS) != rest["sha256"]:
+            raise ValueError(f"{_TENSORS} is not what was written")
+        tensors = load_file(path / _TENSORS)
+        named = _named(state)
+        for name in named:
+            if not np.isfinite(tensors[name]).all():
+                raise ValueError(f"{rest['tensors'][name]['path']} is not finite")
+        for name, variable in named.items():
+            variable.assign(tensors[name])
+        return int(rest["step"])
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise ArtifactError(
+            f"{path}: not a checkpoint of this run: {error}. {_ADVICE}"
+        ) from error
+
+
+def check_rows(path: Path, rows: Sequence[int]) -> None:
+    """Refuses to enter batches that are not those a checkpoint was made with.
+
+    Args:
+        path: The checkpoint.
+        rows: Records of a batch of each stream.
+
+    Raises:
+        ArtifactError: Some would be read twice, and some not at all.
+    """
+    there = json.loads((path / _REST).read_text("utf-8")).get("rows")
+    if there and list(rows) != there:
+        raise ArtifactError(
+            f"{path}: was made with batches of {there} records of each length, and the "
+            f"workers of now have {list(rows)}: some records would be read twice, and "
+            "some not at all. Go on with as many workers as it was made with"
+        )
+
+
+def read_matmul_dtype(path: Path) -> str | None:
+    """Reads what bfloat16 matrices were multiplied in when a checkpoint was written.
+
+    Returns:
+        None if it does not say so.
+
+    Raises:
+        ArtifactError: The checkpoint is damaged.
+    """
+    try:
+        dtype = json.loads((path / _REST).read_text("utf-8")).get("matmul_dtype")
+        if dtype not in (None, *DTYPES):
+            raise ValueError(f"matmul_dtype is {dtype!r}")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ArtifactError(
+            f"{path}: not a checkpoint of this run: {error}. {_ADVICE}"
+        ) from error
+    return dtype
+
+
+def _named(state: TrainState) -> dict[str, keras.Variable]:
+    """Every variable by its part and place: paths hold counters of the process."""
+    return {
+        f"{part}/{number:05d}": variable
+        for part, variables in state.variables.items()
+        for number, variable in enumerate(variables)
+    }
+
+
+def _described(state: TrainState) -> dict[str, Any]:
+    described = {
+        name: {
+            "path": _COUNTER.sub(r"\1", variable.path),
+            "shape": list(variable.shape),
+            "dtype": variable.dtype,
+        }
+        for name, variable in _named(state).items()
+    }
+    for number, weight in enumerate(
+        state.model.trainable_variables[: len(state.averages)]
+    ):
+        described[f"average/{number:05d}"]["path"] = f"the average of {weight.path}"
+    return described
+
+
+def _differences(found: dict[str, Any], expected: dict[str, Any]) -> Sequence[str]:
+    """In words, what two descriptions do not share; the first few."""
+    there, here = (
+        {of["path"]: of for name, of in described.items() if name.startswith("model/")}
+        for described in (found, expected)
+    )
+    told = [f"{path} is not there" for path in here if path not in there]
+    told += [f"{path} is there and not here" for path in there if path not in here]
+    if not told:
+        told = [
+            _difference(found.get(name), expected.get(name))
+            for name in sorted(found.keys() | expected.keys())
+        ]
+        told = [difference for difference in told if difference]
+    return [*told[:5], f"and {len(told) - 5} more"] if len(told) > 5 else told
+
+
+def _difference(there: dict[str, Any] | None, here: dict[str, Any] | None) -> str:
+    if there is None:
+        return f"{here['path']} is not there" if here else ""
+    if here is None:
+        return f"{there['path']} is there and not here"
+    kinds = [f"{of['dtype']} {of['shape']}" for of in (there, here)]
+    if kinds[0] == kinds[1]:
+        return ""
+    return f"{here['path']} is {kinds[0]} there and {kinds[1]} here"
+
+
+def _loss(path: Path) -> float | None:
+    try:
+        return json.loads((path / _REST).read_text("utf-8"))["validation_loss"]
+    except (OSError, ValueError, KeyError):
+        return None  # damaged; whoever restores it will say so
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,69 @@
+"""What is said when a device has no memory left."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import tensorflow as tf
+
+from transbeam.configs.base.errors import UserError
+from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.memory import Memory, find_memory
+from transbeam.model.cost.memory_advice import advice
+from transbeam.trainer.base.devices import has_gpu
+from transbeam.trainer.loop.checkpoint import list_checkpoints
+
+
+class OutOfMemoryError(UserError):
+    """A device had no memory left for a training."""
+
+
+@contextmanager
+def memory_advice(
+    config: RunConfig, checkpoints: Path, replicas: int
+) -> Generator[None, None, None]:
+    """Inside, an error for want of memory becomes one that says what to change.
+
+    Args:
+        config: The run.
+        checkpoints: Where its checkpoints are.
+        replicas: How many devices share a batch.
+
+    Raises:
+        OutOfMemoryError: There was not enough.
+    """
+    # Before: what failed still holds its memory when the error is here.
+    found = find_memory(accelerators=has_gpu())
+    try:
+        yield
+    except Exception as error:
+        if not _is_for_want_of_memory(error):
+            raise
+        found = found or Memory("its device", 0)
+        raise OutOfMemoryError(
+            f"the memory of {found.where} ran out ({_first_line(error)}). "
+            f"{advice(config, found, replicas)}\n{_what_is_left(checkpoints)}"
+        ) from error
+
+
+def _what_is_left(checkpoints: Path) -> str:
+    paths = list_checkpoints(checkpoints)
+    if not paths:
+        return "There is no checkpoint yet, so nothing is lost"
+    return (
+        f"{paths[-1]} is whole: with rematerialize alone the training goes on from it, "
+        "with the others it begins anew"
+    )
+
+
+def _is_for_want_of_memory(error: Exception) -> bool:
+    kinds = MemoryError | tf.errors.ResourceExhaustedError
+    # JAX has one type for all that goes wrong on a device.
+    return isinstance(error, kinds) or "RESOURCE_EXHAUSTED" in str(error)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return (
+        f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+    )

@@ -1,0 +1,190 @@
+"""How sure a score is: intervals by the bootstrap, for one system and between two.
+
+The units that were evaluated stand for all that could have been. Drawing as many of
+them again and again, with replacement, shows how much the score depends on which ones
+were met ([Efron, 1979](https://doi.org/10.1214/aos/1176344552); for BLEU
+[Koehn, 2004](https://aclanthology.org/W04-3250)). As statistics add up, a draw is a row
+of counts times the statistics, and nothing is scored twice. How far another training
+run would be away is another question: that takes several seeds.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from transbeam.configs.base.errors import DataError
+
+Scores = Callable[[np.ndarray], dict[str, np.ndarray]]
+
+# Units drawn at once: 32 MB for their numbers, as much again for counts of them.
+_MOST_DRAWN = 1 << 22
+
+
+class Interval(NamedTuple):
+    """A score and where it lies.
+
+    Attributes:
+        score: Of all units.
+        low: The lower end.
+        high: The upper end.
+    """
+
+    score: float
+    low: float
+    high: float
+
+
+def intervals(
+    statistics: np.ndarray,
+    scores: Scores,
+    seed: int,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> dict[str, Interval]:
+    """Percentile intervals of every score of a metric.
+
+    Args:
+        statistics: (n, k). A metric's statistics of `n` units.
+        scores: The metric's function from sums (..., k) to scores (...) by name.
+        seed: The same seed and statistics give the same intervals.
+        resamples: How many times `n` units are drawn.
+        confidence: The share of resamples' scores between the ends. Resamples
+            without a finite score are left out, as a mean of no tokens.
+
+    Returns:
+        An interval for each score; its ends are not a number if the score is none.
+
+    Raises:
+        DataError: There are no units.
+
+    Example:
+    >>> from transbeam.trainer.metrics.language_modeling import Accuracy
+    >>> metric = Accuracy()
+    >>> statistics = metric.statistics(np.arange(100) % 4 > 0, np.ones(100, int))
+    >>> intervals(statistics, metric.scores, seed=1)
+    {'accuracy': Interval(score=0.75, low=0.66, high=0.83)}
+    """
+    statistics = np.asarray(statistics, np.float64)
+    draws = _draws(len(statistics), seed, resamples)
+    whole = scores(statistics.sum(axis=0))
+    drawn = scores(np.concatenate([counts @ statistics for counts in draws]))
+    return {
+        name: _interval(score.item(), drawn[name], confidence)
+        for name, score in whole.items()
+    }
+
+
+def intervals_of_draws(
+    units: int,
+    scores: Scores,
+    seed: int,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> dict[str, Interval]:
+    """The same for scores whose statistics do not add up.
+
+    Args:
+        units: `n`.
+        scores: From how often each unit counts, float64 (r, n), to scores (r,) by name.
+        seed: As for `intervals`.
+        resamples: As for `intervals`.
+        confidence: As for `intervals`.
+
+    Raises:
+        DataError: There are no units.
+
+    Example:
+    >>> values = np.arange(100) % 4 > 0
+    >>> share = lambda counts: {"share": counts @ values / counts.sum(axis=1)}
+    >>> intervals_of_draws(100, share, seed=1)
+    {'share': Interval(score=0.75, low=0.66, high=0.83)}
+    """
+    drawn = [scores(counts) for counts in _draws(units, seed, resamples)]
+    whole = scores(np.ones((1, units)))
+    return {
+        name: _interval(
+            score.item(), np.concatenate([part[name] for part in drawn]), confidence
+        )
+        for name, score in whole.items()
+    }
+
+
+def differences(
+    statistics: np.ndarray,
+    others: np.ndarray,
+    scores: Scores,
+    seed: int,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+) -> dict[str, Interval]:
+    """Intervals of how much better one system is than another on the same units.
+
+    Both are scored on the same resamples, so what makes a unit hard for both does not
+    blur the difference. Where 0 lies outside, the difference is significant.
+
+    Args:
+        statistics: (n, k). The one system's statistics.
+        others: (n, k). The other one's, of the same units in the same order.
+        scores: As for `intervals`.
+        seed: As for `intervals`.
+        resamples: As for `intervals`.
+        confidence: As for `intervals`.
+
+    Returns:
+        An interval of the difference for each score.
+
+    Raises:
+        DataError: There are no units.
+        ValueError: The statistics are not of as many units.
+
+    Example:
+    >>> from transbeam.trainer.metrics.language_modeling import Accuracy
+    >>> metric, asked = Accuracy(), np.ones(100, int)
+    >>> ours = metric.statistics(np.arange(100) % 10 > 0, asked)
+    >>> theirs = metric.statistics(np.arange(100) % 5 > 0, asked)
+    >>> better = differences(ours, theirs, metric.scores, seed=1)["accuracy"]
+    >>> [round(number, 2) for number in better]
+    [0.1, 0.05, 0.16]
+    """
+    if np.shape(statistics) != np.shape(others):
+        raise ValueError(
+            f"statistics {np.shape(statistics)} and {np.shape(others)} must be of the "
+            "same units and metric"
+        )
+    middle = np.shape(statistics)[1]
+
+    def difference(sums: np.ndarray) -> dict[str, np.ndarray]:
+        ours, theirs = scores(sums[..., :middle]), scores(sums[..., middle:])
+        return {name: ours[name] - theirs[name] for name in ours}
+
+    both = np.hstack([statistics, others])
+    return intervals(both, difference, seed, resamples, confidence)
+
+
+def _draws(units: int, seed: int, resamples: int) -> Iterator[np.ndarray]:
+    """How often each of `n` units is drawn, with replacement: float64 (some, n)."""
+    if not units:
+        raise DataError(
+            "evaluation: found nothing to score, expected at least one record. Look at "
+            "the counts of the split in the manifest"
+        )
+    rng = np.random.default_rng(seed)
+    at_once = max(1, _MOST_DRAWN // units)
+    for start in range(0, resamples, at_once):
+        rows = min(at_once, resamples - start)
+        # How often each unit is drawn is multinomial; counting draws takes less time
+        # than the generator's own `multinomial`.
+        drawn = rng.integers(0, units, (rows, units))
+        drawn += units * np.arange(rows)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=rows * units)
+        yield counts.reshape(rows, units).astype(np.float64)
+
+
+def _interval(score: float, drawn: np.ndarray, confidence: float) -> Interval:
+    drawn = drawn[np.isfinite(drawn)]
+    if not np.isfinite(score) or not len(drawn):
+        return Interval(score, np.nan, np.nan)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail]).tolist()
+    return Interval(score, low, high)

@@ -1,0 +1,185 @@
+"""Entities in tagged sentences, found by the rules of CoNLL's shared tasks.
+
+    Angela  Merkel  visits  Paris
+    B-PER   I-PER   O       B-LOC      asked for: PER 0-1, LOC 3
+    B-PER   O       O       I-LOC      predicted: PER 0,   LOC 3
+
+An entity is right if its type and both ends are. As `conlleval` and seqeval do, an
+entity is read from any tags, also where a scheme forbids them: it starts at B and S,
+after E and S, and wherever there was no entity of its type just before. With `strict`
+only those count that B or S begin and, where tags close an entity, E or S end.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from transbeam.configs.base.bio_tags import EntityTags, marks_entities
+from transbeam.configs.base.errors import ConfigError
+from transbeam.trainer.metrics.counts import (
+    ClassScores,
+    Counts,
+    real_pairs,
+    require_labels,
+    tally,
+)
+from transbeam.trainer.metrics.language_modeling import Accuracy
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """Accuracy of tags, and precision, recall and F1 of entities over all types.
+
+    Args:
+        labels: The tags, in a scheme of `transbeam.configs.base.bio_tags`; an id is a
+            place among them.
+        strict: Whether only entities count whose tags are as the scheme wants them.
+
+    Raises:
+        ConfigError: The tags mark no entities.
+    """
+
+    labels: tuple[str, ...]
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not marks_entities(self.labels):
+            raise ConfigError(
+                f"objective.labels: found {', '.join(self.labels[:5])}, expected O and "
+                "tags such as B-PER and I-PER. Other tags have an accuracy only"
+            )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of entities, in order."""
+        return EntityTags(self.labels).types
+
+    def statistics(
+        self,
+        predictions: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The counts of each sentence.
+
+        Args:
+            predictions: Ids of tags (n, T).
+            targets: Ids of tags (n, T).
+            weights: (n, T), 0 where no tag is asked for, as at the later pieces of a
+                word; the tags between are neighbours. None: all is real.
+
+        Returns:
+            float64 (n, 2 + 3E) for E types: right tags, tags, then for each type how
+            many entities are right, predicted and asked for.
+
+        Raises:
+            DataError: An id has no label.
+            ValueError: The shapes differ.
+        """
+        pairs = real_pairs(predictions, targets, weights)
+        require_labels(pairs.predicted, self.labels, "predictions")
+        require_labels(pairs.asked, self.labels, "targets")
+        tags = EntityTags(self.labels)
+        types, opens, closes = map(np.array, (tags.type_of, tags.opens, tags.closes))
+        begins = np.diff(pairs.unit, prepend=-1) > 0
+        predicted, asked = (
+            _entity_ends(types[said], opens[said], closes[said], begins)
+            for said in (pairs.predicted, pairs.asked)
+        )
+        if self.strict:
+            predicted, asked = (
+                _well_formed(found, opens[said], closes[said], closed=any(tags.closes))
+                for found, said in (
+                    (predicted, pairs.predicted),
+                    (asked, pairs.asked),
+                )
+            )
+        predicted_type, asked_type = types[pairs.predicted], types[pairs.asked]
+        right = (predicted >= 0) & (predicted == asked) & (predicted_type == asked_type)
+
+        def per_type(found: np.ndarray, type_of: np.ndarray) -> np.ndarray:
+            shape = (len(targets), len(self.types))
+            return tally(pairs.unit[found], type_of[found], shape)
+
+        return np.hstack(
+            [
+                Accuracy().statistics(predictions, targets, weights),
+                per_type(right, asked_type),
+                per_type(predicted >= 0, predicted_type),
+                per_type(asked >= 0, asked_type),
+            ]
+        )
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """Makes `accuracy`, `entity_precision`, `_recall` and `_f1` of sums.
+
+        Example:
+        >>> metric = Tagging(("O", "B-PER", "I-PER", "B-LOC", "I-LOC"))
+        >>> statistics = metric.statistics([[1, 0, 0, 4]], [[1, 2, 0, 3]])
+        >>> scores = metric.scores(statistics.sum(axis=0))
+        >>> {name: score.item() for name, score in scores.items()}
+        {'accuracy': 0.5, 'entity_precision': 0.5, 'entity_recall': 0.5, \
+'entity_f1': 0.5}
+        """
+        entities = Counts.of(sums[..., 2:]).together()
+        return {
+            **Accuracy().scores(sums[..., :2]),
+            "entity_precision": entities.precision(),
+            "entity_recall": entities.recall(),
+            "entity_f1": entities.f1(),
+        }
+
+    def per_type(self, sums: np.ndarray) -> dict[str, ClassScores]:
+        """Precision, recall, F1 and support of every type, of sums (2 + 3E,)."""
+        return Counts.of(sums[2:]).table(self.types)
+
+
+def _entity_ends(
+    types: np.ndarray, opens: np.ndarray, closes: np.ndarray, begins: np.ndarray
+) -> np.ndarray:
+    """int64 (M,): where an entity starts its last place, elsewhere -1.
+
+    Args:
+        types: int64 (M,). The type of each tag, -1 outside of entities.
+        opens: bool (M,). Whether the tag opens an entity.
+        closes: bool (M,). Whether it closes one.
+        begins: bool (M,). Whether a sentence does here.
+
+    Example:
+    >>> yes, no = True, False
+    >>> _entity_ends(  # B-PER I-PER I-LOC O | I-LOC
+    ...     np.array([0, 0, 1, -1, 1]),
+    ...     np.array([yes, no, no, no, no]),
+    ...     np.array([no, no, no, no, no]),
+    ...     np.array([yes, no, no, no, yes]),
+    ... )
+    array([ 1, -1,  2, -1,  4])
+    """
+    inside = types >= 0
+    other_type = np.diff(types, prepend=-1) != 0
+    after_close = np.roll(closes, 1)  # at the very first place a sentence starts anyway
+    starts = inside & (opens | after_close | other_type | begins)
+    goes_on = inside & ~starts
+    ends = inside & ~np.append(goes_on[1:], False)
+    found = np.full(len(types), -1)
+    found[starts] = np.flatnonzero(ends)
+    return found
+
+
+def _well_formed(
+    ends: np.ndarray, opens: np.ndarray, closes: np.ndarray, *, closed: bool
+) -> np.ndarray:
+    """Those of `_entity_ends` whose first tag opens, and whose last closes if `closed`.
+
+    Example:
+    >>> yes, no = True, False
+    >>> _well_formed(  # B-PER I-PER I-LOC O | I-LOC
+    ...     np.array([1, -1, 2, -1, 4]),
+    ...     np.array([yes, no, no, no, no]),
+    ...     np.array([no, no, no, no, no]),
+    ...     closed=no,
+    ... )
+    array([ 1, -1, -1, -1, -1])
+    """
+    right = opens & (closes[ends] if closed else True)
+    return np.where(right, ends, -1)

@@ -1,0 +1,1 @@
+"""Targets, losses, metrics and baselines of each kind of objective."""

@@ -1,0 +1,93 @@
+"""What a loss is held against: the best guess of one who looks at no input."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transbeam.trainer.objectives.objective_metrics import Batch
+from transbeam.trainer.objectives.targets import Ask, NumberAsk
+
+
+class Yardstick(NamedTuple):
+    """What a loss is held against.
+
+    Attributes:
+        unit: Of both.
+        name: Of what is reached by who looks at no input.
+        loss: What that is.
+    """
+
+    unit: str
+    name: str
+    loss: float
+
+
+def yardstick(evaluation: Mapping[str, Any]) -> Yardstick:
+    """What the losses of a training are held against.
+
+    Args:
+        evaluation: As `Evaluation.as_json` gives it.
+
+    Example:
+    >>> yardstick({"loss": 0.5, "variance": 2.0})
+    Yardstick(unit='squared error per target', name='variance', loss=2.0)
+    """
+    if "variance" in evaluation:
+        least = evaluation["variance"]
+        return Yardstick("squared error per target", "variance", least)
+    least = evaluation["unigram_entropy"]
+    return Yardstick("nats per target", "unigram entropy", least)
+
+
+def target_sums(ask: Ask, batch: Batch) -> np.ndarray:
+    """What is to be known of targets for the best guess that looks at no input."""
+    if isinstance(ask, NumberAsk):
+        return number_sums(ask, batch)
+    return target_counts(ask, batch)
+
+
+def number_sums(ask: NumberAsk, batch: Batch) -> np.ndarray:
+    """float64 (3,): how many targets there are, their sum, the sum of their squares.
+
+    Example:
+    >>> number_sums(NumberAsk("score", "label"), {"label": np.array([2.0, -3.0])})
+    array([ 2., -1., 13.])
+    """
+    targets = batch[ask.targets].astype(np.float64)
+    return np.array([np.sum(targets**power) for power in range(3)])
+
+
+def variance(sums: np.ndarray) -> float:
+    """The variance of numbers of which `number_sums` are known.
+
+    Example:
+    >>> variance(np.array([2.0, -1.0, 13.0]))
+    6.25
+    """
+    count = max(sums[0], 1.0)
+    return max(float(sums[2] / count - (sums[1] / count) ** 2), 0.0)
+
+
+def target_counts(ask: Ask, batch: Batch) -> np.ndarray:
+    """int64 (C',): how often each id is asked for.
+
+    Example:
+    >>> target_counts(Ask("logits", "label"), {"label": np.array([2, 0, 2])})
+    array([1, 0, 2])
+    """
+    targets = batch[ask.targets]
+    if ask.weights is not None:
+        targets = targets[batch[ask.weights] > 0]
+    return np.bincount(targets.reshape(-1))
+
+
+def unigram_entropy(counts: np.ndarray) -> float:
+    """Entropy in nats of the distribution that counts describe.
+
+    Example:
+    >>> round(unigram_entropy(np.array([1, 1, 0, 2])), 4)  # 1.5 bits
+    1.0397
+    """
+    shares = counts[counts > 0] / max(counts.sum(), 1)
+    return float(-(shares * np.log(shares)).sum())

@@ -1,0 +1,164 @@
+"""Which metrics belong to an objective, and what they read of a model's answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from transbeam.configs.base.bio_tags import marks_entities
+from transbeam.configs.schema.objectives.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    Objective,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SentencePairsConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+from transbeam.trainer.metrics.classification import Classification
+from transbeam.trainer.metrics.confidence_intervals import (
+    Interval,
+    intervals,
+    intervals_of_draws,
+)
+from transbeam.trainer.metrics.entity_f1 import Tagging
+from transbeam.trainer.metrics.language_modeling import Accuracy, Perplexity
+from transbeam.trainer.metrics.regression import RankCorrelation, Regression
+from transbeam.trainer.objectives.targets import Ask, asks_of
+
+Answers = Mapping[str, Mapping[str, np.ndarray]]  # as `Loss.answers` gives them
+Batch = Mapping[str, np.ndarray]
+
+
+class Metric(Protocol):
+    """See `transbeam.trainer.metrics`."""
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A metric, and the statistics that it has of a batch of records.
+
+    Attributes:
+        metric: Makes scores of sums.
+        statistics: Of answers and their batch, float64 `(B, k)`.
+        prefix: What its scores' names begin with.
+    """
+
+    metric: Metric
+    statistics: Callable[[Answers, Batch], np.ndarray]
+    prefix: str = ""
+
+    def intervals(
+        self, statistics: Sequence[np.ndarray], seed: int
+    ) -> dict[str, Interval]:
+        """Its scores over all batches, each with an interval of 95%."""
+        found = intervals(np.concatenate(statistics), self.metric.scores, seed)
+        return {self.prefix + name: interval for name, interval in found.items()}
+
+
+@dataclass(frozen=True)
+class RankScorer(Scorer):
+    """A metric of ranks, which only all units together have."""
+
+    metric: RankCorrelation
+
+    def intervals(
+        self, statistics: Sequence[np.ndarray], seed: int
+    ) -> dict[str, Interval]:
+        units = np.concatenate(statistics)
+        scores = self.metric.scores_of_draws(units)
+        return intervals_of_draws(len(units), scores, seed)
+
+
+def scorers_of(
+    objective: Objective, *, strict_entities: bool = False
+) -> tuple[Scorer, ...]:
+    """What an evaluation of an objective reports beside the loss.
+
+    Args:
+        objective: What the model is trained for.
+        strict_entities: As in `evaluation`.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.supervised import ClassificationConfig
+    >>> (scorer,) = scorers_of(ClassificationConfig(labels=("no", "yes")))
+    >>> answers = {"logits": {"guesses": np.array([1, 1])}}
+    >>> rows = scorer.statistics(answers, {"label": np.array([1, 0])})
+    >>> scorer.metric.scores(rows.sum(axis=0))["accuracy"].item()
+    0.5
+    """
+    first, *rest = asks_of(objective)
+    match objective:
+        case (
+            ClassificationConfig(labels=labels)
+            | PairClassificationConfig(labels=labels)
+            | ImageClassificationConfig(labels=labels)
+        ):
+            return (_guesses(Classification(labels), first),)
+        case TokenClassificationConfig(labels=labels, all_pieces=all_pieces):
+            # Asked at every piece, a word's tag comes several times.
+            by_entity = marks_entities(labels) and not all_pieces
+            if not by_entity:
+                return (_guesses(Classification(labels), first),)
+            return (_guesses(Tagging(labels, strict_entities), first),)
+        case RegressionConfig() | PairRegressionConfig():
+            return _numbers(first)
+        case SpanQAConfig():
+            return (_both_places(first, rest[0]),)
+        case SentencePairsConfig():
+            pair = _guesses(Accuracy(), rest[0], prefix="pair_")
+            return (_perplexity(first), _guesses(Accuracy(), first), pair)
+        case _:
+            return (_perplexity(first), _guesses(Accuracy(), first))
+
+
+def _perplexity(ask: Ask) -> Scorer:
+    metric = Perplexity()
+
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        answer = answers[ask.output]
+        return metric.statistics(answer["cost"], answer["count"])
+
+    return Scorer(metric, statistics)
+
+
+def _guesses(metric: Any, ask: Ask, prefix: str = "") -> Scorer:
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        weights = None if ask.weights is None else batch[ask.weights]
+        return metric.statistics(
+            answers[ask.output]["guesses"], batch[ask.targets], weights
+        )
+
+    return Scorer(metric, statistics, prefix)
+
+
+def _numbers(ask: Ask) -> tuple[Scorer, Scorer]:
+    def statistics_by(metric: Regression | RankCorrelation):
+        return lambda answers, batch: metric.statistics(
+            answers[ask.output]["guesses"], batch[ask.targets]
+        )
+
+    errors, ranks = Regression(), RankCorrelation()
+    return (
+        Scorer(errors, statistics_by(errors)),
+        RankScorer(ranks, statistics_by(ranks)),
+    )
+
+
+def _both_places(start: Ask, end: Ask) -> Scorer:
+    """How often a window's answer begins and ends where it should."""
+    metric = Accuracy()
+
+    def statistics(answers: Answers, batch: Batch) -> np.ndarray:
+        right = [
+            answers[ask.output]["guesses"] == batch[ask.targets] for ask in (start, end)
+        ]
+        both = (right[0] & right[1]).astype(int)
+        return metric.statistics(both, np.ones_like(both))
+
+    return Scorer(metric, statistics, prefix="window_")

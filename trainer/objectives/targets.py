@@ -1,0 +1,97 @@
+"""What the records of each objective ask of a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from keras import ops
+
+from transbeam.configs.schema.objectives.objective import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    MaskedConfig,
+    Objective,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
+    SentencePairsConfig,
+    SpanQAConfig,
+    TokenClassificationConfig,
+)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One choice that records ask for: which token, which class, which place.
+
+    Attributes:
+        output: The model's output with the scores, `(B, ..., C)`.
+        targets: The feature with what is right, int32 `(B, ...)`.
+        weights: The feature that is 1 where something is asked and 0 elsewhere,
+            `(B, ...)`; None where every record asks once.
+        judged: What is added up beside the cost of the answers.
+    """
+
+    judged: ClassVar[str] = "correct"
+
+    output: str
+    targets: str
+    weights: str | None = None
+
+    def of(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Targets and their weights, float32, in a batch.
+
+        Example:
+        >>> import numpy as np
+        >>> targets, weights = Ask("logits", "label").of({"label": np.array([3, 1])})
+        >>> ops.convert_to_numpy(weights)
+        array([1., 1.], dtype=float32)
+        """
+        targets = batch[self.targets]
+        if self.weights is None:
+            return targets, ops.ones(ops.shape(targets), "float32")
+        return targets, ops.cast(batch[self.weights], "float32")
+
+
+@dataclass(frozen=True)
+class NumberAsk(Ask):
+    """One number that records ask for, and not a choice.
+
+    Attributes:
+        output: The model's output with the numbers, float32 `(B, ...)`.
+        targets: The feature with what is right, float32 of the same shape.
+        weights: As for a choice.
+    """
+
+    judged: ClassVar[str] = "absolute_error"
+
+
+def asks_of(objective: Objective) -> tuple[Ask, ...]:
+    """What the records of an objective ask; the loss is the sum over these.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+    >>> asks_of(CausalConfig())
+    (Ask(output='logits', targets='target_ids', weights='target_weights'),)
+    """
+    masked = Ask("logits", "masked_ids", "masked_weights")
+    match objective:
+        case MaskedConfig():
+            return (masked,)
+        case SentencePairsConfig(task=task):
+            return masked, Ask("pair_logits", f"{task}_label")
+        case (
+            ClassificationConfig()
+            | PairClassificationConfig()
+            | ImageClassificationConfig()
+        ):
+            return (Ask("logits", "label"),)
+        case RegressionConfig() | PairRegressionConfig():
+            return (NumberAsk("score", "label"),)
+        case TokenClassificationConfig():
+            return (Ask("logits", "label_ids", "label_weights"),)
+        case SpanQAConfig():
+            start = Ask("start_logits", "start_position")
+            return start, Ask("end_logits", "end_position")
+        case _:
+            return (Ask("logits", "target_ids", "target_weights"),)
