@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from bench.answering import Answering
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.model import Attention, DenseFeedForward, EncoderConfig
-from transbeam.model.build import build_encoder
+from transbeam.configs.schema.attention import Attention, FullAttention
+from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.model import EncoderConfig
+from transbeam.model.encoder import build_encoder
 
 VOCABULARY = 8192
 Run = Callable[[int, int], float]  # batch and length to seconds

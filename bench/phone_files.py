@@ -24,10 +24,8 @@ from bench.phones import MODELS  # noqa: E402
 from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
 from transbeam.configs.schema.attention import FullAttention  # noqa: E402
 from transbeam.configs.schema.block import DenseFeedForward, GatedFeedForward  # noqa: E402
-from transbeam.configs.schema.objectives.objective import (  # noqa: E402
-    CausalConfig,
-    ClassificationConfig,
-)
+from transbeam.configs.schema.objectives.language_modeling import CausalConfig  # noqa: E402
+from transbeam.configs.schema.objectives.supervised import ClassificationConfig  # noqa: E402
 from transbeam.configs.system.native_output import output_held_back  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
 from transbeam.model.generation.external_kv_cache import Calls  # noqa: E402

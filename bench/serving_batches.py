@@ -29,7 +29,7 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
-from transbeam.configs.schema.objectives.objective import ClassificationConfig  # noqa: E402
+from transbeam.configs.schema.objectives.supervised import ClassificationConfig  # noqa: E402
 from transbeam.configs.schema.tokenizer import PretrainedConfig  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402

@@ -12,23 +12,25 @@ from transbeam.configs.schema.model import (
     Pooler,
     Seq2SeqConfig,
 )
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
-    ClassificationConfig,
-    ImageClassificationConfig,
     MaskedConfig,
-    Objective,
-    PairClassificationConfig,
-    PairRegressionConfig,
     PrefixConfig,
-    RegressionConfig,
     SentencePairsConfig,
     SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
+    ClassificationConfig,
+    ImageClassificationConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    RegressionConfig,
     SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig as TranslationConfig,
 )
 from transbeam.model.decoder import build_decoder

@@ -10,7 +10,7 @@ from pathlib import Path
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import KernelAttention
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,

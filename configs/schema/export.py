@@ -6,17 +6,15 @@ from typing import Literal
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.base.templates import template_fields
-from transbeam.configs.schema.objectives.objective import (
-    Objective,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    SentencePairsConfig,
-    SpanQAConfig,
-    TextToTextConfig,
-)
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.supervised import (
     SOURCE_FIELDS,
     ImageClassificationConfig,
+    PairClassificationConfig,
+    PairRegressionConfig,
+    SpanQAConfig,
+    TextToTextConfig,
 )
 
 Variant = Literal[

@@ -26,6 +26,7 @@ def adam_update(
         The three values anew.
 
     Example:
+    >>> from keras import ops
     >>> weight, zero = ops.array([1.0]), ops.zeros(1)
     >>> gradient = ops.ones(1)
     >>> weight, mean, square = adam_update(

@@ -28,6 +28,7 @@ def dropout(x: Any, rate: float, seed: Any) -> Any:
         ValueError: There are 2^31 elements or more.
 
     Example:
+    >>> from keras import ops
     >>> x = dropout(ops.ones((1000,)), 0.5, ops.array([1, 2], dtype="uint32"))
     >>> sorted(set(ops.convert_to_numpy(x).tolist()))
     [0.0, 2.0]

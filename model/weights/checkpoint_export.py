@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError, ConfigError
-from transbeam.configs.schema.objectives.objective import MaskedConfig
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.weights.checkpoints.hf_config import Settings
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_sources import INDEX, SINGLE

@@ -7,7 +7,7 @@ import numpy as np
 
 from transbeam.configs.base.atomic_files import refuse_lfs_pointer
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.objectives.objective import SentencePairsConfig
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 from transbeam.model.weights.checkpoints.hf_config import Settings
 from transbeam.model.weights.checkpoints.tensor_transforms import (

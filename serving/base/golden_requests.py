@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from transbeam.configs.loader.run_folder import writing
+from transbeam.configs.base.atomic_files import writing
 
 FILE = "assets.extra/golden_requests"
 # Another processor, or another version of TensorFlow, rounds in other places; what is

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.loader.run_folder import Stage, save_config, write_json, writing
+from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.system.memory import peak_memory
 from transbeam.serving.base.trained_run import (

@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.loader.run_folder import writing
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.model.kernels.dispatch import plain
 from transbeam.serving.base.trained_run import Trained

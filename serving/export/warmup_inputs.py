@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from transbeam.configs.loader.run_folder import writing
+from transbeam.configs.base.atomic_files import writing
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
 from transbeam.serving.images.samples import sample_images
 from transbeam.serving.server.models.warmup_requests import FILE, MOST, Inputs

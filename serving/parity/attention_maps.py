@@ -6,7 +6,7 @@ import numpy as np
 
 from transbeam.configs.schema.attention import FullAttention
 from transbeam.configs.schema.export import asked_texts
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.parity.base.parity_checks import Row, at_most, largest

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
-    ImageClassificationConfig,
     MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
-    Seq2SeqConfig,
     SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
+    ImageClassificationConfig,
+    Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,

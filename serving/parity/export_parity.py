@@ -13,7 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError, UserError
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.parity.attention_maps import attention_rows

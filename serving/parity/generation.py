@@ -15,7 +15,8 @@ import tensorflow as tf
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.loader.compatibility import decoder_length
 from transbeam.configs.schema.export import asked_texts
-from transbeam.configs.schema.objectives.objective import CausalConfig, TextToTextConfig
+from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.serving.base.run_records import records
 from transbeam.serving.base.trained_run import Trained

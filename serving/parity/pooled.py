@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from transbeam.configs.schema.export import asked_texts
-from transbeam.configs.schema.objectives.objective import SpanQAConfig
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.parity.base.parity_checks import (
     Row,

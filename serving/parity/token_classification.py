@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.objective import TokenClassificationConfig
+from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
 )

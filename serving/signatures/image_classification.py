@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.images.decoding import decode_images
 from transbeam.serving.signatures.base.interface import EXAMPLES, Endpoint

@@ -8,10 +8,8 @@ from typing import Literal
 
 import keras
 
-from transbeam.configs.schema.objectives.objective import (
-    PairClassificationConfig,
-    SentencePairsConfig,
-)
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.supervised import PairClassificationConfig
 from transbeam.serving.base.trained_run import Trained
 
 # In the order of the records' labels 0 and 1.

@@ -7,7 +7,7 @@ import tensorflow as tf
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.loader.compatibility import decoder_length
 from transbeam.configs.schema.export import asked_texts
-from transbeam.configs.schema.objectives.objective import TextToTextConfig
+from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.model.generation.decode_functions import Steps
 from transbeam.model.generation.keras_decode_functions import seq2seq_steps
 from transbeam.pipeline.tokenizers.base.ragged_rows import (

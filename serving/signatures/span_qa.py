@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.objective import SpanQAConfig
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec

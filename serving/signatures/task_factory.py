@@ -1,17 +1,19 @@
 """What exported models can be asked: one file for each kind of task."""
 
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
+    MaskedConfig,
+    PrefixConfig,
+    SentencePairsConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    MaskedConfig,
     PairClassificationConfig,
     PairRegressionConfig,
-    PrefixConfig,
     RegressionConfig,
-    SentencePairsConfig,
     Seq2SeqConfig,
-    SpanCorruptionConfig,
     SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,

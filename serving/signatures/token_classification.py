@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from transbeam.configs.base.bio_tags import EntityTags, marks_entities
-from transbeam.configs.schema.objectives.objective import TokenClassificationConfig
+from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     place_of_each,
     row_of_each,

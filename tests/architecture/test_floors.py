@@ -80,3 +80,41 @@ def test_no_file_has_the_name_of_a_folder_beside_it():
         if path.suffix == ".py" or (path.is_dir() and path.name != "__pycache__")
     )
     assert [name for name, number in names.items() if number > 1] == []
+
+
+def test_names_are_imported_from_where_they_are_defined():
+    """No file hands on the names of another."""
+    trees = {
+        _module(file): ast.parse(file.read_text("utf-8"))
+        for room in ROOMS
+        for file in (ROOT / room).rglob("*.py")
+    }
+    handed_on = [
+        f"{module}: {name.name} of {node.module}"
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in trees
+        for name in node.names
+        if name.name not in _defined(trees[node.module])
+        and f"{node.module}.{name.name}" not in trees
+    ]
+    assert handed_on == []
+
+
+def _module(file: Path) -> str:
+    path = file.relative_to(ROOT).with_suffix("")
+    return ".".join(["transbeam", *path.parts]).removesuffix(".__init__")
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.Assign(targets=targets):
+                names = (x for target in targets for x in ast.walk(target))
+                found |= {x.id for x in names if isinstance(x, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+    return found

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import transbeam as program
 from tests.e2e.processes import environment, small_run, start, stop, transbeam
 from tests.harness.stages import copy_of
 from tests.trainer.importing.hugging_face_checkpoints import write_bert
+from transbeam import __main__ as program
 from transbeam.configs.base.atomic_files import write_json
 
 SWEEP = """

@@ -24,7 +24,8 @@ from transbeam.model.weights.safetensors_store import begin_with
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.server.background_server import in_background
-from transbeam.serving.server.configuration.settings import ModelSettings, Settings
+from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.models.catalog import ModelSettings
 
 ARCHIVE = Path(__file__).parents[1] / "data/old_runs/5845509.tar.xz"
 RUNS = ("anew", "reviews")

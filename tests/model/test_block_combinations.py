@@ -24,8 +24,10 @@ from transbeam.configs.schema.model import (
     Model,
     Seq2SeqConfig,
 )
-from transbeam.model.build import build_decoder, build_encoder, build_seq2seq
 from transbeam.model.cost.parameters import count_parameters
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
+from transbeam.model.seq2seq import build_seq2seq
 
 HEADS: dict[str, Any] = {"num_heads": 4, "dropout": 0.0}
 SOCKETS: dict[str, list[Any]] = {

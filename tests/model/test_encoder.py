@@ -7,7 +7,7 @@ import pytest
 from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from transbeam.configs.schema.block import NormalInitializer, SinusoidalPosition
-from transbeam.model.build import build_encoder
+from transbeam.model.encoder import build_encoder
 
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY_SIZE, (2, 6)).astype("int32")
 

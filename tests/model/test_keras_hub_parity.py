@@ -8,7 +8,8 @@ import pytest
 from tests.model.conftest import VOCABULARY_SIZE, small_config, tensorflow_only
 from tests.model.gradients import value_and_gradients
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.model.build import build_encoder, build_model
+from transbeam.model.build import build_model
+from transbeam.model.encoder import build_encoder
 from transbeam.model.layers.activations import gelu_tanh
 
 pytestmark = tensorflow_only

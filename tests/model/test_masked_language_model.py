@@ -10,7 +10,8 @@ from transbeam.configs.schema.attention import FullAttention
 from transbeam.configs.schema.block import DenseFeedForward
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.model.build import build_encoder, build_model
+from transbeam.model.build import build_model
+from transbeam.model.encoder import build_encoder
 
 
 @pytest.fixture

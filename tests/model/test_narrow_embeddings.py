@@ -26,15 +26,13 @@ from transbeam.configs.schema.objectives.language_modeling import (
 )
 from transbeam.model.adaptation.lora import enable_lora, merge_lora
 from transbeam.model.adaptation.quantization import quantise
-from transbeam.model.build import (
-    build_decoder,
-    build_encoder,
-    build_model,
-    build_seq2seq,
-)
+from transbeam.model.build import build_model
 from transbeam.model.cost.parameters import count_trained
 from transbeam.model.cost.weight_shapes import backbone_shapes
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.hidden_states import with_hidden_states
+from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.weights.assign import variables_of
 
 VOCABULARY_SIZE = 11

@@ -16,7 +16,7 @@ import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.adaptation.pruned_config import pruned_config

@@ -13,7 +13,7 @@ from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.cost.weight_shapes import table_rows

@@ -14,17 +14,19 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.cli.progress import Bar
 from transbeam.configs.schema.export import asked_texts
-from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
+    MaskedConfig,
+    PrefixConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
-    PrefixConfig,
     RegressionConfig,
     Seq2SeqConfig,
-    SpanCorruptionConfig,
     SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,

@@ -11,8 +11,8 @@ import numpy as np
 
 from transbeam.configs.cli.progress import SilentBar
 from transbeam.configs.schema.generation import GenerationConfig, SampleConfig
-from transbeam.configs.schema.objectives.objective import (
-    CausalConfig,
+from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,

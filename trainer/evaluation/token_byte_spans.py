@@ -5,8 +5,9 @@ import re
 import numpy as np
 
 from transbeam.pipeline.records.token_rows import tokenize_texts
+from transbeam.pipeline.tokenizers.analysis.bytes_per_piece import piece_bytes
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.trainer.evaluation.bits_per_byte import added_bytes, piece_bytes
+from transbeam.trainer.evaluation.bits_per_byte import added_bytes
 
 
 def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:

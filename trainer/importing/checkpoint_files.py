@@ -8,7 +8,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.model import EncoderConfig, Seq2SeqConfig
-from transbeam.configs.schema.objectives.objective import PairRegressionConfig
+from transbeam.configs.schema.objectives.supervised import PairRegressionConfig
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 from transbeam.model.weights.checkpoints.hf_config import shown

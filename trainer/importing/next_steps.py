@@ -6,10 +6,8 @@ from pathlib import Path
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.export_support import check_export
-from transbeam.configs.schema.objectives.objective import (
-    ImageClassificationConfig,
-    MaskedConfig,
-)
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 

@@ -10,11 +10,11 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import dump_sections, parse_run
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    MaskedConfig,
-    Objective,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,

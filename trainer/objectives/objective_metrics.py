@@ -7,14 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from transbeam.configs.base.bio_tags import marks_entities
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    Objective,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
-    SentencePairsConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )

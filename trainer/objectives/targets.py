@@ -6,15 +6,17 @@ from typing import Any, ClassVar
 
 from keras import ops
 
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
+    MaskedConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    MaskedConfig,
-    Objective,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
-    SentencePairsConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )

@@ -11,9 +11,11 @@ from transbeam.configs.schema.block import (
     NormalInitializer,
 )
 from transbeam.configs.schema.model import EncoderConfig, Pooler
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )

@@ -10,8 +10,8 @@ from transbeam.configs.schema.block import (
     NormalInitializer,
 )
 from transbeam.configs.schema.model import EncoderConfig, Pooler
-from transbeam.configs.schema.objectives.objective import (
-    MaskedConfig,
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )

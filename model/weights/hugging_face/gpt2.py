@@ -10,7 +10,7 @@ from transbeam.configs.schema.block import (
     NormalInitializer,
 )
 from transbeam.configs.schema.model import DecoderConfig
-from transbeam.configs.schema.objectives.objective import CausalConfig
+from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    Objective,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
     Seq2SeqConfig,
-    SpanCorruptionConfig,
     TextToTextConfig,
 )
 from transbeam.model.weights.checkpoints.hf_config import Settings

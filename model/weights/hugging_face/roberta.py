@@ -3,8 +3,8 @@
 from collections.abc import Container
 from typing import Any
 
-from transbeam.configs.schema.objectives.objective import (
-    MaskedConfig,
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )

@@ -15,7 +15,7 @@ from transbeam.configs.schema.block import (
     RmsNorm,
 )
 from transbeam.configs.schema.model import Seq2SeqConfig
-from transbeam.configs.schema.objectives.objective import SpanCorruptionConfig
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,

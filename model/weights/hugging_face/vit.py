@@ -10,7 +10,7 @@ from transbeam.configs.schema.block import (
     NormalInitializer,
 )
 from transbeam.configs.schema.model import EncoderConfig, Patches, Pooler
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,

@@ -21,7 +21,7 @@ from transbeam.configs.schema.model import (
     Pooler,
     Seq2SeqConfig,
 )
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     SpanCorruptionConfig,
 )

@@ -115,7 +115,9 @@ def report_vocabulary(
         blocks: object (N,) each. Texts as bytes; a block of about a megabyte is good.
 
     Example:
-    >>> from transbeam.pipeline.tokenizers.wordpiece import wordpiece_tokenizer
+    >>> from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    ...     WordPieceTokenizer,
+    ... )
     >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c"]
     >>> texts = np.array(["ab é".encode(), b"ab b"], object)
     >>> report = report_vocabulary(WordPieceTokenizer(pieces), [texts])

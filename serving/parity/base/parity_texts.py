@@ -7,10 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.schema.export import asked_texts, example_texts
-from transbeam.configs.schema.objectives.objective import (
-    SpanCorruptionConfig,
-    SpanQAConfig,
-)
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
 from transbeam.serving.base.run_records import documents

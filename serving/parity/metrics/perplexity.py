@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.objective import PrefixConfig
+from transbeam.configs.schema.objectives.language_modeling import PrefixConfig
 from transbeam.serving.base.run_records import documents, records
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.parity.base.parity_checks import Row, at_most, log_softmax

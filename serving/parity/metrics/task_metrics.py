@@ -7,17 +7,19 @@ from typing import Protocol
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
+    MaskedConfig,
+    PrefixConfig,
+    SpanCorruptionConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    MaskedConfig,
     PairClassificationConfig,
     PairRegressionConfig,
-    PrefixConfig,
     RegressionConfig,
     Seq2SeqConfig,
-    SpanCorruptionConfig,
     SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,

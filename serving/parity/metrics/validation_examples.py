@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    MaskedConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,

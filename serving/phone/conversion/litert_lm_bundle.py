@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.loader.run_folder import writing
+from transbeam.configs.base.atomic_files import writing
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
     read_tokenizer,

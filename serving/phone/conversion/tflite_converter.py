@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
+from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.export_support import phone_variants
-from transbeam.configs.loader.run_folder import write_atomically, writing
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.model.kernels.dispatch import for_phones

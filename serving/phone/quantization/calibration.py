@@ -11,10 +11,8 @@ import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ExportConfig
-from transbeam.configs.schema.objectives.objective import (
-    ImageClassificationConfig,
-    MaskedConfig,
-)
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.serving.base.run_records import documents, records
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.phone.quantization.quantizer import CALIBRATED, Calibration

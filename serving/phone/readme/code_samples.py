@@ -13,7 +13,7 @@ import numpy as np
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.export import asked_texts, example_texts
-from transbeam.configs.schema.objectives.objective import SpanQAConfig
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.phone.tflite_format.signature_table import ROW, Signature
 from transbeam.serving.signatures.embedding import Embedder

@@ -11,7 +11,7 @@ from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.schema.export import Variant, asked_texts
-from transbeam.configs.schema.objectives.objective import SentencePairsConfig
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
 from transbeam.serving.base.trained_run import Trained
 from transbeam.serving.phone.conversion.tflite_converter import file_name

@@ -15,11 +15,11 @@ from transbeam.configs.loader.export_support import (
     phone_variants,
 )
 from transbeam.configs.loader.yaml_config import parse_run
-from transbeam.configs.schema.objectives.objective import (
-    Objective,
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
     PairClassificationConfig,
     PairRegressionConfig,
-    SentencePairsConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )

@@ -20,8 +20,9 @@ from transbeam.configs.schema.block import RelativeBiasPosition, RopePosition
 from transbeam.configs.schema.model import Seq2SeqConfig
 from transbeam.model.adaptation.head_pruning import attention_layers, prune_heads
 from transbeam.model.adaptation.lora import enable_lora
-from transbeam.model.build import build_encoder, build_seq2seq
+from transbeam.model.encoder import build_encoder
 from transbeam.model.layers.positions.alibi import LinearBias
+from transbeam.model.seq2seq import build_seq2seq
 
 FIRST, SECOND = "encoder_layer_0/self_attention", "encoder_layer_1/self_attention"
 

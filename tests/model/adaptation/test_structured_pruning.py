@@ -31,7 +31,9 @@ from transbeam.model.adaptation.structured_pruning import (
     of_some_parts,
     part_widths,
 )
-from transbeam.model.build import build_decoder, build_encoder, build_seq2seq
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
+from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.weights.assign import assign, shapes_of, variables_of
 
 SMALL = {

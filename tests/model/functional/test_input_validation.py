@@ -13,13 +13,11 @@ from transbeam.configs.schema.model import (
     Seq2SeqConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.model.build import (
-    build_decoder,
-    build_encoder,
-    build_model,
-    build_seq2seq,
-)
+from transbeam.model.build import build_model
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.hidden_states import with_hidden_states
+from transbeam.model.seq2seq import build_seq2seq
 
 SMALL = {"num_layers": 1, "hidden_dim": 8, "max_sequence_length": 8, "dropout": 0.0}
 

@@ -13,9 +13,10 @@ from transbeam.configs.schema.generation import (
 )
 from transbeam.model.generation import sampling
 from transbeam.model.generation.generate import generate
+from transbeam.model.generation.logits_processors import NEVER
 from transbeam.model.generation.ragged import left_pad
 from transbeam.model.generation.request_batch import Requests, write_requests
-from transbeam.model.generation.sampling import NEVER, keep_likeliest, shape_scores
+from transbeam.model.generation.sampling import keep_likeliest, shape_scores
 
 PROMPTS = [[1, 2, 3], [4], [5, 6], [5, 6], [7, 7, 7, 1], [2]]
 STEPS = table_model().steps

@@ -14,10 +14,11 @@ from transbeam.configs.schema.attention import (
 )
 from transbeam.configs.schema.block import AlibiPosition
 from transbeam.configs.schema.model import Seq2SeqConfig
-from transbeam.model.build import build_encoder, build_seq2seq
+from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.probabilities import Probabilities
+from transbeam.model.seq2seq import build_seq2seq
 
 FIRST = "encoder_layer_0/self_attention"
 

@@ -8,8 +8,10 @@ from tests.model.conftest import VOCABULARY_SIZE, small_config
 from transbeam.configs.schema.attention import FullAttention
 from transbeam.configs.schema.model import Seq2SeqConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.model.build import build_encoder, build_model, build_seq2seq
+from transbeam.model.build import build_model
+from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.hidden_states import with_hidden_states
+from transbeam.model.seq2seq import build_seq2seq
 
 
 def numpy(x) -> np.ndarray:

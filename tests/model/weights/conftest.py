@@ -7,12 +7,10 @@ import pytest
 
 from tests.model.weights.hugging_face_checkpoints import CASES
 from transbeam.configs.schema.model import DecoderConfig, EncoderConfig
-from transbeam.model.build import (
-    build_decoder,
-    build_encoder,
-    build_model,
-    build_seq2seq,
-)
+from transbeam.model.build import build_model
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
+from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.weights.assign import assign, shapes_of
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 

@@ -14,8 +14,8 @@ from tests.model.weights.hugging_face_checkpoints import CASES, numbers
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.block import AlibiPosition
 from transbeam.configs.schema.model import EncoderConfig, Pooler
-from transbeam.configs.schema.objectives.objective import MaskedConfig
-from transbeam.model.build import build_encoder
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.model.encoder import build_encoder
 from transbeam.model.weights.assign import assign, shapes_of, variables_of
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint

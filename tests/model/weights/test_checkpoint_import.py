@@ -12,8 +12,8 @@ from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face_checkpoints import CASES, YARN
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.block import LinearStretch, NoStretch, YarnStretch
-from transbeam.configs.schema.objectives.objective import MaskedConfig
-from transbeam.model.build import build_encoder
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.model.encoder import build_encoder
 from transbeam.model.weights.assign import shapes_of
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 

@@ -12,7 +12,7 @@ from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.model.weights.inputs import source_ids, source_mask
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.objectives.objective import SentencePairsConfig
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 
 pytestmark = tensorflow_only

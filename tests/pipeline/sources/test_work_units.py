@@ -15,6 +15,7 @@ from transbeam.configs.schema.sources import (
     MixturePart,
     MixtureSource,
     PythonDocsSource,
+    SingleSource,
     TextSource,
     ZipSource,
 )
@@ -30,12 +31,7 @@ from transbeam.pipeline.sources.corpus_files import (
     parts_of,
 )
 from transbeam.pipeline.sources.files import globs
-from transbeam.pipeline.sources.work_units import (
-    _READERS,
-    SingleSource,
-    plan_units,
-    read_unit,
-)
+from transbeam.pipeline.sources.work_units import _READERS, plan_units, read_unit
 
 
 class ShelfFileSystem(FileSystem):

@@ -155,7 +155,7 @@ HANGING = """
 import sys
 from transbeam.serving.server import startup
 from transbeam.serving.__main__ import main
-bringing_up.check_regular_files = lambda folder: None
+startup.check_regular_files = lambda folder: None
 sys.exit(main())
 """
 

@@ -22,7 +22,7 @@ from tests.serving.signatures.parity_scenario import (
 from tests.serving.untrained import write_signatures
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.configs.schema.model import Patches, Pooler
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.serving.base.golden_requests import read_golden, write_golden

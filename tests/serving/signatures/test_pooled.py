@@ -21,12 +21,12 @@ from tests.serving.signatures.parity_scenario import (
     rows_of,
 )
 from transbeam.configs.schema.export import asked_texts
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
-    SentencePairsConfig,
 )
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.serving.export.saved_model_writer import write_saved_model

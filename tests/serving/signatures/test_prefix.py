@@ -22,7 +22,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.configs.schema.model import DecoderConfig
-from transbeam.configs.schema.objectives.objective import PrefixConfig
+from transbeam.configs.schema.objectives.language_modeling import PrefixConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps

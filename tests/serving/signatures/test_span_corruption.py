@@ -22,7 +22,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
 from transbeam.configs.schema.model import Seq2SeqConfig
-from transbeam.configs.schema.objectives.objective import SpanCorruptionConfig
+from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
     UnigramConfig,

@@ -21,7 +21,7 @@ from tests.serving.signatures.parity_scenario import (
     rows_of,
 )
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.objectives.objective import SpanQAConfig
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed

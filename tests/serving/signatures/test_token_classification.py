@@ -19,7 +19,7 @@ from tests.serving.signatures.parity_scenario import (
     rows_of,
 )
 from transbeam.configs.base.bio_tags import EntityTags
-from transbeam.configs.schema.objectives.objective import TokenClassificationConfig
+from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,

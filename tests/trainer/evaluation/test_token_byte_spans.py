@@ -19,6 +19,7 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import causal
 from transbeam.pipeline.objectives.base.answer_spans import answer_tokens
 from transbeam.pipeline.records.token_rows import tokenize_texts
+from transbeam.pipeline.tokenizers.analysis.bytes_per_piece import piece_bytes
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_tokenizer import ByteBPETokenizer
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
 from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model
@@ -26,11 +27,7 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
 from transbeam.trainer.evaluation import span_qa as questions
-from transbeam.trainer.evaluation.bits_per_byte import (
-    added_bytes,
-    bits_per_byte,
-    piece_bytes,
-)
+from transbeam.trainer.evaluation.bits_per_byte import added_bytes, bits_per_byte
 from transbeam.trainer.evaluation.span_qa import answer_texts
 from transbeam.trainer.evaluation.token_byte_spans import token_spans
 

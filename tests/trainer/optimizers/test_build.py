@@ -14,8 +14,8 @@ from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     SentencePairsConfig,
 )
-from transbeam.configs.schema.objectives.objective import (
-    Objective,
+from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.supervised import (
     RegressionConfig,
     SpanQAConfig,
     TokenClassificationConfig,

@@ -17,13 +17,15 @@ from tests.serving.phone.generative_models import (
     some_ids,
 )
 from tests.serving.record_files import write_records
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import (
+    MaskedConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
-    MaskedConfig,
     PairClassificationConfig,
     RegressionConfig,
-    SentencePairsConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )

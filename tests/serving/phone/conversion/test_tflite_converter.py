@@ -9,7 +9,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from tests.serving.conftest import LENGTH, TINY
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.serving.phone.conversion.tflite_converter import check_flatbuffer
+from transbeam.serving.phone.tflite_format.tflite_flatbuffer import check_flatbuffer
 
 MASKS = TINY.export.tflite_masks
 MODES = [OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES]

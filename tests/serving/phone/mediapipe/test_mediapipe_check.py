@@ -8,16 +8,19 @@ from tests.serving.conftest import TINY as MASKED
 from tests.serving.phone.sample_models import LABELS, model_of, unigram, wordpiece
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.export import ExportConfig
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
     RegressionConfig,
-    SentencePairsConfig,
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ALPHABET, ByteBPEModel
-from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import END_OF_TEXT
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
+    ALPHABET,
+    END_OF_TEXT,
+)
 from transbeam.serving.phone.mediapipe.mediapipe_check import (
     advice,
     check_mediapipe,

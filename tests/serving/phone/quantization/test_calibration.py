@@ -12,7 +12,7 @@ from tests.serving.conftest import LENGTH, TINY
 from tests.serving.phone.generative_models import GPT2, PREFIX, T5, shared, some_ids
 from tests.serving.record_files import write_records
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.objectives.objective import ImageClassificationConfig
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.serving.phone.quantization import calibration
 from transbeam.serving.phone.quantization.calibration import FEWEST, calibration_of
 from transbeam.serving.runtimes.litert_interpreter import PhoneModel

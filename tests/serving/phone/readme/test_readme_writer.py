@@ -23,7 +23,7 @@ from tests.serving.phone.kotlin_compiler import JVM, compile_kotlin, kotlin, run
 from tests.serving.untrained import TINY, learned, untrained_of
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,

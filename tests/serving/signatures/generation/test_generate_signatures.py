@@ -27,10 +27,11 @@ from transbeam.configs.cli.progress import SilentBar
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
-from transbeam.configs.schema.objectives.objective import CausalConfig, TextToTextConfig
-from transbeam.configs.schema.objectives.objective import (
+from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig as TranslationConfig,
 )
+from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps
